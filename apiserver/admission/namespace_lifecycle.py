@@ -1,7 +1,7 @@
 """Refuses creates in namespaces that do not exist or are being deleted, and deletes of protected namespaces.
 
 Checking first and writing then would let an object into a namespace that is emptied in between, which it
-would outlive. So the state of the namespace that was checked is a condition of the write (`Guard`).
+would outlive. So the state of the checked namespace is a condition of the write (`TransactionGuard`).
 NamespaceAutoProvision, which comes before it and is off by default, creates the missing namespaces.
 Source: k8s.io/apiserver, pkg/admission/plugin/namespace/lifecycle; kubernetes,
 plugin/pkg/admission/namespace/autoprovision. Rows A12, A13, A16.
@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.errors import AlreadyExists, ApiError, Forbidden, NotFound
-from apiserver.registry.guard import Guard
+from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
@@ -35,7 +35,7 @@ class NamespaceLifecycle:
 
     async def check_create(
         self, resource: ServedResource, namespace: str, name: str, *, may_provision: bool = False
-    ) -> Guard | None:
+    ) -> TransactionGuard | None:
         """Returns what must still hold when the object is created. Raises NotFound, Forbidden.
 
         may_provision: it is a request, and no dry run.
@@ -53,7 +53,7 @@ class NamespaceLifecycle:
                     raise
                 await self._provision(resource, namespace, name)
                 condition = await self._check(resource, namespace, name, MOST_RECENT)
-        return Guard(condition, lambda: self._check(resource, namespace, name, MOST_RECENT))
+        return TransactionGuard(condition, lambda: self._check(resource, namespace, name, MOST_RECENT))
 
     async def _check(self, resource: ServedResource, namespace: str, name: str, at: ReadAt) -> Condition:
         found = await self._registry.get(self._namespaces, "", namespace, at)

@@ -21,7 +21,7 @@ from apiserver.aggregation.remote_versions import RemoteVersion, ServiceReferenc
 from apiserver.vocabulary import MASTERS, IPNetwork, UserInfo
 from apiserver.webhooks.addresses import PROXY_FLAG, AddressDenied, AddressRules, CheckedResolver
 from apiserver.webhooks.errors import ServiceUnreachable
-from apiserver.webhooks.service_resolver import Location, Services, locate
+from apiserver.webhooks.service_resolver import ServiceLocation, ServiceLookup, locate
 from apiserver.webhooks.tls import UnusableBundle, client_context, load_certificate
 
 # As whom this server asks. The group makes certain that it may.
@@ -91,14 +91,14 @@ class ExtensionClient:
     """
 
     def __init__(
-        self, services: Services, certificate: tuple[bytes, bytes], denied: Sequence[IPNetwork] = ()
+        self, services: ServiceLookup, certificate: tuple[bytes, bytes], denied: Sequence[IPNetwork] = ()
     ) -> None:
         self.services = services
         self._certificate = certificate
         self._rules = AddressRules(denied, PROXY_FLAG)
         self._session: aiohttp.ClientSession | None = None
         self._contexts: OrderedDict[_ContextKey, ssl.SSLContext] = OrderedDict()
-        self._locations: dict[ServiceReference, tuple[float, Location]] = {}  # each until when
+        self._locations: dict[ServiceReference, tuple[float, ServiceLocation]] = {}  # each until when
 
     async def close(self) -> None:
         if self._session is not None:
@@ -116,7 +116,7 @@ class ExtensionClient:
             return Endpoint(location.external_name, service.port)
         return Endpoint(*random.choice(location.endpoints))  # noqa: S311  spreads load
 
-    async def _locate(self, service: ServiceReference) -> Location:
+    async def _locate(self, service: ServiceReference) -> ServiceLocation:
         """Returns where a service is, or was a moment ago. Raises ServiceUnreachable."""
         now = time.monotonic()
         known = self._locations.get(service)

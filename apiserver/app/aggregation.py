@@ -22,7 +22,7 @@ from apiserver.serving import pki
 from apiserver.serving.listening import CannotStart, front_proxy_certificate
 from apiserver.serving.serving_tls import expires_at
 from apiserver.serving.watched_files import WatchedFiles, read_file
-from apiserver.webhooks.service_resolver import Services
+from apiserver.webhooks.service_resolver import ServiceLookup
 
 _FRONT_PROXY: Final = "certificate of this server as a front proxy"
 
@@ -57,7 +57,7 @@ class Aggregation:
 
 
 def build_aggregation(
-    core: Core, services: Services, certificates: pki.Pki, require_pair: Callable[[bytes, bytes], None]
+    core: Core, services: ServiceLookup, certificates: pki.Pki, require_pair: Callable[[bytes, bytes], None]
 ) -> Aggregation:
     """require_pair: raises ValueError if a certificate and a key, as PEM, are no pair.
 

@@ -26,7 +26,7 @@ from apiserver.serving.listening import CannotStart
 from apiserver.webhooks.caller import AdmissionCaller
 from apiserver.webhooks.client import WebhookClient
 from apiserver.webhooks.credentials import HostCredentials
-from apiserver.webhooks.event_server import EventServer
+from apiserver.webhooks.event_server import AuditEventServer
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ def _webhook_backend(
     assert config.audit_webhook_server is not None
     cluster, credentials = config.audit_webhook_server.current()
     caller = AdmissionCaller(webhooks, HostCredentials(otherwise=credentials))
-    server = EventServer(cluster, caller, options.initial_backoff_s)
+    server = AuditEventServer(cluster, caller, options.initial_backoff_s)
     truncation = options.truncation
     backend = WebhookBackend(
         server,

@@ -28,7 +28,7 @@ from apiserver.serving.listening import CannotStart
 from apiserver.serving.watched_files import WatchedFiles, read_file
 from apiserver.webhooks.authorizer import WAITING_MAX, AuthorizationWebhook, WebhookAuthorizer
 from apiserver.webhooks.credentials import ClientCredentials
-from apiserver.webhooks.kubeconfig import Cluster, read_server
+from apiserver.webhooks.kubeconfig import KubeconfigCluster, read_server
 from apiserver.webhooks.review_server import CallerFactory, ReviewServer
 from apiserver.wire.configuration_fields import InvalidConfiguration
 from storage.turns import Turn
@@ -36,7 +36,7 @@ from storage.turns import Turn
 log = logging.getLogger(__name__)
 
 # By the name of an authorizer: the server that it asks, and what that is shown.
-_Servers: TypeAlias = Mapping[str, tuple[Cluster, ClientCredentials]]
+_Servers: TypeAlias = Mapping[str, tuple[KubeconfigCluster, ClientCredentials]]
 
 
 def build_authorizers(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from apiserver.app.aggregation import Aggregation, build_aggregation
 from apiserver.app.audit import Audit, build_audit
 from apiserver.app.core import Core
-from apiserver.reverse_proxy.backends import Backends
+from apiserver.reverse_proxy.backends import BackendConnector
 from apiserver.reverse_proxy.forwarder import Forwarder
 from apiserver.reverse_proxy.headers import IdentityHeaders
 from apiserver.serving import pki
@@ -63,7 +63,7 @@ async def open_outbound(
         simulated = _simulated_kubelets(core)
         if simulated is not None:
             stack.push_async_callback(simulated.close)
-        backends = Backends(config.proxy_deny_cidrs, in_process=simulated)
+        backends = BackendConnector(config.proxy_deny_cidrs, in_process=simulated)
         stack.push_async_callback(backends.close)
         aggregation = build_aggregation(core, services, certificates, require_pair)
         stack.push_async_callback(aggregation.client.close)

@@ -69,7 +69,7 @@ from apiserver.metrics.storage_size import StorageSizeMetric
 from apiserver.reverse_proxy.forwarder import Forwarder
 from apiserver.serving import pki
 from apiserver.serving.certificate_keeper import CertificateKeeper
-from apiserver.serving.listening import Kubeconfig, renew_certificates
+from apiserver.serving.listening import AdminKubeconfig, renew_certificates
 from apiserver.serving.serving_tls import ServingTls
 from apiserver.serving.watched_files import WatchedFiles
 
@@ -126,7 +126,7 @@ class Parts:
     forwarder: Forwarder
     watched_files: Sequence[WatchedFiles]
     certificate_keeper: CertificateKeeper
-    kubeconfig: Kubeconfig
+    kubeconfig: AdminKubeconfig
     encryption: EncryptionAtRest | None
 
 
@@ -201,7 +201,7 @@ def build_parts(
     limits = RequestLimits(
         Deadlines(config.request_timeout_s, core.loop, core.metrics.calls), BodyLimits(core.loop), fairness
     )
-    kubeconfig = Kubeconfig(config, core.serving.port, certificates)
+    kubeconfig = AdminKubeconfig(config, core.serving.port, certificates)
     metrics.certificates.expirations = lambda: {
         **tls.expirations,
         **aggregation.expirations,

@@ -32,8 +32,8 @@ from apiserver.registry.stored_object import StoredObject
 from apiserver.serving import pki
 from apiserver.serving.cluster_identity import UnusableStoredIdentity, fetch_identity
 from apiserver.serving.listening import (
+    AdminKubeconfig,
     CannotStart,
-    Kubeconfig,
     kubeconfig_path,
     local_identity,
     make_certificates,
@@ -225,7 +225,7 @@ class App:
             if not (fetching.done() or self._stopping.is_set() or self._serving.listens_when_ready):
                 certificates = await asyncio.to_thread(make_certificates, config, None)
                 tls = self._serving_tls(certificates)
-                Kubeconfig(config, self._serving.port, certificates).write_first(tls.content)
+                AdminKubeconfig(config, self._serving.port, certificates).write_first(tls.content)
                 async with waiting_room(core, health, self._serving, tls.context):
                     await self._done_or_stopped(fetching)
             await self._done_or_stopped(fetching)

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 from apiserver.apply.field_set import CACHED_LENGTH_MAX, ITSELF, LEAF, FieldSet, key_element, value_element
 from apiserver.load.text_caches import text_cache
 from apiserver.schema.go_fields import fields_of
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 
 # Objects without a schema are owned by their parts down to this level, then as a whole.
 UNTYPED_LEVELS: Final = 100
@@ -26,12 +26,12 @@ OUTLINE_TEXT_MAX: Final = 500
 
 # A list is atomic unless it is a set_list or a map_list. "untyped" has no schema.
 TypeDefKind = Literal["ignored", "scalar", "struct", "map", "list", "map_list", "set_list", "untyped"]
-_SCALARS: Final[Mapping[Kind, str]] = {
-    Kind.STRING: "string",
-    Kind.BYTES: "string",
-    Kind.INTEGER: "numeric",
-    Kind.NUMBER: "numeric",
-    Kind.BOOLEAN: "boolean",
+_SCALARS: Final[Mapping[ValueKind, str]] = {
+    ValueKind.STRING: "string",
+    ValueKind.BYTES: "string",
+    ValueKind.INTEGER: "numeric",
+    ValueKind.NUMBER: "numeric",
+    ValueKind.BOOLEAN: "boolean",
 }
 # Of a scalar of another kind, as a time or a quantity: it may be of any type here.
 _ANY_SCALAR: Final = "untyped"
@@ -49,7 +49,7 @@ KEY_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "io.k8s.api.core.v1.LocalObjectReference": {"name": ""},
     "io.k8s.api.core.v1.ServicePort": {"protocol": "TCP"},
 }
-_ZERO_KEYS: Final[Mapping[Kind, Any]] = {Kind.STRING: "", Kind.INTEGER: 0}
+_ZERO_KEYS: Final[Mapping[ValueKind, Any]] = {ValueKind.STRING: "", ValueKind.INTEGER: 0}
 # The fields of metadata that the server sets, and their types; no manager owns them.
 _SERVER_FIELDS: Final[Mapping[str, str]] = {
     "name": "string",
@@ -245,13 +245,13 @@ class TypeDefs:
 
     def _made(self, schema: Schema) -> TypeDef:
         match schema.kind:
-            case Kind.STRUCT:
+            case ValueKind.STRUCT:
                 return _DeferredTypeDef("struct", schema, self)
-            case Kind.MAP | Kind.ANY_OBJECT:
+            case ValueKind.MAP | ValueKind.ANY_OBJECT:
                 return _DeferredTypeDef("map", schema, self)
-            case Kind.LIST:
+            case ValueKind.LIST:
                 return self._list(schema)
-            case Kind.ANY | Kind.EITHER:
+            case ValueKind.ANY | ValueKind.EITHER:
                 return UNTYPED
             case kind:
                 return _SCALAR_DEFS.get(kind, _UNTYPED_SCALAR)
@@ -290,7 +290,7 @@ class TypeDefs:
 
     def element_of(self, schema: Schema) -> TypeDef:
         """What a map or list has."""
-        if schema.element is None or schema.kind is Kind.ANY_OBJECT:
+        if schema.element is None or schema.kind is ValueKind.ANY_OBJECT:
             return UNTYPED
         return self.of(schema.element)
 

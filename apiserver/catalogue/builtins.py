@@ -51,7 +51,7 @@ from apiserver.load.shared_values import SharedValues
 from apiserver.registry.conversion_codec import ConversionCodec
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
 from apiserver.registry.storage_form import StorageForm
-from apiserver.registry.stored_object import OtherVersion, StoredKind, StoredKinds
+from apiserver.registry.stored_object import OtherStorageVersion, StoredKind, StoredKinds
 from apiserver.registry.strategy import DeclaredChecks, Strategy
 from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
 from apiserver.releases.lifecycles import REMOVED_BEFORE, in_domain, known_lifecycles
@@ -249,7 +249,7 @@ class Catalogue(StoredKinds):
         """Returns all versions of all types, also those that other releases have."""
         return map(partial(self._resource, SchemaCompiler(defaults_of(self._types))), self._types)
 
-    def other_version(self, head: bytes) -> OtherVersion | None:
+    def other_version(self, head: bytes) -> OtherStorageVersion | None:
         """Returns how stored objects that begin with `head` become those of the hub version.
 
         None if that is their version, or their type is none of these. See `registry.stored_object`. What
@@ -281,7 +281,7 @@ class Catalogue(StoredKinds):
     def is_builtin(self, folder: str) -> bool:
         return folder in self._folders
 
-    def _unreadable(self, head: bytes, api_version: object, kind: object) -> OtherVersion | None:
+    def _unreadable(self, head: bytes, api_version: object, kind: object) -> OtherStorageVersion | None:
         """Returns what refuses to convert objects of a built-in type's version that is not known here.
 
         Types have kept their names, and nothing else, when 1.31 replaced claims by those of devices.
@@ -290,7 +290,7 @@ class Catalogue(StoredKinds):
         for life in known_lifecycles().values():
             if life.kind == kind and in_domain(life.group_version, domain) == api_version:
                 text = f'no kind "{kind}" is registered for version "{api_version}"'
-                return OtherVersion(head, partial(_refuse, text), is_written=False)
+                return OtherStorageVersion(head, partial(_refuse, text), is_written=False)
         return None
 
     def _may_be_removed(self, api_version: object) -> bool:

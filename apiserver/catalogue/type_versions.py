@@ -14,7 +14,7 @@ from apiserver.catalogue.builtin_type import BuiltinType, HubConversion
 from apiserver.registry.conversion_codec import HubVersion
 from apiserver.registry.served_resource import version_priority
 from apiserver.registry.storage_form import StorageForm
-from apiserver.registry.stored_object import OtherVersion, head_of
+from apiserver.registry.stored_object import OtherStorageVersion, head_of
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.releases.lifecycles import Lifecycle, known_lifecycles, storage_version
 from apiserver.vocabulary import Document, GroupResource, GroupVersion
@@ -88,7 +88,7 @@ class TypeVersions:
             return None
         return StorageForm(api_version_of(stored, self._brand), stored.kind, hub.from_hub)
 
-    def other_version(self, builtin: BuiltinType) -> OtherVersion | None:
+    def other_version(self, builtin: BuiltinType) -> OtherStorageVersion | None:
         """Returns how objects that are stored in this version are read; None if it is the hub, and stored."""
         hub = self._hub(builtin)
         if hub is None:
@@ -99,7 +99,7 @@ class TypeVersions:
             )
         group_version = GroupVersion(full_group(hub.group, self._brand), hub.version)
         is_written = self.stored_as(builtin) is builtin
-        return OtherVersion(head_of(str(group_version), hub.kind), hub.to_hub, is_written)
+        return OtherStorageVersion(head_of(str(group_version), hub.kind), hub.to_hub, is_written)
 
     def _hub(self, builtin: BuiltinType) -> HubConversion | None:
         if builtin.hub is not None:

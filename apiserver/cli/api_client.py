@@ -14,7 +14,7 @@ import orjson
 
 from apiserver.cli.server_options import ServerOptions, read_bounded
 from apiserver.webhooks.credentials import ClientCredentials, PemText
-from apiserver.webhooks.kubeconfig import Cluster
+from apiserver.webhooks.kubeconfig import KubeconfigCluster
 from apiserver.webhooks.tls import UnusableBundle, UnusableCertificate, client_context
 from apiserver.wire.configuration_fields import InvalidConfiguration
 
@@ -129,7 +129,7 @@ class ApiClient:
 class _Connection(http.client.HTTPSConnection):
     """Expects the certificate of the name that a kubeconfig says, which may be another than the host's."""
 
-    def __init__(self, cluster: Cluster, context: ssl.SSLContext) -> None:
+    def __init__(self, cluster: KubeconfigCluster, context: ssl.SSLContext) -> None:
         url = urlsplit(cluster.server)
         assert url.hostname is not None
         super().__init__(url.hostname, url.port or 443, context=context, timeout=TIMEOUT_S)
@@ -158,7 +158,7 @@ def segment(name: str) -> str:
 
 
 def tls_context(
-    cluster: Cluster, credentials: ClientCredentials, *, is_verified: bool = True
+    cluster: KubeconfigCluster, credentials: ClientCredentials, *, is_verified: bool = True
 ) -> ssl.SSLContext:
     """is_verified: whether the server's certificate is.
 

@@ -11,7 +11,7 @@ from apiserver.authn.authentication_configuration import AuthenticationConfigura
 from apiserver.cli.config import AuthenticationFiles, Config
 from apiserver.cli.flags import UsageError
 from apiserver.webhooks.credentials import ClientCredentials
-from apiserver.webhooks.kubeconfig import Cluster, read_server
+from apiserver.webhooks.kubeconfig import KubeconfigCluster, read_server
 from apiserver.wire.configuration_fields import InvalidConfiguration
 
 _OIDC: Final = "oidc_"
@@ -76,7 +76,7 @@ def _of_flags(config: Config) -> AuthenticationConfiguration:
         raise UsageError(f"--oidc-issuer-url, --oidc-ca-file: {_one_line(error)}") from None
 
 
-def _webhook(config: Config) -> tuple[Cluster, ClientCredentials] | None:
+def _webhook(config: Config) -> tuple[KubeconfigCluster, ClientCredentials] | None:
     """Raises UsageError."""
     flag, path = "authentication-token-webhook-config-file", config.authentication_token_webhook_config_file
     if path is None:

@@ -25,7 +25,7 @@ from apiserver.metrics.registry import MetricsConfiguration
 from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
 from apiserver.vocabulary import IPNetwork
 from apiserver.webhooks.credentials import ClientCredentials
-from apiserver.webhooks.kubeconfig import Cluster, Kubeconfig
+from apiserver.webhooks.kubeconfig import Kubeconfig, KubeconfigCluster
 from storage.encryption.configuration import EncryptionConfiguration
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class AuthenticationFiles(NamedTuple):
 
     configuration: AuthenticationConfiguration = AuthenticationConfiguration()
     content: bytes = b""
-    webhook: tuple[Cluster, ClientCredentials] | None = None
+    webhook: tuple[KubeconfigCluster, ClientCredentials] | None = None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -11,7 +11,13 @@ from typing import Final, NamedTuple
 
 from apiserver.cli.flags import UsageError
 from apiserver.webhooks.credentials import ClientCredentials, PemText
-from apiserver.webhooks.kubeconfig import Cluster, Kubeconfig, is_https, read_kubeconfig, require_https
+from apiserver.webhooks.kubeconfig import (
+    Kubeconfig,
+    KubeconfigCluster,
+    is_https,
+    read_kubeconfig,
+    require_https,
+)
 from apiserver.wire.configuration_fields import InvalidConfiguration
 
 _OPTIONS: Final = "the command line"
@@ -41,7 +47,7 @@ class ServerAccess(NamedTuple):
     is_verified: the server has to prove who it is.
     """
 
-    cluster: Cluster
+    cluster: KubeconfigCluster
     credentials: ClientCredentials
     namespace: str
     source: str
@@ -86,13 +92,13 @@ class ServerOptions:
         """Reads the kubeconfig. Raises OSError, InvalidConfiguration."""
         path = self.kubeconfig or self.otherwise
         content = self._content(path)
-        cluster, credentials, namespace = Cluster(""), ClientCredentials(), ""
+        cluster, credentials, namespace = KubeconfigCluster(""), ClientCredentials(), ""
         if content is not None:
             cluster, credentials = content.of_context(self.context or content.current_context)
             namespace = content.contexts[self.context or content.current_context].namespace
         own = self._credentials()
         authority = self.certificate_authority
-        cluster = Cluster(
+        cluster = KubeconfigCluster(
             self.server or cluster.server,
             PemText(path=authority) if authority is not None else cluster.authorities,
             self.tls_server_name or cluster.tls_server_name,

@@ -16,10 +16,10 @@ from typing import Final
 
 from apiserver.errors import ApiError
 from apiserver.meta import timestamps
-from apiserver.registry.guard import Guard
+from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
-from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, Writer, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, InternalWriter, WriteRequest
 from apiserver.vocabulary import Document
 from storage.errors import StorageError
 
@@ -36,7 +36,7 @@ _NAMESPACE_OF_CLUSTER: Final = "default"
 # The uid of the object, the reason and the message.
 _Told = tuple[str, str, str]
 # Returns what must still hold when an object is created in a namespace; raises NotFound, Forbidden.
-MayCreate = Callable[[ServedResource, str, str], Awaitable[Guard | None]]
+MayCreate = Callable[[ServedResource, str, str], Awaitable[TransactionGuard | None]]
 
 
 class EventRecorder:
@@ -54,7 +54,7 @@ class EventRecorder:
         clock: Callable[[], float],
         *,
         component: str,
-        writer: Writer = KUBE_CONTROLLER_MANAGER,
+        writer: InternalWriter = KUBE_CONTROLLER_MANAGER,
     ) -> None:
         self._registry = registry
         self._served = served

@@ -27,7 +27,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject
 from apiserver.registry.strategy import UpdateStrategy
-from apiserver.registry.write_request import Draft, Writer, WriteRequest
+from apiserver.registry.write_request import Draft, InternalWriter, WriteRequest
 from apiserver.vocabulary import Document
 from storage.errors import StorageFull, ValueTooLarge
 
@@ -37,7 +37,7 @@ HOOK: Final = "priority-and-fairness-config-consumer"
 QUEUE: Final = "priority_and_fairness_config_queue"
 BACKOFF: Final = Backoff(base_s=0.2, max_s=60.0)
 DANGLING: Final = "Dangling"
-_CONSUMER: Final = Writer(
+_CONSUMER: Final = InternalWriter(
     "api-priority-and-fairness-config-consumer-v1", "status", lambda new: applied_condition(new, DANGLING)
 )
 # The one key of the queue: levels share seats, so all are looked at together.

@@ -30,7 +30,7 @@ from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject
-from apiserver.registry.write_request import Writer
+from apiserver.registry.write_request import InternalWriter
 from apiserver.vocabulary import Document
 from storage.errors import StorageFull
 from storage.interface import ANY
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 HOOK: Final = "priority-and-fairness-config-producer"
 INTERVAL_S: Final = 60.0
-_PRODUCER: Final = Writer("api-priority-and-fairness-config-producer-v1")
+_PRODUCER: Final = InternalWriter("api-priority-and-fairness-config-producer-v1")
 AUTOUPDATE: Final = "apf.kubernetes.io/autoupdate-spec"
 
 

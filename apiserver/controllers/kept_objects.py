@@ -13,7 +13,7 @@ from apiserver.errors import AlreadyExists, ApiError, NotFound
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject
-from apiserver.registry.write_request import KUBE_APISERVER, Draft, Writer, WriteRequest
+from apiserver.registry.write_request import KUBE_APISERVER, Draft, InternalWriter, WriteRequest
 from apiserver.vocabulary import Document
 from storage.errors import StorageError
 
@@ -33,7 +33,7 @@ class KeptObject(NamedTuple):
     namespace: str
     name: str
     wanted: Callable[[Document | None], Document]
-    writer: Writer = KUBE_APISERVER
+    writer: InternalWriter = KUBE_APISERVER
 
     def __str__(self) -> str:
         return "/".join(filter(None, (self.resource.kind, self.namespace, self.name)))

@@ -15,7 +15,7 @@ from apiserver.controller_runtime.controller import Controller, Corrected, Outco
 from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.errors import AlreadyExists, Forbidden, NotFound
-from apiserver.registry.guard import Guard
+from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
@@ -79,7 +79,7 @@ class NamespaceDefaultObjects:
         self,
         registry: Registry,
         served: ServedTable,
-        may_create: Callable[[ServedResource, str, str], Awaitable[Guard | None]],
+        may_create: Callable[[ServedResource, str, str], Awaitable[TransactionGuard | None]],
         objects: Sequence[DefaultObject],
         *,
         name: str,

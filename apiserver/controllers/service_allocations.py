@@ -28,7 +28,7 @@ from apiserver.controller_runtime.informer import Informer, ListWatch, Notificat
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.kept_objects import keep_forever
-from apiserver.registry.allocations import Allocation, AllocationKeys, Allocator, Record
+from apiserver.registry.allocations import Allocation, AllocationKeys, AllocationRecord, Allocator
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
@@ -112,7 +112,7 @@ class ServiceAllocationRepair:
         if found is None:
             return False
 
-        def records(service: Document) -> list[Record | None]:
+        def records(service: Document) -> list[AllocationRecord | None]:
             allocator = self._allocator
             given = (each for each in allocator.allocations(service) if each.value == address)
             return [allocator.record(service, each) for each in given]
@@ -242,7 +242,7 @@ class ServiceAllocationRepair:
     def _has_address(self, service: Document, address: str) -> bool:
         return any((each.kind, each.value) == ("clusterip", address) for each, _ in self._given(service))
 
-    def _given(self, service: Document) -> list[tuple[Allocation, Record | None]]:
+    def _given(self, service: Document) -> list[tuple[Allocation, AllocationRecord | None]]:
         """Returns what a Service has, and by what clients see it.
 
         A malformed one raises whatever its values lead to, ValueError for what is no address or port.
@@ -302,7 +302,7 @@ class ServiceAllocationRepair:
         changes.add(key, claim, Put(key, value))
         return True
 
-    async def _add_record(self, record: Record, changes: _Changes) -> None:
+    async def _add_record(self, record: AllocationRecord, changes: _Changes) -> None:
         key = self._keys.record(record)
         stored = (await self._store.get(key)).stored
         if not self._is_right(_decoded(stored.value) if stored is not None else None, record):
@@ -340,7 +340,7 @@ class ServiceAllocationRepair:
         assert allocator is not None
         return allocator
 
-    def _is_right(self, found: Document | None, wanted: Record) -> bool:
+    def _is_right(self, found: Document | None, wanted: AllocationRecord) -> bool:
         if found is None:
             return False
         parent = _parent_of(found)
@@ -348,7 +348,7 @@ class ServiceAllocationRepair:
         is_of_it = all((parent.get(name) or "") == value for name, value in expected.items())
         return is_of_it and _has_labels(found, wanted)
 
-    async def _is_recorded(self, record: Record | None) -> bool:
+    async def _is_recorded(self, record: AllocationRecord | None) -> bool:
         """Whether there is the IPAddress that is needed, if one is, as far as the cache knows."""
         if record is None:
             return True
@@ -390,7 +390,7 @@ def _parent_of(address: Document) -> Document:
     return found
 
 
-def _has_labels(found: Document, wanted: Record) -> bool:
+def _has_labels(found: Document, wanted: AllocationRecord) -> bool:
     labels = found["metadata"].get("labels") or {}
     return bool(wanted.document["metadata"]["labels"].items() <= labels.items())
 

@@ -29,7 +29,7 @@ from apiserver.registry.allocations import AddressRange
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, Writer, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, InternalWriter, WriteRequest
 from apiserver.vocabulary import Document, IPAddress, IPNetwork
 from storage.interface import ANY
 from storage.keys import prefix_range
@@ -43,7 +43,7 @@ GRACE_S: Final = 10.0
 # The one of the command line, and how often it is looked at, as by kube-apiserver.
 NAME: Final = "kubernetes"
 INTERVAL_S: Final = 10.0
-_DEFAULT_WRITER: Final = Writer(
+_DEFAULT_WRITER: Final = InternalWriter(
     "kubernetes-service-cidr-controller", "status", lambda new: applied_condition(new, READY)
 )
 _STATUS_WRITER: Final = _DEFAULT_WRITER._replace(manager="service-cidr-controller")

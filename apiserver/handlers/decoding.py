@@ -33,7 +33,7 @@ _AllProblems: TypeAlias = Callable[[Sequence[str]], Sequence[str]]
 class Decoded(NamedTuple):
     """A document that has passed the schema, and the warnings of field validation.
 
-    emptied: see `schema.compile.Checked`.
+    emptied: see `schema.compile.CheckedDocument`.
     """
 
     document: Document

@@ -15,7 +15,7 @@ from apiserver.load.size_class import SizeClass
 from apiserver.meta import object_meta
 from apiserver.meta.options import DeleteOptions, WriteOptions
 from apiserver.registry.field_managers import FieldManagers
-from apiserver.registry.guard import Guard
+from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.write_request import Admission, Draft, ManageFields, WriteRequest
 from apiserver.registry.write_stages import required_revision
 from apiserver.vocabulary import Document
@@ -51,7 +51,7 @@ class WriteRequests:
         )
 
     def create(
-        self, call: ApiCall, name: str, options: WriteOptions, size: SizeClass, guard: Guard | None
+        self, call: ApiCall, name: str, options: WriteOptions, size: SizeClass, guard: TransactionGuard | None
     ) -> WriteRequest:
         """Returns the request of a create. name: of the object; empty if it is to be generated."""
         assert call.resource is not None

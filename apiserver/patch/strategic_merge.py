@@ -25,7 +25,7 @@ from typing import Any, Final, TypeAlias
 
 from apiserver.golang.formatting import go_text, go_type
 from apiserver.golang.quoting import go_quote
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 from apiserver.vocabulary import Document
 
 DIRECTIVE: Final = "$patch"
@@ -215,7 +215,7 @@ def _merge_ordered_lists(live: Document, patch: Document, schema: Schema) -> Non
         if name in patch:
             _require_list(changes)
         field = _field(schema, name)
-        if field.kind is not Kind.LIST:
+        if field.kind is not ValueKind.LIST:
             raise CannotMerge(f"expected slice or array type, but got: {_go_kind(schema)}")
         key = field.patch_merge_key
         if changes and order:
@@ -321,7 +321,7 @@ def _type_of_items(live: list[Any], patch: list[Any]) -> type:
 
 def _field(schema: Schema, name: str) -> Schema:
     """The schema of a field that is an object or a list. Raises CannotMerge."""
-    if schema.kind is Kind.MAP:
+    if schema.kind is ValueKind.MAP:
         raise CannotMerge("merging an object in json but data type is not struct, instead is: map")
     field = schema.fields.get(name)
     if field is None:
@@ -359,9 +359,9 @@ def _unknown_directive(directive: Any, patch: Document) -> CannotMerge:
 
 def _go_kind(schema: Schema) -> str:
     match schema.kind:
-        case Kind.STRING:
+        case ValueKind.STRING:
             return "string"
-        case Kind.MAP:
+        case ValueKind.MAP:
             return "map"
         case _:
             return "struct"

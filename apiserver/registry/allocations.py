@@ -72,7 +72,7 @@ class AddressRange(NamedTuple):
         return self.first <= int(address) <= self.last
 
 
-class Record(NamedTuple):
+class AllocationRecord(NamedTuple):
     """The object by which clients see an allocation: its document, without what every new object is given.
 
     owner: the entry of managedFields for the fields of a new one, without its time. It is the same for all.
@@ -115,7 +115,7 @@ class AllocationKeys:
         kind, _, value = claim.removeprefix(self.claims).partition("/")
         return AllocationKey(kind, value)
 
-    def record(self, record: Record) -> str:
+    def record(self, record: AllocationRecord) -> str:
         return f"{resource_prefix(self._prefix, *record.resource)}{record.name}"
 
     def owner(self, key: str) -> bytes:
@@ -134,7 +134,7 @@ class Allocator(Protocol):
         """Returns what an object has."""
         ...
 
-    def record(self, document: Document, allocation: Allocation) -> Record | None:
+    def record(self, document: Document, allocation: Allocation) -> AllocationRecord | None:
         """Returns the object by which clients see what an object has, if there is to be one."""
         ...
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from apiserver.errors import Invalid
 from apiserver.field_errors import Errors
 from apiserver.load.size_class import SizeClass, size_class
-from apiserver.registry.guard import Guard
+from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.stored_object import StoredObject, encode, head_of, with_revision
 from apiserver.registry.version_codec import Offloader, VersionCodec
 from apiserver.vocabulary import Document, GroupKind, GroupResource
@@ -101,5 +101,5 @@ class ConversionCodec:
     async def encode(self, document: Document) -> bytes:
         return encode(document, self.stored_head)
 
-    async def encode_new(self, document: Document) -> tuple[bytes, Guard | None]:
+    async def encode_new(self, document: Document) -> tuple[bytes, TransactionGuard | None]:
         return await self.encode(document), None

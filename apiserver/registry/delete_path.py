@@ -17,7 +17,7 @@ from apiserver.load.size_class import size_class
 from apiserver.meta.options import IGNORE_READ_ERROR, DeleteOptions
 from apiserver.registry import deletion, version_codec
 from apiserver.registry.object_keys import ObjectKeys
-from apiserver.registry.results import Deleted
+from apiserver.registry.results import DeletionResult
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import DamagedObject, StoredObject
 from apiserver.registry.transactions import Transactions
@@ -76,7 +76,7 @@ class DeletePath:
         self._offload = offload
         self._clock = clock
 
-    async def delete(self, request: DeleteRequest) -> Deleted:
+    async def delete(self, request: DeleteRequest) -> DeletionResult:
         """Remove the object, or mark it and leave the rest to its finalizers or its grace period.
 
         Raises Forbidden, NotFound, Conflict (preconditions), what admission raises, and the storage's errors.
@@ -137,7 +137,7 @@ class DeletePath:
 
     async def _delete_once(
         self, request: DeleteRequest, key: str, current: KeyVersion[StoredObject]
-    ) -> Deleted:
+    ) -> DeletionResult:
         resource, options = request.resource, request.options
         found, revision = current.value, current.revision
         assert found is not None
@@ -170,7 +170,9 @@ class DeletePath:
         else:
             # Nothing changes, which only the stored object can tell.
             await self._transactions.require(key, expected=revision)
-        return Deleted(await version_codec.view(resource.codec, found, offload), is_removed, uid, warnings)
+        return DeletionResult(
+            await version_codec.view(resource.codec, found, offload), is_removed, uid, warnings
+        )
 
     async def _remove_marked(
         self, resource: ServedResource, key: str, uid: str, document: Document, revision: int

@@ -35,7 +35,7 @@ class FieldText(NamedTuple):
         return self.default if value is None else _as_text(value)
 
 
-class FirstText(NamedTuple):
+class FirstNonEmptyText(NamedTuple):
     """Reads the text of the first of some fields that is not empty."""
 
     fields: tuple[FieldText, ...]

@@ -22,7 +22,7 @@ from apiserver.meta import timestamps
 from apiserver.registry.owner_conversions import OwnerConversions
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.stored_object import TOO_DEEP_TEXT
-from apiserver.registry.write_request import ManageFields, Writer
+from apiserver.registry.write_request import InternalWriter, ManageFields
 from apiserver.schema.compile import SchemaCompiler, TypeMismatch, zero_document
 from apiserver.vocabulary import Document
 
@@ -231,13 +231,13 @@ class FieldManagers:
 
         return manage_fields
 
-    def of_server(self, resource: ServedResource, writer: Writer) -> ManageFields:
+    def of_server(self, resource: ServedResource, writer: InternalWriter) -> ManageFields:
         """Returns what tells the managedFields after a write of the server itself.
 
         resource: as it is stored, in a version that clients may not be served. They see the owners in one
             that they are: nobody knows anything of another one.
         """
-        known: dict[Writer, ManageFields] = resource.derived.setdefault(self._of_server, {})
+        known: dict[InternalWriter, ManageFields] = resource.derived.setdefault(self._of_server, {})
         found = known.get(writer)
         if found is None:
             if resource.codec.asks_webhook and writer.applied is None:
@@ -256,7 +256,7 @@ class FieldManagers:
         stored = resource.stored_group_resource
         return next((each for each in table.resources if each.stored_group_resource == stored), resource)
 
-    def _updated_by_server(self, resource: ServedResource, writer: Writer) -> ManageFields:
+    def _updated_by_server(self, resource: ServedResource, writer: InternalWriter) -> ManageFields:
         manager, subresource, _ = writer
 
         def manage_fields(new: Document, old: Document | None, sent: Any) -> Sequence[Document] | None:
@@ -264,7 +264,7 @@ class FieldManagers:
 
         return manage_fields
 
-    def _applied_by_server(self, resource: ServedResource, writer: Writer) -> ManageFields:
+    def _applied_by_server(self, resource: ServedResource, writer: InternalWriter) -> ManageFields:
         name, subresource, applied = writer
         assert applied is not None
         manager = FieldManager(name, APPLY, resource.api_version, subresource)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from storage.interface import Condition
 
 
-class Guard(NamedTuple):
+class TransactionGuard(NamedTuple):
     """A condition that is part of the transaction of a write.
 
     renew: returns the condition as of now, after the last one did not hold. Raises ApiError if the write must

@@ -31,7 +31,7 @@ class PagedList:
     pages: Callable[[], AsyncIterator[Sequence[StoredObject]]]
 
 
-class Deleted(NamedTuple):
+class DeletionResult(NamedTuple):
     """The result of a deletion, with the warnings for its client.
 
     found: the object as it is now, or was at last if `is_removed`.

@@ -19,7 +19,7 @@ from apiserver.registry.storage_form import StorageForm
 from apiserver.registry.stored_object import head_of
 from apiserver.registry.strategy import DEFAULT_STRATEGY, Strategy, UpdateStrategy
 from apiserver.registry.version_codec import IdentityCodec, VersionCodec
-from apiserver.schema.compile import Checked, SchemaCompiler
+from apiserver.schema.compile import CheckedDocument, SchemaCompiler
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Deprecation, Document, GroupKind, GroupResource, GroupVersion, Removal
 from apiserver.wire.protobuf import MessageDecoder, MessageEncoder
@@ -41,7 +41,7 @@ class SchemaCheck(Protocol):
         """
         ...
 
-    def checked(self, document: Document, *, is_merged: bool = False) -> Checked:
+    def checked(self, document: Document, *, is_merged: bool = False) -> CheckedDocument:
         """Returns all that it has removed. Raises TypeMismatch."""
         ...
 
@@ -90,7 +90,7 @@ class Subresource(NamedTuple):
     deprecation: Deprecation | None = None
 
 
-class Preparation(Protocol):
+class ResourcePreparation(Protocol):
     """Work that takes long, and has to be done before a resource can be used.
 
     prepare: may run in a thread, also several times.
@@ -151,7 +151,7 @@ class ServedResource:
     removal: Removal | None = None
     schema_compiler: SchemaCompiler = field(default_factory=SchemaCompiler)
     compile_check: Callable[[], SchemaCheck] | None = None
-    preparations: tuple[Preparation, ...] = ()
+    preparations: tuple[ResourcePreparation, ...] = ()
     openapi: Callable[[bool, Mapping[str, str]], Document] | None = None
     # What is derived from it elsewhere (encoders, field managers), by keys of theirs; it goes with the
     # resource.

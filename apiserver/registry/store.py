@@ -20,7 +20,7 @@ from apiserver.registry.delete_path import DeletePath, DeleteRequest
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.object_keys import ObjectKeys
 from apiserver.registry.own_writes import OwnWrites
-from apiserver.registry.results import Deleted, ObjectList, WriteResult
+from apiserver.registry.results import DeletionResult, ObjectList, WriteResult
 from apiserver.registry.selection import Selection, select
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.storage_form import StorageForms
@@ -245,7 +245,7 @@ class Registry:
             return request.manage_fields
         return self._field_managers.of_server(request.resource, request.writer)
 
-    def delete(self, request: DeleteRequest) -> Coroutine[Any, Any, Deleted]:
+    def delete(self, request: DeleteRequest) -> Coroutine[Any, Any, DeletionResult]:
         """See `delete_path.DeletePath.delete`."""
         return self._delete_path.delete(request)
 

@@ -340,7 +340,7 @@ class ConvertedObject(StoredObject):
     __slots__ = ()
 
 
-class OtherVersion(NamedTuple):
+class OtherStorageVersion(NamedTuple):
     """A version in which objects may be stored that is not the hub version, on which this server works.
 
     hub_head: what objects of the hub version begin with. to_hub: converts a document to that version, in
@@ -367,7 +367,7 @@ class StoredKind(NamedTuple):
 class StoredKinds:
     """What is known of the kinds whose objects are stored; of none, if no other says more."""
 
-    def other_version(self, head: bytes) -> OtherVersion | None:
+    def other_version(self, head: bytes) -> OtherStorageVersion | None:
         """Returns how objects with a head are converted; None if they are of their hub version."""
         return None
 
@@ -388,7 +388,7 @@ class _Known(NamedTuple):
     """What is known of a head. head: of the hub version. other: None for objects of that version."""
 
     head: bytes
-    other: OtherVersion | None
+    other: OtherStorageVersion | None
     kind: StoredKind | None
 
 
@@ -462,7 +462,7 @@ class ObjectDecoder:
         self._heads.clear()
 
     def _converted(
-        self, stored: Stored, found: StoredObject, version: OtherVersion, kind: StoredKind | None
+        self, stored: Stored, found: StoredObject, version: OtherStorageVersion, kind: StoredKind | None
     ) -> StoredObject:
         """kind: whose values are checked; None if they need not be."""
         try:

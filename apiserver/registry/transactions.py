@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from apiserver.clock import SYSTEM_CLOCK, Clock
 from apiserver.registry.allocations import AllocationObserver, ExtraWrites, ObjectAllocations
-from apiserver.registry.guard import Guard
+from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.storage_form import StorageForms
@@ -74,7 +74,12 @@ class Transactions:
         )
 
     async def create(
-        self, resource: ServedResource, key: str, value: bytes, guards: Sequence[Guard], extra: ExtraWrites
+        self,
+        resource: ServedResource,
+        key: str,
+        value: bytes,
+        guards: Sequence[TransactionGuard],
+        extra: ExtraWrites,
     ) -> int:
         """Returns the revision. Raises KeyExists for `key` or what `extra` adds, and what `guards` raise."""
         value = self._to_be_stored(resource, key, value)
@@ -83,7 +88,7 @@ class Transactions:
         )
 
     async def _create_guarded(
-        self, key: str, value: bytes, lease: int, guards: Sequence[Guard], extra: ExtraWrites
+        self, key: str, value: bytes, lease: int, guards: Sequence[TransactionGuard], extra: ExtraWrites
     ) -> int:
         if not guards and not extra.writes:
             return await self._store.create(key, value, lease=lease)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import ParamSpec, Protocol, TypeVar
 
 from apiserver.load.size_class import SizeClass
-from apiserver.registry.guard import Guard
+from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.stored_object import StoredObject, encode
 from apiserver.vocabulary import Document, GroupResource
 
@@ -124,7 +124,7 @@ class VersionCodec(Protocol):
         """
         ...
 
-    async def encode_new(self, document: Document) -> tuple[bytes, Guard | None]:
+    async def encode_new(self, document: Document) -> tuple[bytes, TransactionGuard | None]:
         """Returns what `encode` returns, and what must still hold when the object is created.
 
         Raises ApiError, too, if that does not hold now.
@@ -179,5 +179,5 @@ class IdentityCodec:
     async def encode(self, document: Document) -> bytes:
         return encode(document, self.stored_head)
 
-    async def encode_new(self, document: Document) -> tuple[bytes, Guard | None]:
+    async def encode_new(self, document: Document) -> tuple[bytes, TransactionGuard | None]:
         return await self.encode(document), None

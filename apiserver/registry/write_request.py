@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from apiserver.field_errors import FieldError
 from apiserver.load.size_class import SizeClass
 from apiserver.meta.options import WriteOptions
-from apiserver.registry.guard import Guard
+from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
@@ -52,7 +52,7 @@ class Draft(NamedTuple):
     document: of the client's version; it has passed the schema, and whoever gets the draft may change it.
     warnings: what the client should know of how it was made.
     managed_fields: who owns its fields, where making it has decided that (an apply); else None.
-    emptied: see `schema.compile.Checked`.
+    emptied: see `schema.compile.CheckedDocument`.
     """
 
     document: Document
@@ -66,7 +66,7 @@ class Draft(NamedTuple):
 Transform = Callable[[StoredObject], Draft]
 
 
-class Writer(NamedTuple):
+class InternalWriter(NamedTuple):
     """The field manager for which the server itself writes; in Kubernetes it is a client of its own.
 
     manager: its name. subresource: the one that it writes to; empty for the object itself.
@@ -77,14 +77,14 @@ class Writer(NamedTuple):
     subresource: str = ""
     applied: Callable[[Document], Document] | None = None
 
-    def at(self, subresource: str) -> Writer:
+    def at(self, subresource: str) -> InternalWriter:
         """Returns the same writer for a subresource."""
         return self._replace(subresource=subresource)
 
 
 # The programs that write by the loopback client, and from beside the server, in Kubernetes.
-KUBE_APISERVER: Final = Writer("kube-apiserver")
-KUBE_CONTROLLER_MANAGER: Final = Writer("kube-controller-manager")
+KUBE_APISERVER: Final = InternalWriter("kube-apiserver")
+KUBE_CONTROLLER_MANAGER: Final = InternalWriter("kube-controller-manager")
 _DEFAULTS: Final = WriteOptions()
 
 
@@ -113,7 +113,7 @@ class WriteRequest:
     checks_uid: bool = False
     user: UserInfo | None = None
     admission: Admission | None = None
-    writer: Writer | None = None
+    writer: InternalWriter | None = None
     manage_fields: ManageFields | None = None
     size: SizeClass = SizeClass.SMALL
-    guard: Guard | None = None
+    guard: TransactionGuard | None = None

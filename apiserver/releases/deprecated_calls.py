@@ -29,20 +29,20 @@ class DeprecatedApi(NamedTuple):
     removal: Removal
 
 
-class Caller(NamedTuple):
+class ApiCaller(NamedTuple):
     user: str
     user_agent: str
 
 
 @dataclass(slots=True)
-class Calls:
+class CallCount:
     """The number of calls of one API by one caller. last_seen: seconds since 1970."""
 
     count: int = 0
     last_seen: float = 0.0
 
 
-_OTHERS: Final = Caller(OTHER, OTHER)
+_OTHERS: Final = ApiCaller(OTHER, OTHER)
 _OTHER_API: Final = DeprecatedApi(GroupVersion(OTHER, OTHER), OTHER, "", Removal())
 
 
@@ -58,39 +58,39 @@ class DeprecatedCalls:
         self, callers_max: int = CALLERS_MAX, callers_of_user_max: int = CALLERS_OF_USER_MAX
     ) -> None:
         self._callers_max, self._callers_of_user_max = callers_max, callers_of_user_max
-        self._calls: dict[tuple[DeprecatedApi, Caller], Calls] = {}
+        self._calls: dict[tuple[DeprecatedApi, ApiCaller], CallCount] = {}
         self._by_user: dict[str, int] = {}
 
     def count(self, api: DeprecatedApi, user: str, user_agent: str, now: float) -> None:
         """Count a call. now: seconds since 1970."""
-        caller = Caller(user[:USER_LENGTH_MAX], user_agent[:USER_AGENT_LENGTH_MAX])
+        caller = ApiCaller(user[:USER_LENGTH_MAX], user_agent[:USER_AGENT_LENGTH_MAX])
         calls = self._calls.get((api, caller))
         if calls is None:
             calls = self._counter(api, caller)
         calls.count += 1
         calls.last_seen = now
 
-    def _counter(self, api: DeprecatedApi, caller: Caller) -> Calls:
+    def _counter(self, api: DeprecatedApi, caller: ApiCaller) -> CallCount:
         """Returns the counter of a caller that has none yet: one of its own, or one that others have, too."""
         user = caller.user
         if len(self._calls) < self._callers_max:
             known = self._by_user.get(user, 0)
             if known >= self._callers_of_user_max:
-                caller = Caller(user, OTHER)
+                caller = ApiCaller(user, OTHER)
                 if (calls := self._calls.get((api, caller))) is not None:
                     return calls
             self._by_user[user] = known + 1
-            return self._calls.setdefault((api, caller), Calls())
+            return self._calls.setdefault((api, caller), CallCount())
         # There are as many of these as the release has built-in versions that go.
-        return self._calls.setdefault((api if api.removal.release else _OTHER_API, _OTHERS), Calls())
+        return self._calls.setdefault((api if api.removal.release else _OTHER_API, _OTHERS), CallCount())
 
-    def __iter__(self) -> Iterator[tuple[DeprecatedApi, Caller, Calls]]:
+    def __iter__(self) -> Iterator[tuple[DeprecatedApi, ApiCaller, CallCount]]:
         """Yields who has called what: the APIs that go first, then those who call most often."""
         rows = [(api, caller, calls) for (api, caller), calls in self._calls.items()]
         yield from sorted(rows, key=_order)
 
 
-def _order(row: tuple[DeprecatedApi, Caller, Calls]) -> tuple[object, ...]:
+def _order(row: tuple[DeprecatedApi, ApiCaller, CallCount]) -> tuple[object, ...]:
     api, caller, calls = row
     return (*removal_order(api.removal.release), api.group_version, api.resource, -calls.count, caller)
 

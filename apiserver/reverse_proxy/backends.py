@@ -17,7 +17,7 @@ from aiohttp.abc import AbstractResolver
 from multidict import CIMultiDict
 
 from apiserver.reverse_proxy.answer_heads import MalformedHead, is_malformed
-from apiserver.reverse_proxy.errors import MalformedAnswer, RequestFailed
+from apiserver.reverse_proxy.errors import AmbiguousAnswer, BackendRequestFailed
 from apiserver.reverse_proxy.exact_headers import ExactRequest
 from apiserver.reverse_proxy.headers import Headers
 from apiserver.reverse_proxy.in_process import InProcessConnector, InProcessKubelets
@@ -71,7 +71,7 @@ class BackendConnection(NamedTuple):
     writer: asyncio.StreamWriter
 
 
-class Backends:
+class BackendConnector:
     """Connects to backends.
 
     denied: addresses that are never connected to. resolver: of names; None for the machine's.
@@ -264,31 +264,33 @@ async def read_head(reader: asyncio.StreamReader) -> AnswerHead:
             if head.status == 101 or head.status >= 200:
                 return head
     except asyncio.LimitOverrunError:
-        raise RequestFailed(f"the head of the answer is longer than {HEADER_BYTES_MAX} bytes") from None
+        raise BackendRequestFailed(
+            f"the head of the answer is longer than {HEADER_BYTES_MAX} bytes"
+        ) from None
     except asyncio.IncompleteReadError as error:
-        raise RequestFailed("unexpected EOF" if error.partial else "EOF") from None
+        raise BackendRequestFailed("unexpected EOF" if error.partial else "EOF") from None
     except OSError as error:
-        raise RequestFailed(_os_error(error)) from None
+        raise BackendRequestFailed(_os_error(error)) from None
 
 
 def _parse_head(raw: bytes) -> AnswerHead:
     """Raises RequestFailed."""
     if is_malformed(raw):
-        raise MalformedAnswer(str(MalformedHead()))
+        raise AmbiguousAnswer(str(MalformedHead()))
     status, *lines = raw[:-4].split(b"\r\n")
     found = _STATUS_LINE.fullmatch(status)
     if found is None or len(lines) > HEADERS_MAX:
-        raise RequestFailed("malformed HTTP response")
+        raise BackendRequestFailed("malformed HTTP response")
     headers = []
     for line in lines:
         name, colon, value = line.partition(b":")
         if not colon or not name or name != name.strip():
-            raise RequestFailed("malformed HTTP response")
+            raise BackendRequestFailed("malformed HTTP response")
         headers.append((name, value.strip()))
     return AnswerHead(int(found[1]), headers, raw)
 
 
-def _failure(error: Exception, backend: Backend) -> RequestFailed | AddressDenied:
+def _failure(error: Exception, backend: Backend) -> BackendRequestFailed | AddressDenied:
     """Returns what has gone wrong, in the words of Go's client."""
     cause: Exception = error
     if isinstance(error, aiohttp.ClientConnectorError):
@@ -300,21 +302,21 @@ def _failure(error: Exception, backend: Backend) -> RequestFailed | AddressDenie
         case AddressDenied():
             return cause
         case MalformedHead():
-            return MalformedAnswer(str(cause))
+            return AmbiguousAnswer(str(cause))
         case aiohttp.ServerDisconnectedError():
-            return RequestFailed("EOF")
+            return BackendRequestFailed("EOF")
         case ssl.SSLCertVerificationError():
-            return RequestFailed(f"tls: failed to verify certificate: {cause.verify_message}")
+            return BackendRequestFailed(f"tls: failed to verify certificate: {cause.verify_message}")
         case ssl.SSLError():
-            return RequestFailed(f"tls: {cause.reason or cause}")
+            return BackendRequestFailed(f"tls: {cause.reason or cause}")
         case TimeoutError() if not cause.args:
-            return RequestFailed(f"{dial}: i/o timeout")
+            return BackendRequestFailed(f"{dial}: i/o timeout")
         case socket.gaierror() | UnicodeError() | InvalidHost():
-            return RequestFailed(f"{dial}: lookup {backend.host}: no such host")
+            return BackendRequestFailed(f"{dial}: lookup {backend.host}: no such host")
         case OSError(errno=int()):
-            return RequestFailed(f"{dial}: connect: {_os_error(cause)}")
+            return BackendRequestFailed(f"{dial}: connect: {_os_error(cause)}")
         case _:
-            return RequestFailed(f"{cause}" or type(cause).__name__)
+            return BackendRequestFailed(f"{cause}" or type(cause).__name__)
 
 
 def _os_error(error: OSError) -> str:

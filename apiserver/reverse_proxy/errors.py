@@ -35,9 +35,9 @@ class ForwardingFailed(ApiError):
     code, reason = 500, ""
 
 
-class RequestFailed(Exception):
+class BackendRequestFailed(Exception):
     """A request to a backend has failed. The message is that of Go's client."""
 
 
-class MalformedAnswer(RequestFailed):
+class AmbiguousAnswer(BackendRequestFailed):
     """A backend has answered with headers that different readers may understand differently."""

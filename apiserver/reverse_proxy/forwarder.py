@@ -18,10 +18,15 @@ from apiserver.endpoints.responses import TEXT, ForwardedAnswer, send
 from apiserver.errors import ApiError, BadRequest, Forbidden, TooManyRequests
 from apiserver.load.shared_pool import SharedPool, holder_of
 from apiserver.reverse_proxy import headers
-from apiserver.reverse_proxy.backends import Backends
-from apiserver.reverse_proxy.errors import BackendUnreachable, BadGateway, MalformedAnswer, RequestFailed
+from apiserver.reverse_proxy.backends import BackendConnector
+from apiserver.reverse_proxy.errors import (
+    AmbiguousAnswer,
+    BackendRequestFailed,
+    BackendUnreachable,
+    BadGateway,
+)
 from apiserver.reverse_proxy.html import LinkRewriter
-from apiserver.reverse_proxy.links import Links, joined
+from apiserver.reverse_proxy.links import ProxiedLinks, joined
 from apiserver.reverse_proxy.target import Backend, ProxyTarget
 from apiserver.reverse_proxy.upgrades import upgrade
 from apiserver.webhooks.addresses import AddressDenied, NotProxyable
@@ -38,7 +43,7 @@ _NO_BODY: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _WINDOW_BITS: Final = {b"gzip": 31, b"deflate": -zlib.MAX_WBITS}
 
 
-Upgrader: TypeAlias = Callable[[ApiCall, Backends, ProxyTarget, headers.Headers], Awaitable[None]]
+Upgrader: TypeAlias = Callable[[ApiCall, BackendConnector, ProxyTarget, headers.Headers], Awaitable[None]]
 
 
 def _denial(error: AddressDenied) -> ApiError:
@@ -50,7 +55,7 @@ class Forwarder:
 
     def __init__(
         self,
-        backends: Backends,
+        backends: BackendConnector,
         identity: headers.IdentityHeaders,
         *,
         forwarded_max: int = FORWARDED_MAX,
@@ -133,15 +138,15 @@ class Forwarder:
             passed = [each for each in passed if each[0].lower() != "content-length"]
         try:
             response = await self.backends.request(call.request.method, target, passed, body)
-        except MalformedAnswer as error:
+        except AmbiguousAnswer as error:
             raise BadGateway(str(error)) from None
-        except RequestFailed as error:
+        except BackendRequestFailed as error:
             raise BackendUnreachable(str(error)) from None
         except AddressDenied as error:
             raise _denial(error) from None
         try:
             await self._answer(call, target, response)
-        except RequestFailed as error:
+        except BackendRequestFailed as error:
             raise BackendUnreachable(str(error)) from None  # The client sees an answer that is cut off.
         finally:
             response.close()
@@ -149,7 +154,7 @@ class Forwarder:
     async def _answer(self, call: ApiCall, target: ProxyTarget, response: aiohttp.ClientResponse) -> None:
         """Passes on an answer. Raises RequestFailed."""
         if response.status < 200:
-            raise RequestFailed(f"unexpected status {response.status}")
+            raise BackendRequestFailed(f"unexpected status {response.status}")
         if target.rejects_redirects and 300 <= response.status < 400 and response.headers.get(hdrs.LOCATION):
             await send(call, HTTPStatus.BAD_GATEWAY, _REDIRECTED, TEXT)
             return
@@ -157,7 +162,7 @@ class Forwarder:
         rewriter = None
         if target.prefix is not None:
             host = call.request.headers.get(hdrs.HOST, "")
-            links = Links(target.prefix, target.backend.authority, host)
+            links = ProxiedLinks(target.prefix, target.backend.authority, host)
             lines, redirects = _with_location(lines, links)
             rewriter = None if redirects else _html_rewriter(call, response, links)
         length = _content_length(response)
@@ -197,7 +202,7 @@ class Forwarder:
 class _HtmlRewriter:
     """Rewrites the links of HTML, and decompresses it first where that has to be. encoding: of the body."""
 
-    def __init__(self, links: Links, encoding: bytes) -> None:
+    def __init__(self, links: ProxiedLinks, encoding: bytes) -> None:
         self._rewriter = LinkRewriter(links.rewrite)
         self._inflate = zlib.decompressobj(_WINDOW_BITS[encoding]) if encoding else None
 
@@ -211,7 +216,7 @@ class _HtmlRewriter:
             try:
                 text = self._inflate.decompress(data, HTML_BYTES)
             except zlib.error as error:
-                raise RequestFailed(f"{error}") from None
+                raise BackendRequestFailed(f"{error}") from None
             data = self._inflate.unconsumed_tail
             yield self._rewriter.feed(text)
 
@@ -220,7 +225,9 @@ class _HtmlRewriter:
         return self._rewriter.feed(rest, is_last=True)
 
 
-def _html_rewriter(call: ApiCall, response: aiohttp.ClientResponse, links: Links) -> _HtmlRewriter | None:
+def _html_rewriter(
+    call: ApiCall, response: aiohttp.ClientResponse, links: ProxiedLinks
+) -> _HtmlRewriter | None:
     """Returns what rewrites the body of an answer; None if it is no HTML, or in an unknown encoding."""
     # A part of a document has a place in it that would be wrong.
     is_part = response.status == HTTPStatus.PARTIAL_CONTENT
@@ -232,7 +239,9 @@ def _html_rewriter(call: ApiCall, response: aiohttp.ClientResponse, links: Links
     return _HtmlRewriter(links, encoding) if not encoding or encoding in _WINDOW_BITS else None
 
 
-def _with_location(lines: list[tuple[bytes, bytes]], links: Links) -> tuple[list[tuple[bytes, bytes]], bool]:
+def _with_location(
+    lines: list[tuple[bytes, bytes]], links: ProxiedLinks
+) -> tuple[list[tuple[bytes, bytes]], bool]:
     """Returns headers with a redirect that leads back through the proxy, and whether there is one."""
     changed, redirects = [], False
     for name, value in lines:

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 _SAFE = "/$&+,:;=@"
 
 
-class Links(NamedTuple):
+class ProxiedLinks(NamedTuple):
     """Rewrites the links in one answer.
 
     prefix: the path that stands for the backend's root, escaped.

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Final, NamedTuple
 
-from apiserver.reverse_proxy.errors import RequestFailed
+from apiserver.reverse_proxy.errors import BackendRequestFailed
 from storage.turns import Turn
 
 # A longer frame is no data of a shell or a port, which are sent as they are read.
@@ -83,7 +83,7 @@ async def read_frame(reader: asyncio.StreamReader) -> Frame | None:
         first, rest = struct.unpack(">II", await reader.readexactly(8))
         length = rest & 0xFF_FFFF
         if length > FRAME_BYTES_MAX:
-            raise RequestFailed(f"a frame is longer than {FRAME_BYTES_MAX} bytes")
+            raise BackendRequestFailed(f"a frame is longer than {FRAME_BYTES_MAX} bytes")
         data = await reader.readexactly(length)
     except (asyncio.IncompleteReadError, OSError):
         return None
@@ -91,7 +91,7 @@ async def read_frame(reader: asyncio.StreamReader) -> Frame | None:
     if not first >> 31:
         return Frame(0, first, flags, data)
     if first >> 16 != _CONTROL | _VERSION:
-        raise RequestFailed("the connection does not speak SPDY/3.1")
+        raise BackendRequestFailed("the connection does not speak SPDY/3.1")
     return Frame(first & 0xFFFF, 0, flags, data)
 
 

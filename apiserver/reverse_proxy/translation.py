@@ -21,8 +21,8 @@ from apiserver.authn.websocket_protocols import read_protocols
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.websocket import accept_websocket, asks_for_websocket
-from apiserver.reverse_proxy.backends import BackendConnection, Backends
-from apiserver.reverse_proxy.errors import ForwardingFailed, RequestFailed
+from apiserver.reverse_proxy.backends import BackendConnection, BackendConnector
+from apiserver.reverse_proxy.errors import BackendRequestFailed, ForwardingFailed
 from apiserver.reverse_proxy.headers import Headers
 from apiserver.reverse_proxy.spdy import SpdyClient
 from apiserver.reverse_proxy.target import ProxyTarget
@@ -61,7 +61,7 @@ def protocol_to_translate(call: ApiCall) -> str:
 
 async def translate_shell(
     call: ApiCall,
-    backends: Backends,
+    backends: BackendConnector,
     target: ProxyTarget,
     headers: Headers,
     *,
@@ -81,7 +81,12 @@ async def translate_shell(
 
 
 async def tunnel_ports(
-    call: ApiCall, backends: Backends, target: ProxyTarget, headers: Headers, *, origins: AllowedOrigins
+    call: ApiCall,
+    backends: BackendConnector,
+    target: ProxyTarget,
+    headers: Headers,
+    *,
+    origins: AllowedOrigins,
 ) -> None:
     """Relays forwarded ports. Raises ForwardingFailed, AddressDenied, Forbidden, BadRequest."""
 
@@ -94,7 +99,7 @@ async def tunnel_ports(
 
 async def _translate(
     call: ApiCall,
-    backends: Backends,
+    backends: BackendConnector,
     target: ProxyTarget,
     headers: Headers,
     origins: AllowedOrigins,
@@ -214,7 +219,7 @@ class _Shell:
         channels = {number: channel for channel, number in self._numbers.items()}
         open_streams = {number for channel, number in self._numbers.items() if channel not in _FROM_CLIENT}
         error, has_ended = b"", False
-        with contextlib.suppress(OSError, RequestFailed):
+        with contextlib.suppress(OSError, BackendRequestFailed):
             async for number, data, is_last in self._spdy.arrivals():
                 channel = channels.get(number)
                 if channel == _ERROR:

@@ -12,8 +12,8 @@ from typing import Final
 
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.responses import begin_response
-from apiserver.reverse_proxy.backends import AnswerHead, BackendConnection, Backends, read_head
-from apiserver.reverse_proxy.errors import BadGateway, ForwardingFailed, MalformedAnswer, RequestFailed
+from apiserver.reverse_proxy.backends import AnswerHead, BackendConnection, BackendConnector, read_head
+from apiserver.reverse_proxy.errors import AmbiguousAnswer, BackendRequestFailed, BadGateway, ForwardingFailed
 from apiserver.reverse_proxy.exact_headers import encoded
 from apiserver.reverse_proxy.headers import Headers
 from apiserver.reverse_proxy.target import ProxyTarget
@@ -27,7 +27,7 @@ _LENGTH_DIGITS_MAX: Final = 18
 REFUSAL_BYTES_MAX: Final = 64 * 1024
 
 
-class FromClient:
+class UpgradedClientReader:
     """Takes what the client sends once its connection is upgraded, in place of aiohttp's parser of requests.
 
     The client is not read on while more than `UNSENT_BYTES_MAX` waits for the backend.
@@ -65,7 +65,7 @@ class FromClient:
         return data
 
 
-async def upgrade(call: ApiCall, backends: Backends, target: ProxyTarget, headers: Headers) -> None:
+async def upgrade(call: ApiCall, backends: BackendConnector, target: ProxyTarget, headers: Headers) -> None:
     """Asks a backend to upgrade the connection, and relays the connection until one side ends it.
 
     headers: of the request. Raises ForwardingFailed, BadGateway, AddressDenied.
@@ -83,10 +83,10 @@ async def upgrade(call: ApiCall, backends: Backends, target: ProxyTarget, header
         backend.writer.close()
 
 
-async def dial(backends: Backends, target: ProxyTarget) -> BackendConnection:
+async def dial(backends: BackendConnector, target: ProxyTarget) -> BackendConnection:
     try:
         return await backends.dial(target.backend)
-    except RequestFailed as error:
+    except BackendRequestFailed as error:
         raise ForwardingFailed(f"error dialing backend: {error}") from None
 
 
@@ -98,9 +98,9 @@ async def ask(backend: BackendConnection, method: str, target: ProxyTarget, head
     try:
         await backend.writer.drain()
         return await read_head(backend.reader)
-    except MalformedAnswer as error:
+    except AmbiguousAnswer as error:
         raise BadGateway(str(error)) from None
-    except (RequestFailed, OSError) as error:
+    except (BackendRequestFailed, OSError) as error:
         raise ForwardingFailed(f"{error}") from None
 
 
@@ -109,7 +109,7 @@ async def _relay(call: ApiCall, backend: BackendConnection, head: AnswerHead) ->
     begin_response(call, head.status)
     call.closes_connection = True
     call.is_answered = True
-    client = FromClient(call)
+    client = UpgradedClientReader(call)
     connection.begin_relay(client)
     if connection.transport is None:
         raise ConnectionResetError("the client is gone")
@@ -128,7 +128,7 @@ async def _relay(call: ApiCall, backend: BackendConnection, head: AnswerHead) ->
         await asyncio.wait(ways)
 
 
-async def _to_backend(client: FromClient, writer: asyncio.StreamWriter) -> None:
+async def _to_backend(client: UpgradedClientReader, writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(OSError):
         while data := await client.read():
             writer.write(data)

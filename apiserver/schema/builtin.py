@@ -23,17 +23,17 @@ from apiserver.brand import extension_key
 from apiserver.releases.emulation import DEFAULT_RELEASE
 from apiserver.releases.lifecycles import known_lifecycles
 from apiserver.schema.extensions import KUBERNETES_VENDOR, with_vendor
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 # Types whose JSON the definitions do not describe, or not in terms of a schema's kinds.
 _SPECIAL: Final = {
-    _META + "Time": Schema(Kind.TIME, "v1.Time"),
-    _META + "MicroTime": Schema(Kind.MICRO_TIME, "v1.MicroTime"),
-    _META + "FieldsV1": Schema(Kind.ANY_OBJECT, "v1.FieldsV1"),
-    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": Schema(Kind.INT_OR_STRING, "intstr.IntOrString"),
-    "io.k8s.apimachinery.pkg.api.resource.Quantity": Schema(Kind.QUANTITY, "resource.Quantity"),
-    "io.k8s.apimachinery.pkg.runtime.RawExtension": Schema(Kind.ANY_OBJECT, "runtime.RawExtension"),
+    _META + "Time": Schema(ValueKind.TIME, "v1.Time"),
+    _META + "MicroTime": Schema(ValueKind.MICRO_TIME, "v1.MicroTime"),
+    _META + "FieldsV1": Schema(ValueKind.ANY_OBJECT, "v1.FieldsV1"),
+    "io.k8s.apimachinery.pkg.util.intstr.IntOrString": Schema(ValueKind.INT_OR_STRING, "intstr.IntOrString"),
+    "io.k8s.apimachinery.pkg.api.resource.Quantity": Schema(ValueKind.QUANTITY, "resource.Quantity"),
+    "io.k8s.apimachinery.pkg.runtime.RawExtension": Schema(ValueKind.ANY_OBJECT, "runtime.RawExtension"),
 }
 _JSON_SCHEMA: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 # The alternatives, as JSON Schema, of the definitions that are a JSON schema or another value: they lack it.
@@ -68,12 +68,12 @@ _MERGE_EXTENSIONS: Final = frozenset(
 _GROUP_VERSION_KIND: Final = extension_key(KUBERNETES_VENDOR, "group-version-kind")
 _OBJECT_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
 _SCALARS: Final = {
-    ("string", "byte"): (Kind.BYTES, "[]uint8"),
-    ("string", ""): (Kind.STRING, "string"),
-    ("boolean", ""): (Kind.BOOLEAN, "bool"),
-    ("integer", "int32"): (Kind.INTEGER, "int32"),
-    ("integer", ""): (Kind.INTEGER, "int64"),
-    ("number", ""): (Kind.NUMBER, "float64"),
+    ("string", "byte"): (ValueKind.BYTES, "[]uint8"),
+    ("string", ""): (ValueKind.STRING, "string"),
+    ("boolean", ""): (ValueKind.BOOLEAN, "bool"),
+    ("integer", "int32"): (ValueKind.INTEGER, "int32"),
+    ("integer", ""): (ValueKind.INTEGER, "int64"),
+    ("number", ""): (ValueKind.NUMBER, "float64"),
 }
 
 
@@ -134,7 +134,7 @@ class BuiltinSchemas:
             # Registered before it is complete: definitions refer to themselves.
             go_type = f"{package.rpartition('.')[2]}.{kind}"
             schema = Schema(
-                Kind.STRUCT, go_type, definition=name, vendor=self._vendor, **_merging(definition)
+                ValueKind.STRUCT, go_type, definition=name, vendor=self._vendor, **_merging(definition)
             )
             self._incomplete[name] = schema
             self._complete(schema, definition)
@@ -150,7 +150,7 @@ class BuiltinSchemas:
                 schema.fields[key] = self._schema(value)
             return
         if schema.definition in _OTHER_THAN_SCHEMA:
-            schema.kind, schema.element = Kind.EITHER, self._find(_JSON_SCHEMA)
+            schema.kind, schema.element = ValueKind.EITHER, self._find(_JSON_SCHEMA)
             schema.other = self._schema(_OTHER_THAN_SCHEMA[schema.definition])
             return
         other = self._schema(definition)
@@ -164,15 +164,15 @@ class BuiltinSchemas:
         kind = _type_of(definition)
         if kind == "array":
             element = self._schema(definition.get("items", {}))
-            return Schema(Kind.LIST, f"[]{element.go_type}", element=element, **merging)
+            return Schema(ValueKind.LIST, f"[]{element.go_type}", element=element, **merging)
         if kind == "object":
             values = definition.get("additionalProperties")
             if not isinstance(values, dict):
-                return Schema(Kind.ANY_OBJECT, "map[string]interface {}")
+                return Schema(ValueKind.ANY_OBJECT, "map[string]interface {}")
             element = self._schema(values)
-            return Schema(Kind.MAP, f"map[string]{element.go_type}", element=element, **merging)
+            return Schema(ValueKind.MAP, f"map[string]{element.go_type}", element=element, **merging)
         if not kind:
-            return Schema(Kind.ANY, "interface {}")
+            return Schema(ValueKind.ANY, "interface {}")
         text_format = definition.get("format", "")
         scalar = _SCALARS.get((kind, text_format)) or _SCALARS[(kind, "")]
         return Schema(*scalar, bits=32 if text_format == "int32" else 64)

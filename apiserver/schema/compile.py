@@ -22,11 +22,11 @@ from apiserver.golang.times import ZERO_MICRO_TIME, ZERO_TIME, InvalidTime, pars
 from apiserver.golang.whole_numbers import is_whole, make_whole
 from apiserver.meta.quantity import InvalidQuantity, canonical_quantity, quantity_text
 from apiserver.schema.go_fields import FieldPaths, GoField, empty_is_set, fields_of
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 from apiserver.vocabulary import Document
 
 # Walks do not pass paths down: an error or an unknown field collects its path on the way out.
-_Walk: TypeAlias = Callable[[Any, "Report"], Any]
+_Walk: TypeAlias = Callable[[Any, "WalkReport"], Any]
 # A path, with the innermost step first: a name or key, or a list's index.
 _Steps: TypeAlias = list[str | int]
 # Sets the defaults in a checked value of one definition, in place, after those of the values in it. The zero
@@ -39,13 +39,13 @@ UNKNOWN_FIELDS_MAX: Final = 1_000
 STRUCTS_MAX: Final = 100_000
 
 
-class Report:
+class WalkReport:
     """The report of one walk over a document.
 
     is_merged: the document was made of maps, not of JSON: a whole number is an integer however it is written.
     unknown: the fields that were removed from the value that was walked last; the walk of the value around
         it takes them. structs: the number of structs in lists and maps.
-    emptied: see `Checked`.
+    emptied: see `CheckedDocument`.
     """
 
     __slots__ = ("_unknown_count", "emptied", "is_merged", "structs", "unknown")
@@ -86,7 +86,7 @@ class TypeMismatch(Exception):
     """A value does not have the type of its field. The message is for the client."""
 
 
-class Checked(NamedTuple):
+class CheckedDocument(NamedTuple):
     """What a check of a document has removed from it.
 
     unknown: the paths of unknown fields.
@@ -105,7 +105,7 @@ class CompiledSchema:
 
     def walk(self, value: Any) -> None:
         """Checks a value within a document, and reports no unknown fields. Raises Mismatch."""
-        self._walk(value, Report())
+        self._walk(value, WalkReport())
 
     def __init__(self, walk: _Walk) -> None:
         self._walk = walk
@@ -114,19 +114,19 @@ class CompiledSchema:
         """Returns the paths of the unknown fields. Raises TypeMismatch."""
         return self.checked(document, is_merged=is_merged).unknown
 
-    def checked(self, document: Any, *, is_merged: bool = False) -> Checked:
+    def checked(self, document: Any, *, is_merged: bool = False) -> CheckedDocument:
         """Checks a document, and returns what was removed from it. Raises TypeMismatch.
 
         is_merged: see `served_resource.SchemaCheck`.
         """
-        report = Report(is_merged=is_merged)
+        report = WalkReport(is_merged=is_merged)
         try:
             self._walk(document, report)
         except Mismatch as mismatch:
             raise TypeMismatch(mismatch.text()) from None
         except RecursionError:
             raise TypeMismatch("json: exceeded max depth") from None
-        return Checked([_path_text(steps) for steps in report.unknown or ()], report.emptied)
+        return CheckedDocument([_path_text(steps) for steps in report.unknown or ()], report.emptied)
 
 
 class Mismatch(Exception):
@@ -174,24 +174,32 @@ class _Malformed(Mismatch):
 
 
 # The Python types of values that need no walk, by kind.
-PLAIN: Final[Mapping[Kind, type]] = {
-    Kind.STRING: str,
-    Kind.BOOLEAN: bool,
-    Kind.INT_OR_STRING: str,
+PLAIN: Final[Mapping[ValueKind, type]] = {
+    ValueKind.STRING: str,
+    ValueKind.BOOLEAN: bool,
+    ValueKind.INT_OR_STRING: str,
 }
 # Kinds whose zero value Go omits from JSON; those of all others are encoded.
 _OMITTED_IF_EMPTY: Final = frozenset(
-    {Kind.MAP, Kind.LIST, Kind.STRING, Kind.INTEGER, Kind.NUMBER, Kind.BOOLEAN, Kind.BYTES}
+    {
+        ValueKind.MAP,
+        ValueKind.LIST,
+        ValueKind.STRING,
+        ValueKind.INTEGER,
+        ValueKind.NUMBER,
+        ValueKind.BOOLEAN,
+        ValueKind.BYTES,
+    }
 )
 _only_strings = frozenset({str}).issuperset
 # The zero values that Go encodes.
-_ZERO_VALUES: Final[Mapping[Kind, Any]] = {
-    Kind.STRING: "",
-    Kind.INTEGER: 0,
-    Kind.NUMBER: 0,
-    Kind.BOOLEAN: False,
-    Kind.QUANTITY: "0",
-    Kind.INT_OR_STRING: 0,
+_ZERO_VALUES: Final[Mapping[ValueKind, Any]] = {
+    ValueKind.STRING: "",
+    ValueKind.INTEGER: 0,
+    ValueKind.NUMBER: 0,
+    ValueKind.BOOLEAN: False,
+    ValueKind.QUANTITY: "0",
+    ValueKind.INT_OR_STRING: 0,
 }
 # Since release 1.34 an unset creation time, too, is omitted.
 _ENCODES_NOTHING_UNSET: Final = frozenset({"io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"})
@@ -238,13 +246,13 @@ class _Compilation:
 
     def _compile(self, schema: Schema) -> _Walk:
         match schema.kind:
-            case Kind.STRUCT:
+            case ValueKind.STRUCT:
                 return self._struct(schema, empty_is_set(schema.definition))
-            case Kind.MAP:
+            case ValueKind.MAP:
                 return self._collection(schema, dict, dict.values, dict.items)
-            case Kind.LIST:
+            case ValueKind.LIST:
                 return self._collection(schema, list, iter, enumerate)
-            case Kind.EITHER:
+            case ValueKind.EITHER:
                 return self._either(schema)
             case kind:
                 return SCALAR_WALKS[kind](schema)
@@ -265,7 +273,9 @@ class _Compilation:
         kept_if_empty = {
             name
             for name, child in schema.fields.items()
-            if child.kind in (Kind.LIST, Kind.MAP) and name in go_fields and go_fields[name].encodes_zero
+            if child.kind in (ValueKind.LIST, ValueKind.MAP)
+            and name in go_fields
+            and go_fields[name].encodes_zero
         }
         unset_fields = [
             (name, self.walk_of(value) if isinstance(value, Schema) else value)
@@ -274,7 +284,7 @@ class _Compilation:
         name_of_struct = schema.struct_name
         complete = self._defaults.get(schema.definition)
 
-        def walk(value: Any, report: Report) -> Any:
+        def walk(value: Any, report: WalkReport) -> Any:
             if type(value) is not dict:
                 raise Mismatch(value, schema)
             removed: list[str] | None = None
@@ -333,10 +343,10 @@ class _Compilation:
         assert schema.element is not None
         walk_element = self.walk_of(schema.element)
         zero = _zero_of_null(schema.element, walk_element)
-        has_structs = schema.element.kind is Kind.STRUCT
-        has_strings = schema.element.kind is Kind.STRING
+        has_structs = schema.element.kind is ValueKind.STRUCT
+        has_strings = schema.element.kind is ValueKind.STRING
 
-        def walk(value: Any, report: Report) -> Any:
+        def walk(value: Any, report: WalkReport) -> Any:
             if type(value) is not container:
                 raise Mismatch(value, schema)
             if has_strings and _only_strings(map(type, values_of(value))):
@@ -365,9 +375,9 @@ class _Compilation:
         assert schema.element is not None
         assert schema.other is not None
         as_object, as_other = self.walk_of(schema.element), self.walk_of(schema.other)
-        is_list = schema.other.kind is Kind.LIST
+        is_list = schema.other.kind is ValueKind.LIST
 
-        def walk(value: Any, report: Report) -> Any:
+        def walk(value: Any, report: WalkReport) -> Any:
             if type(value) is dict:
                 walk_inside = as_object
             elif is_list:
@@ -378,7 +388,7 @@ class _Compilation:
                 return value
             else:
                 raise _Malformed("boolean or JSON schema expected")
-            inside = Report(is_merged=report.is_merged)
+            inside = WalkReport(is_merged=report.is_merged)
             inside.emptied = report.emptied
             inside.structs = report.structs
             try:
@@ -414,21 +424,21 @@ def _fields_encoded_unset(schema: Schema, go_fields: Mapping[str, GoField]) -> I
         if child.kind in _OMITTED_IF_EMPTY or go_field.is_pointer:
             if go_field.encodes_zero:
                 yield name, None if go_field.is_pointer else _ZERO_VALUES.get(child.kind)
-        elif child.kind is Kind.STRUCT:
+        elif child.kind is ValueKind.STRUCT:
             yield name, child
-        elif child.kind in _ZERO_VALUES or child.kind in (Kind.TIME, Kind.MICRO_TIME):
+        elif child.kind in _ZERO_VALUES or child.kind in (ValueKind.TIME, ValueKind.MICRO_TIME):
             yield name, _ZERO_VALUES.get(child.kind)
 
 
 def _is_omitted_if_empty(name: str, field: Schema, struct: Schema, go_fields: Mapping[str, GoField]) -> bool:
     go_field = go_fields.get(name)
     if go_field is None:
-        return field.kind in (Kind.MAP, Kind.LIST) and name not in struct.required
-    if field.kind in (Kind.LIST, Kind.MAP):
+        return field.kind in (ValueKind.MAP, ValueKind.LIST) and name not in struct.required
+    if field.kind in (ValueKind.LIST, ValueKind.MAP):
         # Kubernetes stores objects in protobuf, which has no empty ones: they come back as null or not at
         # all.
         return not go_field.is_pointer
-    if field.kind is Kind.TIME:
+    if field.kind is ValueKind.TIME:
         return not go_field.is_pointer and struct.definition in _ENCODES_NOTHING_UNSET
     return field.kind in _OMITTED_IF_EMPTY and not go_field.is_pointer and not go_field.encodes_zero
 
@@ -438,7 +448,7 @@ def _is_omitted_if_empty(name: str, field: Schema, struct: Schema, go_fields: Ma
 
 def _of_type(*types: type) -> Callable[[Schema], _Walk]:
     def compiled(schema: Schema) -> _Walk:
-        def walk(value: Any, report: Report) -> Any:
+        def walk(value: Any, report: WalkReport) -> Any:
             if type(value) not in types:
                 raise Mismatch(value, schema)
             return value
@@ -449,7 +459,7 @@ def _of_type(*types: type) -> Callable[[Schema], _Walk]:
 
 
 def _string(schema: Schema) -> _Walk:
-    def walk(value: Any, report: Report) -> Any:
+    def walk(value: Any, report: WalkReport) -> Any:
         if type(value) is not str:
             raise Mismatch(value, schema)
         return value
@@ -465,7 +475,7 @@ def _bounds(schema: Schema) -> tuple[int, int]:
 def _integer(schema: Schema) -> _Walk:
     low, high = _bounds(schema)
 
-    def walk(value: Any, report: Report) -> Any:
+    def walk(value: Any, report: WalkReport) -> Any:
         if type(value) is int and low <= value <= high:
             return value
         if report.is_merged and type(value) is float and is_whole(value) and low <= value <= high:
@@ -483,7 +493,7 @@ _WHOLE_MAX: Final = float(1 << 63)
 def _number(schema: Schema) -> _Walk:
     """Go's float64, which is encoded without a fraction if it is integral."""
 
-    def walk(value: Any, report: Report) -> Any:
+    def walk(value: Any, report: WalkReport) -> Any:
         if type(value) not in (int, float):
             raise Mismatch(value, schema)
         number = float(value)
@@ -498,13 +508,13 @@ def _int_or_string(_: Schema) -> _Walk:
     return lambda value, report: value if type(value) is str else walk_number(value, report)
 
 
-_INT32: Final = Schema(Kind.INTEGER, "int32", bits=32)
+_INT32: Final = Schema(ValueKind.INTEGER, "int32", bits=32)
 
 
 def _any(schema: Schema) -> _Walk:
-    must_be_object = schema.kind is Kind.ANY_OBJECT
+    must_be_object = schema.kind is ValueKind.ANY_OBJECT
 
-    def walk(value: Any, report: Report) -> Any:
+    def walk(value: Any, report: WalkReport) -> Any:
         if must_be_object and type(value) is not dict:
             raise Mismatch(value, schema)
         if report.is_merged and (type(value) is dict or type(value) is list):
@@ -518,7 +528,7 @@ _NOT_BASE64: Final = re.compile(r"[^A-Za-z0-9+/=\r\n]")
 
 
 def _bytes(schema: Schema) -> _Walk:
-    def walk(value: Any, report: Report) -> Any:
+    def walk(value: Any, report: WalkReport) -> Any:
         if type(value) is not str:
             raise Mismatch(value, schema)
         try:
@@ -545,7 +555,7 @@ def _time(timespec: str) -> Callable[[Schema], _Walk]:
     zero = ZERO_MICRO_TIME if is_micro else ZERO_TIME
 
     def compiled(schema: Schema) -> _Walk:
-        def walk(value: Any, report: Report) -> Any:
+        def walk(value: Any, report: WalkReport) -> Any:
             if type(value) is not str:
                 raise Mismatch(value, schema)
             if not is_micro and _UTC.fullmatch(value):
@@ -583,7 +593,7 @@ _UTC: Final = re.compile(
 
 
 def _quantity(schema: Schema) -> _Walk:
-    def walk(value: Any, report: Report) -> Any:
+    def walk(value: Any, report: WalkReport) -> Any:
         if type(value) is not str:
             # Go parses the JSON of a quantity, whatever its type.
             value = quantity_text(value) if type(value) in (int, float) else ""
@@ -597,37 +607,37 @@ def _quantity(schema: Schema) -> _Walk:
     return walk
 
 
-SCALAR_WALKS: Final[dict[Kind, Callable[[Schema], _Walk]]] = {
-    Kind.STRING: _string,
-    Kind.INTEGER: _integer,
-    Kind.NUMBER: _number,
-    Kind.BOOLEAN: _of_type(bool),
-    Kind.BYTES: _bytes,
-    Kind.TIME: _time("seconds"),
-    Kind.MICRO_TIME: _time("microseconds"),
-    Kind.INT_OR_STRING: _int_or_string,
-    Kind.QUANTITY: _quantity,
-    Kind.ANY: _any,
-    Kind.ANY_OBJECT: _any,
+SCALAR_WALKS: Final[dict[ValueKind, Callable[[Schema], _Walk]]] = {
+    ValueKind.STRING: _string,
+    ValueKind.INTEGER: _integer,
+    ValueKind.NUMBER: _number,
+    ValueKind.BOOLEAN: _of_type(bool),
+    ValueKind.BYTES: _bytes,
+    ValueKind.TIME: _time("seconds"),
+    ValueKind.MICRO_TIME: _time("microseconds"),
+    ValueKind.INT_OR_STRING: _int_or_string,
+    ValueKind.QUANTITY: _quantity,
+    ValueKind.ANY: _any,
+    ValueKind.ANY_OBJECT: _any,
 }
 
 
 def _zero_of_null(schema: Schema, walk: _Walk) -> Callable[[], Any]:
     """Returns the value that a null in a list or a map stands for: the zero value of its type."""
     match schema.kind:
-        case Kind.STRUCT:
-            return lambda: walk({}, Report())
-        case Kind.MAP | Kind.ANY_OBJECT:
+        case ValueKind.STRUCT:
+            return lambda: walk({}, WalkReport())
+        case ValueKind.MAP | ValueKind.ANY_OBJECT:
             return dict
-        case Kind.LIST:
+        case ValueKind.LIST:
             return list
-        case Kind.INTEGER | Kind.NUMBER | Kind.INT_OR_STRING:
+        case ValueKind.INTEGER | ValueKind.NUMBER | ValueKind.INT_OR_STRING:
             return int
-        case Kind.BOOLEAN:
+        case ValueKind.BOOLEAN:
             return bool
-        case Kind.ANY | Kind.EITHER | Kind.TIME | Kind.MICRO_TIME:
+        case ValueKind.ANY | ValueKind.EITHER | ValueKind.TIME | ValueKind.MICRO_TIME:
             return lambda: None
-        case Kind.QUANTITY:
+        case ValueKind.QUANTITY:
             return lambda: "0"
         case _:
             return str

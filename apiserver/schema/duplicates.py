@@ -17,7 +17,7 @@ from typing import Any, Final
 import orjson
 
 from apiserver.field_errors import field_below, item_below
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 
 DUPLICATES_MAX: Final = 1_000
 STRICT_PROBLEMS_MAX: Final = 1_000
@@ -63,8 +63,8 @@ def strict_problems(body: bytes, schema: Schema) -> list[str]:
 
 def _problems(value: Any, schema: Schema, path: str) -> Iterator[str]:
     if isinstance(value, _Members):
-        is_struct = schema.kind is Kind.STRUCT
-        if not is_struct and schema.kind is not Kind.MAP:
+        is_struct = schema.kind is ValueKind.STRUCT
+        if not is_struct and schema.kind is not ValueKind.MAP:
             return
         seen: set[str] = set()
         for name, member in value:
@@ -77,7 +77,7 @@ def _problems(value: Any, schema: Schema, path: str) -> Iterator[str]:
                 yield f'duplicate field "{member_path}"'
             seen.add(name)
             yield from _problems(member, below, member_path)
-    elif isinstance(value, list) and schema.kind is Kind.LIST and schema.element is not None:
+    elif isinstance(value, list) and schema.kind is ValueKind.LIST and schema.element is not None:
         for index, item in enumerate(value):
             yield from _problems(item, schema.element, item_below(path, index))
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 from apiserver.golang.whole_numbers import is_whole
 from apiserver.schema.compile import SchemaCompiler, TypeMismatch
 from apiserver.schema.go_fields import fields_of
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 from apiserver.vocabulary import Document
 
 # The kinds of values in a map, and the types of numbers.
@@ -23,7 +23,11 @@ _GO_KINDS: Final[Mapping[type, str]] = {
     dict: "map",
     list: "slice",
 }
-_SCALARS: Final[Mapping[Kind, type]] = {Kind.STRING: str, Kind.BOOLEAN: bool, Kind.INTEGER: int}
+_SCALARS: Final[Mapping[ValueKind, type]] = {
+    ValueKind.STRING: str,
+    ValueKind.BOOLEAN: bool,
+    ValueKind.INTEGER: int,
+}
 
 
 def mismatch_text(document: Document, schema: Schema) -> str:
@@ -40,30 +44,32 @@ def _mismatches(value: Any, schema: Schema, compiler: SchemaCompiler) -> Iterato
         return
     found = _GO_KINDS[type(value)]
     match schema.kind:
-        case Kind.STRUCT if type(value) is not dict:
+        case ValueKind.STRUCT if type(value) is not dict:
             yield f"cannot restore struct from: {found}"
-        case Kind.STRUCT:
+        case ValueKind.STRUCT:
             in_order = fields_of(schema.definition, schema.vendor) or schema.fields
             for name in in_order:
                 if name in value and (field := schema.fields.get(name)) is not None:
                     yield from _mismatches(value[name], field, compiler)
-        case Kind.MAP | Kind.ANY_OBJECT if type(value) is not dict:
+        case ValueKind.MAP | ValueKind.ANY_OBJECT if type(value) is not dict:
             yield f"cannot restore map from {found}"
-        case Kind.MAP if schema.element is not None:
+        case ValueKind.MAP if schema.element is not None:
             for member in value.values():
                 yield from _mismatches(member, schema.element, compiler)
-        case Kind.LIST if type(value) is not list:
+        case ValueKind.LIST if type(value) is not list:
             yield f"cannot restore slice from {found}"
-        case Kind.LIST if schema.element is not None:
+        case ValueKind.LIST if schema.element is not None:
             for item in value:
                 yield from _mismatches(item, schema.element, compiler)
-        case Kind.BYTES if type(value) is not str:
+        case ValueKind.BYTES if type(value) is not str:
             yield f"cannot restore slice from {found}"
-        case Kind.INTEGER if type(value) is float and is_whole(value):
+        case ValueKind.INTEGER if type(value) is float and is_whole(value):
             yield from _decoding_error(value, schema, compiler)
-        case Kind.STRING | Kind.BOOLEAN | Kind.INTEGER if type(value) is not _SCALARS[schema.kind]:
+        case ValueKind.STRING | ValueKind.BOOLEAN | ValueKind.INTEGER if (
+            type(value) is not _SCALARS[schema.kind]
+        ):
             yield _scalar_mismatch(value, found, schema)
-        case Kind.NUMBER if type(value) not in (int, float):
+        case ValueKind.NUMBER if type(value) not in (int, float):
             yield f"unrecognized type: {schema.go_type}"
         case _:
             # These types decode themselves, from JSON.
@@ -72,8 +78,8 @@ def _mismatches(value: Any, schema: Schema, compiler: SchemaCompiler) -> Iterato
 
 def _scalar_mismatch(value: Any, found: str, schema: Schema) -> str:
     """The error about a wrong scalar: Go converts integers to strings, and numbers to each other."""
-    is_convertible = (schema.kind is Kind.STRING and type(value) is int) or (
-        schema.kind is Kind.INTEGER and type(value) is float
+    is_convertible = (schema.kind is ValueKind.STRING and type(value) is int) or (
+        schema.kind is ValueKind.INTEGER and type(value) is float
     )
     if is_convertible:
         return f"cannot convert {found} to {schema.go_type}"
@@ -84,4 +90,4 @@ def _decoding_error(value: Any, schema: Schema, compiler: SchemaCompiler) -> Ite
     try:
         compiler.compile(schema)(value, is_merged=True)
     except TypeMismatch as mismatch:
-        yield f"error decoding from json: {mismatch}" if schema.kind is Kind.BYTES else str(mismatch)
+        yield f"error decoding from json: {mismatch}" if schema.kind is ValueKind.BYTES else str(mismatch)

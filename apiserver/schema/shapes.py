@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from apiserver.schema.compile import PLAIN, SCALAR_WALKS, Mismatch, Report, SchemaCompiler
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.compile import PLAIN, SCALAR_WALKS, Mismatch, SchemaCompiler, WalkReport
+from apiserver.schema.structural import Schema, ValueKind
 
 # Raises Mismatch.
 _Check: TypeAlias = Callable[[Any], object]
@@ -19,9 +19,9 @@ _Check: TypeAlias = Callable[[Any], object]
 Shape: TypeAlias = Callable[[Any], str]
 
 _only_strings = frozenset({str}).issuperset
-_CONTAINERS: Final[dict[Kind, tuple[type, Callable[[Any], Any]]]] = {
-    Kind.MAP: (dict, dict.values),
-    Kind.LIST: (list, iter),
+_CONTAINERS: Final[dict[ValueKind, tuple[type, Callable[[Any], Any]]]] = {
+    ValueKind.MAP: (dict, dict.values),
+    ValueKind.LIST: (list, iter),
 }
 
 
@@ -69,15 +69,15 @@ class _Compilation:
 
     def _compiled(self, schema: Schema) -> _Check:
         match schema.kind:
-            case Kind.STRUCT:
+            case ValueKind.STRUCT:
                 return self._struct(schema)
-            case Kind.MAP | Kind.LIST:
+            case ValueKind.MAP | ValueKind.LIST:
                 return self._collection(schema)
-            case Kind.EITHER:
+            case ValueKind.EITHER:
                 return SchemaCompiler().compile(schema).walk
             case kind:
                 scalar = SCALAR_WALKS[kind](schema)
-                report = Report()
+                report = WalkReport()
                 return lambda value: scalar(value, report)
 
     def _struct(self, schema: Schema) -> _Check:
@@ -106,7 +106,7 @@ class _Compilation:
         assert schema.element is not None
         container, values_of = _CONTAINERS[schema.kind]
         check_element = self.check_of(schema.element)
-        has_strings = schema.element.kind is Kind.STRING
+        has_strings = schema.element.kind is ValueKind.STRING
 
         def check(value: Any) -> None:
             if type(value) is not container:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
-class Kind(enum.Enum):
+class ValueKind(enum.Enum):
     """The kind of a value, as Go's reflect.Kind is of a type; not the kind of an object."""
 
     STRUCT = "struct"  # an object with known fields
@@ -46,7 +46,7 @@ class Schema:
     vendor: as in the extension key `x-kubernetes-list-type`.
     """
 
-    kind: Kind
+    kind: ValueKind
     go_type: str
     fields: dict[str, Schema] = field(default_factory=dict)  # STRUCT
     required: frozenset[str] = frozenset()  # STRUCT: fields that are encoded even if empty

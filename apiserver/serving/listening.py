@@ -152,7 +152,7 @@ def kubeconfig_path(config: Config) -> Path:
     return config.data_dir / "admin.kubeconfig"
 
 
-class Kubeconfig:
+class AdminKubeconfig:
     """The administrator's kubeconfig, as this server writes it. port: that of the server."""
 
     def __init__(self, config: Config, port: int, certificates: pki.Pki) -> None:

@@ -18,7 +18,7 @@ from apiserver.meta.names import dns_subdomain
 T = TypeVar("T")
 
 
-class NamedChoices(Generic[T]):
+class SniCertificates(Generic[T]):
     """Chooses certificates by the server name that a client asks for (SNI).
 
     named: in the order in which they were given: each with the names that it was given, and its certificate.

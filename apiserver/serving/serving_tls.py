@@ -26,7 +26,7 @@ from apiserver.golang.tls import (
     VERSIONS,
 )
 from apiserver.golang.x509_parsing import parse_pem_certificates
-from apiserver.serving.named_certificates import NamedChoices
+from apiserver.serving.named_certificates import SniCertificates
 from apiserver.serving.watched_files import INTERVAL_S, WatchedFiles, read_file
 from apiserver.webhooks.tls import load_certificate
 
@@ -215,7 +215,7 @@ def make_context(content: TlsContent, options: TlsOptions) -> ssl.SSLContext:
     if not content.named:
         return context
     # None stands for this context, which would otherwise refer to itself.
-    choices = NamedChoices[ssl.SSLContext | None](
+    choices = SniCertificates[ssl.SSLContext | None](
         (None, _leaf(content.serving)),
         [(_context(content, pair, options), names, _leaf(pair)) for pair, names in content.named],
     )

@@ -10,8 +10,8 @@ from apiserver.app.core import Core
 from apiserver.catalogue.core.pods.rules import CLEARING_GATE
 from apiserver.controllers.controller_manager import ControllerSpec
 from apiserver.controllers.event_recorder import EventRecorder
-from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Writer
-from apiserver.reverse_proxy.backends import Backends
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, InternalWriter
+from apiserver.reverse_proxy.backends import BackendConnector
 from apiserver.testkit.simulation import kubelet, node_controller, scheduler
 from apiserver.testkit.simulation.component import ClusterAccess
 from apiserver.testkit.simulation.kubelet import SimulatedKubelet
@@ -38,7 +38,7 @@ def build_simulation(
         offload=core.offload,
     )
 
-    def events(component: str, writer: Writer) -> EventRecorder:
+    def events(component: str, writer: InternalWriter) -> EventRecorder:
         return EventRecorder(
             core.registry,
             core.served,
@@ -48,8 +48,8 @@ def build_simulation(
             writer=writer,
         )
 
-    scheduling = events("default-scheduler", Writer("kube-scheduler"))
-    running = events("kubelet", Writer("kubelet"))
+    scheduling = events("default-scheduler", InternalWriter("kube-scheduler"))
+    running = events("kubelet", InternalWriter("kubelet"))
     found = list(_simulated_nodes(core, cluster, scheduling, running))
     if config.simulate_workloads and all(map(cluster.serves, workloads.NEEDS)):
         workload_events = events("kube-controller-manager", KUBE_CONTROLLER_MANAGER)
@@ -94,5 +94,5 @@ def build_simulated_kubelets(core: Core) -> SimulatedKubelets:
         core.served,
         config.simulate_stages,
         core.registry.clock,
-        Backends(config.proxy_deny_cidrs),
+        BackendConnector(config.proxy_deny_cidrs),
     )

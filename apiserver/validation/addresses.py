@@ -37,7 +37,7 @@ _NO_CIDR: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/6
 _NO_INTERFACE: Final = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
 
 
-class Ip(NamedTuple):
+class WrittenIp(NamedTuple):
     """An IP address as it was written.
 
     address: an IPv4-mapped one as IPv4. has_zeros: whether a number begins with zeros that today's parsers
@@ -53,14 +53,14 @@ class Ip(NamedTuple):
         return f"IPv{self.address.version}"
 
 
-class Cidr(NamedTuple):
+class WrittenCidr(NamedTuple):
     """An IP range as it was written: an address, and how many bits are its prefix.
 
     network: without the bits beyond the prefix, an IPv4-mapped one as IPv4. length: as it was written: of 128
     bits if the address is mapped. has_zeros: likewise of the length.
     """
 
-    ip: Ip
+    ip: WrittenIp
     network: _Network
     length: int
     has_zeros: bool
@@ -71,7 +71,7 @@ class Cidr(NamedTuple):
 
 
 @text_cache(_CACHED_MAX)
-def parse_ip(text: str) -> Ip | None:
+def parse_ip(text: str) -> WrittenIp | None:
     """Returns the address in a text; None if even old parsers take it for none."""
     if "%" in text or len(text) > _LENGTH_MAX:
         return None
@@ -85,12 +85,12 @@ def parse_ip(text: str) -> Ip | None:
         except ValueError:
             return None
     if isinstance(address, IPv6Address) and (mapped := address.ipv4_mapped) is not None:
-        return Ip(mapped, True, has_zeros)
-    return Ip(address, False, has_zeros)
+        return WrittenIp(mapped, True, has_zeros)
+    return WrittenIp(address, False, has_zeros)
 
 
 @text_cache(_CACHED_MAX)
-def parse_cidr(text: str) -> Cidr | None:
+def parse_cidr(text: str) -> WrittenCidr | None:
     """Returns the range in a text, of which bits beyond the prefix may be set; None if there is none."""
     head, slash, digits = text.partition("/")
     if not slash or (ip := parse_ip(head)) is None or not (digits.isascii() and digits.isdigit()):
@@ -105,7 +105,7 @@ def parse_cidr(text: str) -> Cidr | None:
         network = ip_network((ip.address, length - _MAPPED_BITS), strict=False)
     else:
         network = ip_network((IPv6Address(f"::ffff:{ip.address}"), length), strict=False)
-    return Cidr(ip, network, length, ip.has_zeros or short != digits)
+    return WrittenCidr(ip, network, length, ip.has_zeros or short != digits)
 
 
 # ---- checks
@@ -170,7 +170,7 @@ def interface_address(path: str, text: str) -> Errors:
     return [invalid(path, text, each) for each in _unless_canonical(text, f"{found.ip.address}/{length}")]
 
 
-def _ip_problem(found: Ip | None, *, is_strict: bool) -> str:
+def _ip_problem(found: WrittenIp | None, *, is_strict: bool) -> str:
     if found is None:
         return _NO_IP
     if is_strict and found.has_zeros:
@@ -180,7 +180,7 @@ def _ip_problem(found: Ip | None, *, is_strict: bool) -> str:
     return ""
 
 
-def _cidr_problem(found: Cidr | None, *, is_strict: bool) -> str:
+def _cidr_problem(found: WrittenCidr | None, *, is_strict: bool) -> str:
     if found is None:
         return _NO_CIDR
     if not is_strict:

@@ -57,7 +57,7 @@ ANSWERED_WITHIN_S: Final = 60.0
 WAITING_MAX: Final = 1_000
 
 
-class Observer(Protocol):
+class AuthorizerObserver(Protocol):
     """Counts what an authorizer does: see `metrics.authorization`. name: of the authorizer."""
 
     def asked(self, name: str, result: str, seconds: float) -> None:
@@ -114,7 +114,7 @@ class WebhookAuthorizer:
     def __init__(
         self,
         webhook: AuthorizationWebhook,
-        observer: Observer,
+        observer: AuthorizerObserver,
         places: WaitingSlots,
         holder_of: Callable[[UserInfo], str],
         clock: Callable[[], float] = time.monotonic,

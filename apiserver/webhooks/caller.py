@@ -13,7 +13,7 @@ import ssl
 from collections import OrderedDict
 from typing import Any, Final
 
-from apiserver.webhooks.client import Channel, WebhookClient, WebhookResponse
+from apiserver.webhooks.client import CallSecurity, WebhookClient, WebhookResponse
 from apiserver.webhooks.client_config import ClientConfig
 from apiserver.webhooks.credential_files import CallCredentials, CredentialFiles
 from apiserver.webhooks.credentials import HostCredentials
@@ -91,7 +91,7 @@ class AdmissionCaller:
             raise CallFailed(str(error)) from None
         return await self._http.post(url, body, channel, timeout_s, needs_body=needs_body)
 
-    async def _channel(self, client: ClientConfig) -> Channel:
+    async def _channel(self, client: ClientConfig) -> CallSecurity:
         """Raises CallFailed, UnusableBundle, UnusableCertificate."""
         proof = _NOTHING
         if self._credentials is not None:
@@ -105,7 +105,7 @@ class AdmissionCaller:
                 self._contexts.popitem(last=False)
         else:
             self._contexts.move_to_end(key)
-        return Channel(context, proof.headers, client.server_name)
+        return CallSecurity(context, proof.headers, client.server_name)
 
 
 def _failure(answer: WebhookResponse, document: Any) -> str:

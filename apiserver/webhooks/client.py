@@ -21,15 +21,15 @@ from apiserver.load.size_class import size_class
 from apiserver.vocabulary import IPNetwork
 from apiserver.webhooks.addresses import AddressDenied, AddressRules, CheckedResolver, is_address
 from apiserver.webhooks.connections import (
-    Address,
     ConnectFailed,
     ConnectionBroken,
     ConnectionPool,
     ConnectionTarget,
+    ResolvedAddress,
 )
 from apiserver.webhooks.errors import CallFailed, ServiceUnreachable
-from apiserver.webhooks.http_answers import AnswerReader, AnswerTooLong, MalformedAnswer
-from apiserver.webhooks.service_resolver import ServiceResolver, Services
+from apiserver.webhooks.http_answers import AnswerReader, AnswerTooLong, MalformedHttpAnswer
+from apiserver.webhooks.service_resolver import ServiceLookup, ServiceResolver
 from apiserver.wire import json_text
 
 # As long as the largest body of a request. With it goes the bound on values of `json_text`.
@@ -61,7 +61,7 @@ class WebhookResponse(NamedTuple):
     body: bytes
 
 
-class Channel(NamedTuple):
+class CallSecurity(NamedTuple):
     """The TLS context and the headers of a call.
 
     context: the CAs that it trusts, and the certificate that it shows. headers: its credentials.
@@ -81,7 +81,7 @@ class _Destination(NamedTuple):
     is_secured: bool
     head: str
 
-    def place(self, channel: Channel) -> ConnectionTarget:
+    def place(self, channel: CallSecurity) -> ConnectionTarget:
         context = channel.context if self.is_secured else None
         return ConnectionTarget(self.host, self.port, context, channel.server_name or self.host)
 
@@ -112,26 +112,26 @@ def _known_destination(text: str) -> _Destination:
 class _CheckedAddresses:
     """The addresses of hosts to which something may be sent. See `connections.Resolver`."""
 
-    def __init__(self, rules: AddressRules, services: Services) -> None:
+    def __init__(self, rules: AddressRules, services: ServiceLookup) -> None:
         self._rules = rules
         self._resolver = CheckedResolver(rules, ServiceResolver(services, ThreadedResolver()))
 
-    async def addresses(self, host: str, port: int) -> Sequence[Address]:
+    async def addresses(self, host: str, port: int) -> Sequence[ResolvedAddress]:
         """Returns the addresses of a host.
 
         Raises ServiceUnreachable, AddressDenied, InvalidHost, OSError, ValueError.
         """
         self._rules.require_host(host)
         if is_address(host):
-            return (Address(host, port),)
+            return (ResolvedAddress(host, port),)
         found = await self._resolver.resolve(host, port, socket.AF_UNSPEC)
-        return [Address(each["host"], each["port"]) for each in found]
+        return [ResolvedAddress(each["host"], each["port"]) for each in found]
 
 
 class WebhookClient:
     """The HTTP client whose connections all webhooks share."""
 
-    def __init__(self, offload: Offload, services: Services, denied: Sequence[IPNetwork] = ()) -> None:
+    def __init__(self, offload: Offload, services: ServiceLookup, denied: Sequence[IPNetwork] = ()) -> None:
         """services: those that webhooks may be behind. denied: addresses to which nothing is sent."""
         self._offload = offload
         self._connections = ConnectionPool(_CheckedAddresses(AddressRules(denied), services))
@@ -140,7 +140,7 @@ class WebhookClient:
         await self._connections.close()
 
     async def post(
-        self, url: str, review: bytes, channel: Channel, timeout_s: float, *, needs_body: bool = True
+        self, url: str, review: bytes, channel: CallSecurity, timeout_s: float, *, needs_body: bool = True
     ) -> WebhookResponse:
         """Returns what a webhook answers to a review, whatever its status.
 
@@ -161,7 +161,7 @@ class WebhookClient:
                     await self._send(url, review, channel, answer)
             if answer.encoding not in ("", "identity"):
                 raise CallFailed("the answer is compressed, which was not asked for")
-        except (CallFailed, AnswerTooLong, MalformedAnswer, ConnectionBroken, TimeoutError) as error:
+        except (CallFailed, AnswerTooLong, MalformedHttpAnswer, ConnectionBroken, TimeoutError) as error:
             if not needs_body and 200 <= answer.status < 300:
                 return WebhookResponse(answer.status, answer.content_type, b"")
             raise _failure(url, error) from None
@@ -169,7 +169,7 @@ class WebhookClient:
             raise _failure(url, error) from None
         return WebhookResponse(answer.status, answer.content_type, answer.body)
 
-    async def _send(self, url: str, review: bytes, channel: Channel, answer: AnswerReader) -> None:
+    async def _send(self, url: str, review: bytes, channel: CallSecurity, answer: AnswerReader) -> None:
         destination = _destination(url)
         head = f"{destination.head}{_lines(channel.headers)}Content-Length: {len(review)}\r\n\r\n".encode()
         await self._connections.exchange(destination.place(channel), head, review, answer)
@@ -184,7 +184,7 @@ class WebhookClient:
         return await self._offload.run_begun(size_class(len(body)), work, *args, **kwargs)
 
 
-def _redirected(url: str, location: str, channel: Channel) -> tuple[str, Channel]:
+def _redirected(url: str, location: str, channel: CallSecurity) -> tuple[str, CallSecurity]:
     """Returns where a redirection leads to, and how that is called. Raises CallFailed.
 
     Headers with credentials are not sent to another server. A client certificate is presented to it, as by
@@ -198,7 +198,7 @@ def _redirected(url: str, location: str, channel: Channel) -> tuple[str, Channel
         is_other = (target.scheme, target.host, target.port) != (before.scheme, before.host, before.port)
     except ValueError as error:
         raise CallFailed(f'Post "{truncated(location)}": {error}') from None
-    return str(target), Channel(channel.context) if is_other else channel
+    return str(target), CallSecurity(channel.context) if is_other else channel
 
 
 def _shown(url: str) -> str:
@@ -241,7 +241,7 @@ def _told(url: str, error: Exception) -> str:
             return "EOF"
         case ServiceUnreachable() | AddressDenied():
             return str(cause)
-        case MalformedAnswer():
+        case MalformedHttpAnswer():
             return f"net/http: HTTP/1.x transport connection broken: {cause}"
         case ssl.SSLCertVerificationError():
             return f"tls: failed to verify certificate: {cause.verify_message}"

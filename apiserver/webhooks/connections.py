@@ -36,7 +36,7 @@ CLOSING_TURNS: Final = 10
 READ_BYTES: Final = 64 * 1024
 
 
-class Address(NamedTuple):
+class ResolvedAddress(NamedTuple):
     """The address and the port to connect to. host: an IP address."""
 
     host: str
@@ -46,7 +46,7 @@ class Address(NamedTuple):
 class Resolver(Protocol):
     """Finds the addresses of a host, which may have another port each."""
 
-    async def addresses(self, host: str, port: int) -> Sequence[Address]:
+    async def addresses(self, host: str, port: int) -> Sequence[ResolvedAddress]:
         """Returns the addresses to connect to. Raises OSError, ValueError."""
         ...
 
@@ -80,10 +80,10 @@ class ConnectionBroken(Exception):
         self.cause = cause
 
 
-class Connection(asyncio.BufferedProtocol):
+class WebhookConnection(asyncio.BufferedProtocol):
     """A connection to a webhook. It has one request at a time."""
 
-    def __init__(self, buffer: memoryview, opened: set[Connection]) -> None:
+    def __init__(self, buffer: memoryview, opened: set[WebhookConnection]) -> None:
         """buffer: what all connections read into, as what has come is taken at once. opened: all of them."""
         self._buffer = buffer
         self._opened = opened
@@ -169,12 +169,12 @@ class _Slots:
     """The connections to one place. users: how many requests are under way, or wait for a connection."""
 
     def __init__(self) -> None:
-        self.idle: deque[Connection] = deque()
+        self.idle: deque[WebhookConnection] = deque()
         self.free = asyncio.Semaphore(CONNECTIONS_MAX)
         self.connecting = asyncio.Semaphore(CONNECTING_MAX)
         self.users = 0
 
-    def take(self) -> Connection | None:
+    def take(self) -> WebhookConnection | None:
         """Returns the connection that was used last."""
         while self.idle:
             connection = self.idle.pop()
@@ -191,11 +191,11 @@ class ConnectionPool:
         self._resolver = resolver
         self._keep_alive_s = keep_alive_s
         self._buffer = memoryview(bytearray(READ_BYTES))
-        self._opened: set[Connection] = set()
+        self._opened: set[WebhookConnection] = set()
         self._slots: dict[ConnectionTarget, _Slots] = {}
         self._sweep: asyncio.TimerHandle | None = None
         # Until when they count, by the loop's clock.
-        self._addresses: dict[tuple[str, int], tuple[float, Sequence[Address]]] = {}
+        self._addresses: dict[tuple[str, int], tuple[float, Sequence[ResolvedAddress]]] = {}
 
     @property
     def open_connections(self) -> int:
@@ -231,7 +231,7 @@ class ConnectionPool:
 
     # ---- connections that wait
 
-    def _keep(self, slots: _Slots, connection: Connection) -> None:
+    def _keep(self, slots: _Slots, connection: WebhookConnection) -> None:
         loop = asyncio.get_running_loop()
         connection.idle_since = loop.time()
         slots.idle.append(connection)
@@ -264,7 +264,7 @@ class ConnectionPool:
 
     # ---- new ones
 
-    async def _connect(self, place: ConnectionTarget, slots: _Slots) -> Connection:
+    async def _connect(self, place: ConnectionTarget, slots: _Slots) -> WebhookConnection:
         addresses = await self._known_addresses(place.host, place.port)
         async with slots.connecting:
             # One may have come free meanwhile.
@@ -277,7 +277,7 @@ class ConnectionPool:
             except OSError as error:
                 raise ConnectFailed(error) from None
 
-    async def _known_addresses(self, host: str, port: int) -> Sequence[Address]:
+    async def _known_addresses(self, host: str, port: int) -> Sequence[ResolvedAddress]:
         now, known = asyncio.get_running_loop().time(), self._addresses.get((host, port))
         if known is not None and now < known[0]:
             return known[1]
@@ -287,10 +287,10 @@ class ConnectionPool:
         self._addresses[host, port] = now + ADDRESSES_TTL_S, found
         return found
 
-    async def _connect_to(self, place: ConnectionTarget, address: Address) -> Connection:
+    async def _connect_to(self, place: ConnectionTarget, address: ResolvedAddress) -> WebhookConnection:
         """Raises OSError."""
         _, connection = await asyncio.get_running_loop().create_connection(
-            lambda: Connection(self._buffer, self._opened),
+            lambda: WebhookConnection(self._buffer, self._opened),
             address.host,
             address.port,
             ssl=place.context,
@@ -298,15 +298,17 @@ class ConnectionPool:
         )
         return connection
 
-    async def _connect_to_first(self, place: ConnectionTarget, addresses: Sequence[Address]) -> Connection:
+    async def _connect_to_first(
+        self, place: ConnectionTarget, addresses: Sequence[ResolvedAddress]
+    ) -> WebhookConnection:
         """Returns a connection to one of several addresses, which are tried in their order. Raises OSError.
 
         A later one has its turn when one before has failed, or lets others wait for long.
         """
         left = deque(addresses)
-        tasks: list[asyncio.Task[Connection]] = []
-        pending: set[asyncio.Task[Connection]] = set()
-        winner: asyncio.Task[Connection] | None = None
+        tasks: list[asyncio.Task[WebhookConnection]] = []
+        pending: set[asyncio.Task[WebhookConnection]] = set()
+        winner: asyncio.Task[WebhookConnection] | None = None
         failure: OSError = OSError("no address")
         try:
             while left or pending:
@@ -336,6 +338,6 @@ class ConnectionPool:
         raise failure
 
 
-def _abort_unwanted(attempt: asyncio.Task[Connection]) -> None:
+def _abort_unwanted(attempt: asyncio.Task[WebhookConnection]) -> None:
     if not attempt.cancelled() and attempt.exception() is None:
         attempt.result().abort()

@@ -14,7 +14,7 @@ from typing import Protocol
 from apiserver.webhooks.client_config import ClientConfig, cleaned_url
 from apiserver.webhooks.credential_files import CredentialFiles
 from apiserver.webhooks.errors import CallFailed
-from apiserver.webhooks.kubeconfig import Cluster
+from apiserver.webhooks.kubeconfig import KubeconfigCluster
 from apiserver.webhooks.review_server import ATTEMPTS_MAX, BACKOFF_FACTOR, BACKOFF_JITTER, TIMEOUT_S
 
 
@@ -26,12 +26,12 @@ class EventSender(Protocol):
         ...
 
 
-class EventServer:
+class AuditEventServer:
     """The server that gets audit events. backoff_s: the pause before the second attempt; later ones grow."""
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: KubeconfigCluster,
         teller: EventSender,
         backoff_s: float,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,

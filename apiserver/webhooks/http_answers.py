@@ -40,7 +40,7 @@ class _Line(enum.Enum):
     TRAILER = enum.auto()
 
 
-class MalformedAnswer(ValueError):
+class MalformedHttpAnswer(ValueError):
     """The bytes received are no HTTP answer. The message is that of Go's client."""
 
 
@@ -133,21 +133,23 @@ class AnswerReader:
             end = _HEAD_END.search(data, begin)
             if end is None:
                 if self._head_bytes + len(data) > HEAD_BYTES_MAX:
-                    raise MalformedAnswer(f"server response headers exceeded {HEAD_BYTES_MAX} bytes; aborted")
+                    raise MalformedHttpAnswer(
+                        f"server response headers exceeded {HEAD_BYTES_MAX} bytes; aborted"
+                    )
                 self._pending = data
                 return b""
             self._head_bytes += end.end()
             if self._head_bytes > HEAD_BYTES_MAX:
-                raise MalformedAnswer(f"server response headers exceeded {HEAD_BYTES_MAX} bytes; aborted")
+                raise MalformedHttpAnswer(f"server response headers exceeded {HEAD_BYTES_MAX} bytes; aborted")
             head, data = data[: end.start()], data[end.end() :]
             self._pending, begin = b"", 0
             line, _, headers = head.partition(b"\n")
             found = _STATUS_LINE.fullmatch(line.rstrip(b"\r"))
             if found is None:
-                raise MalformedAnswer("malformed HTTP response")
+                raise MalformedHttpAnswer("malformed HTTP response")
             status = int(found[2])
             if status == _SWITCHING_PROTOCOLS:
-                raise MalformedAnswer("unexpected status code 101")
+                raise MalformedHttpAnswer("unexpected status code 101")
             if status >= 200:
                 self.status, self.keeps_open = status, found[1] == b"1"
                 self._begin_body(headers)
@@ -159,16 +161,16 @@ class AnswerReader:
         for line in headers.split(b"\n") if headers else ():
             found = _HEADER.fullmatch(line.removesuffix(b"\r"))
             if found is None:
-                raise MalformedAnswer("malformed MIME header line")
+                raise MalformedHttpAnswer("malformed MIME header line")
             value = found[2]
             match found[1].lower():
                 case b"content-length":
                     if not _DIGITS.fullmatch(value) or length not in (None, value):
-                        raise MalformedAnswer("bad Content-Length")
+                        raise MalformedHttpAnswer("bad Content-Length")
                     length = value
                 case b"transfer-encoding":
                     if self._is_chunked or value.lower() != b"chunked":
-                        raise MalformedAnswer("unsupported transfer encoding")
+                        raise MalformedHttpAnswer("unsupported transfer encoding")
                     self._is_chunked = True
                 case b"content-type":
                     self.content_type = value.partition(b";")[0].strip().lower().decode("latin-1")
@@ -225,7 +227,7 @@ class AnswerReader:
             end = data.find(b"\n", position)
             line = data[position:end] if end >= 0 else data[position:]
             if len(line) > CHUNK_LINE_BYTES_MAX:
-                raise MalformedAnswer("header line too long")
+                raise MalformedHttpAnswer("header line too long")
             if end < 0:
                 self._pending = line
                 return
@@ -241,23 +243,23 @@ class AnswerReader:
                 self._begin_chunk(line)
             case _Line.END_OF_CHUNK:
                 if line:
-                    raise MalformedAnswer("malformed chunked encoding")
+                    raise MalformedHttpAnswer("malformed chunked encoding")
                 self._line = _Line.SIZE
             case _Line.TRAILER if not line:
                 self.is_complete = True
             case _Line.TRAILER:
                 self._head_bytes += len(line)
                 if self._head_bytes > HEAD_BYTES_MAX:
-                    raise MalformedAnswer("http: suspiciously long trailer after chunked body")
+                    raise MalformedHttpAnswer("http: suspiciously long trailer after chunked body")
 
     def _begin_chunk(self, line: bytes) -> None:
         found = _CHUNK.fullmatch(line)
         if found is None:
-            raise MalformedAnswer("invalid byte in chunk length")
+            raise MalformedHttpAnswer("invalid byte in chunk length")
         self._left = int(found[1], 16)
         self._line = _Line.END_OF_CHUNK if self._left else _Line.TRAILER
         self._chunks += 1
         if self._chunks > CHUNKS_MAX:
-            raise MalformedAnswer(f"more than {CHUNKS_MAX} chunks")
+            raise MalformedHttpAnswer(f"more than {CHUNKS_MAX} chunks")
         if self._body_bytes + self._left > self._bytes_max:
             raise AnswerTooLong(self._bytes_max)

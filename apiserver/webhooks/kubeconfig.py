@@ -24,7 +24,7 @@ _HEADER: Final = "Impersonate-"
 _UNSUPPORTED: Final = ("exec", "auth-provider")
 
 
-class Cluster(NamedTuple):
+class KubeconfigCluster(NamedTuple):
     """A cluster: the server to call. authorities: of its certificate; None for those of the system."""
 
     server: str
@@ -32,7 +32,7 @@ class Cluster(NamedTuple):
     tls_server_name: str = ""
 
 
-class Context(NamedTuple):
+class KubeconfigContext(NamedTuple):
     """A context: the names of a cluster and a user, and the default namespace. Each may be empty."""
 
     cluster: str = ""
@@ -44,21 +44,21 @@ class Kubeconfig(NamedTuple):
     """The clusters, users and contexts of a kubeconfig file. path: of the file."""
 
     path: Path
-    clusters: Mapping[str, Cluster]
+    clusters: Mapping[str, KubeconfigCluster]
     users: Mapping[str, ClientCredentials]
-    contexts: Mapping[str, Context]
+    contexts: Mapping[str, KubeconfigContext]
     current_context: str
 
     def host_credentials(self) -> HostCredentials:
         """Returns the users, whose names are those of hosts; the current context's is for all others."""
-        user = self.contexts.get(self.current_context, Context()).user
+        user = self.contexts.get(self.current_context, KubeconfigContext()).user
         return HostCredentials(self.users, self.users.get(user, ClientCredentials()))
 
-    def current(self) -> tuple[Cluster, ClientCredentials]:
+    def current(self) -> tuple[KubeconfigCluster, ClientCredentials]:
         """Returns what the current context names. Raises InvalidConfiguration, which names the file."""
         return self.of_context(self.current_context)
 
-    def of_context(self, name: str) -> tuple[Cluster, ClientCredentials]:
+    def of_context(self, name: str) -> tuple[KubeconfigCluster, ClientCredentials]:
         """Returns what a context names. Raises likewise."""
         if name not in self.contexts:
             field = "current-context" if name == self.current_context else "contexts"
@@ -86,7 +86,7 @@ def read_kubeconfig(path: Path, read: ReadFile) -> Kubeconfig:
         raise InvalidConfiguration(f"{path}: {error}") from None
 
 
-def read_server(path: Path, read: ReadFile) -> tuple[Cluster, ClientCredentials]:
+def read_server(path: Path, read: ReadFile) -> tuple[KubeconfigCluster, ClientCredentials]:
     """Returns the server of a file's current context, which has to be called by https, and its user.
 
     Raises InvalidConfiguration, which names the file, and what `read` raises.
@@ -104,16 +104,16 @@ def _named(fields: Fields, field: str, item: str, make: Callable[[Fields], T]) -
     return found
 
 
-def _context(fields: Fields) -> Context:
-    return Context(fields.text("cluster"), fields.text("user"), fields.text("namespace"))
+def _context(fields: Fields) -> KubeconfigContext:
+    return KubeconfigContext(fields.text("cluster"), fields.text("user"), fields.text("namespace"))
 
 
-def _cluster(fields: Fields, directory: Path) -> Cluster:
+def _cluster(fields: Fields, directory: Path) -> KubeconfigCluster:
     if fields.boolean("insecure-skip-tls-verify"):
         raise fields.fail("insecure-skip-tls-verify", "is not supported: who is called must prove who it is")
     if fields.text("proxy-url"):
         raise fields.fail("proxy-url", "is not supported")
-    return Cluster(
+    return KubeconfigCluster(
         fields.text("server"),
         _pem(fields, "certificate-authority", directory),
         fields.text("tls-server-name"),
@@ -170,7 +170,7 @@ def _impersonation(fields: Fields) -> Iterator[tuple[str, str]]:
             yield f"{_HEADER}{name}", value
 
 
-def require_https(path: Path, cluster: Cluster) -> None:
+def require_https(path: Path, cluster: KubeconfigCluster) -> None:
     """Checks that the server of a cluster is called with HTTPS. Raises InvalidConfiguration."""
     if not is_https(cluster.server):
         raise InvalidConfiguration(f'{path}: clusters: server "{cluster.server}" is no URL with https')

@@ -18,7 +18,7 @@ from apiserver.webhooks.client_config import ClientConfig, cleaned_url
 from apiserver.webhooks.credential_files import CredentialFiles
 from apiserver.webhooks.credentials import ClientCredentials, HostCredentials
 from apiserver.webhooks.errors import CallFailed
-from apiserver.webhooks.kubeconfig import Cluster
+from apiserver.webhooks.kubeconfig import KubeconfigCluster
 
 TIMEOUT_S: Final = 30
 ATTEMPTS_MAX: Final = 5
@@ -28,7 +28,7 @@ BACKOFF_FACTOR: Final = 1.5
 BACKOFF_JITTER: Final = 0.2
 
 
-class Caller(Protocol):
+class ReviewCaller(Protocol):
     """Calls a webhook by HTTP."""
 
     async def post(self, client: ClientConfig, body: bytes, timeout_s: int) -> Any:
@@ -37,7 +37,7 @@ class Caller(Protocol):
 
 
 # Makes a caller that shows credentials.
-CallerFactory = Callable[[HostCredentials], Caller]
+CallerFactory = Callable[[HostCredentials], ReviewCaller]
 
 
 class ReviewServer:
@@ -45,7 +45,7 @@ class ReviewServer:
 
     def __init__(
         self,
-        cluster: Cluster,
+        cluster: KubeconfigCluster,
         credentials: ClientCredentials,
         caller_with: CallerFactory,
         backoff_s: float = BACKOFF_S,

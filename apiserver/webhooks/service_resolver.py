@@ -22,21 +22,21 @@ _SUFFIX: Final = ".svc"
 ENDPOINTS_MAX: Final = 16
 
 
-class Services(Protocol):
+class ServiceLookup(Protocol):
     """The Services and their EndpointSlices, as they are known."""
 
     async def service(self, namespace: str, name: str) -> Document | None: ...
     async def slices(self, namespace: str, service: str) -> Iterable[Document]: ...
 
 
-class Location(NamedTuple):
+class ServiceLocation(NamedTuple):
     """Where a Service is: at a host with the port of the Service, or at endpoints, addresses with ports."""
 
     external_name: str = ""
     endpoints: Sequence[tuple[str, int]] = ()
 
 
-async def locate(services: Services, namespace: str, name: str, port: int) -> Location:
+async def locate(services: ServiceLookup, namespace: str, name: str, port: int) -> ServiceLocation:
     """Returns where a Service can be reached.
 
     Raises ServiceUnreachable if there is no such Service or port, or no ready endpoint.
@@ -46,7 +46,7 @@ async def locate(services: Services, namespace: str, name: str, port: int) -> Lo
         raise ServiceUnreachable(f'service "{name}" not found')
     spec = service.get("spec") or {}
     if spec.get("type") == "ExternalName" and spec.get("externalName"):
-        return Location(external_name=spec["externalName"])
+        return ServiceLocation(external_name=spec["externalName"])
     wanted = next((each for each in spec.get("ports") or () if each.get("port") == port), None)
     if wanted is None:
         raise ServiceUnreachable(f'no service port {port} found for service "{name}"')
@@ -54,13 +54,13 @@ async def locate(services: Services, namespace: str, name: str, port: int) -> Lo
     found = [endpoint for each in slices for endpoint in ready_endpoints(each, wanted.get("name") or "")]
     if not found:
         raise ServiceUnreachable(f'no endpoints available for service "{name}"')
-    return Location(endpoints=found[:ENDPOINTS_MAX])
+    return ServiceLocation(endpoints=found[:ENDPOINTS_MAX])
 
 
 class ServiceResolver(AbstractResolver):
     """Resolves names of Services, and all others by another resolver."""
 
-    def __init__(self, services: Services, others: AbstractResolver) -> None:
+    def __init__(self, services: ServiceLookup, others: AbstractResolver) -> None:
         self._services = services
         self._others = others
 

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from hypothesis import strategies as st
 
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 
 # A value has this many levels at most, and so many keys or items, and fields that it need not have, on each.
 DEPTH_MAX: Final = 7
@@ -20,18 +20,18 @@ Amendment: TypeAlias = Callable[[st.DrawFn, dict[str, Any], Mapping[str, st.Sear
 
 _TEXTS: Final = st.sampled_from(("", "a", "b", "web", "a.b/c", "10.0.0.1", "80", "50%", "é"))
 _NUMBERS: Final = st.sampled_from((0, 1, -1, 80, 2**31 - 1))
-_SCALARS: Final[Mapping[Kind, st.SearchStrategy[Any]]] = {
-    Kind.STRING: _TEXTS,
-    Kind.INTEGER: _NUMBERS,
-    Kind.NUMBER: _NUMBERS,
-    Kind.BOOLEAN: st.booleans(),
-    Kind.BYTES: st.sampled_from(("", "eA==")),
-    Kind.TIME: st.just("2024-05-06T07:08:09Z"),
-    Kind.MICRO_TIME: st.just("2024-05-06T07:08:09.000001Z"),
-    Kind.INT_OR_STRING: _TEXTS | _NUMBERS,
-    Kind.QUANTITY: st.sampled_from(("0", "1", "100m", "1Gi")),
-    Kind.ANY: st.just({}),
-    Kind.ANY_OBJECT: st.just({}),
+_SCALARS: Final[Mapping[ValueKind, st.SearchStrategy[Any]]] = {
+    ValueKind.STRING: _TEXTS,
+    ValueKind.INTEGER: _NUMBERS,
+    ValueKind.NUMBER: _NUMBERS,
+    ValueKind.BOOLEAN: st.booleans(),
+    ValueKind.BYTES: st.sampled_from(("", "eA==")),
+    ValueKind.TIME: st.just("2024-05-06T07:08:09Z"),
+    ValueKind.MICRO_TIME: st.just("2024-05-06T07:08:09.000001Z"),
+    ValueKind.INT_OR_STRING: _TEXTS | _NUMBERS,
+    ValueKind.QUANTITY: st.sampled_from(("0", "1", "100m", "1Gi")),
+    ValueKind.ANY: st.just({}),
+    ValueKind.ANY_OBJECT: st.just({}),
 }
 
 
@@ -68,16 +68,16 @@ class SchemaValues:
     def _new(self, schema: Schema, depth: int) -> st.SearchStrategy[Any]:
         if schema.kind in _SCALARS:
             return _SCALARS[schema.kind]
-        if schema.kind is Kind.STRUCT:
+        if schema.kind is ValueKind.STRUCT:
             return _documents(partial(self._struct, schema, depth))
         assert schema.element is not None
-        if schema.kind is Kind.EITHER:
+        if schema.kind is ValueKind.EITHER:
             assert schema.other is not None
             schemas = st.sampled_from((schema.element, schema.other))
             return schemas.flatmap(lambda each: self.of(each, depth))
         element = self.of(schema.element, depth + 1)
         size_max = ITEMS_MAX if depth < DEPTH_MAX else 0
-        if schema.kind is Kind.LIST:
+        if schema.kind is ValueKind.LIST:
             return st.lists(element, max_size=size_max)
         return st.dictionaries(_TEXTS, element, max_size=size_max)
 

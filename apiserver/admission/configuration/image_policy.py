@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from apiserver.webhooks.credentials import ClientCredentials
 from apiserver.webhooks.kubeconfig import (
-    Cluster,
+    KubeconfigCluster,
     ReadFile,
     read_kubeconfig,
     require_https,
@@ -31,7 +31,7 @@ class ImagePolicy(NamedTuple):
     allows_by_default: whether pods pass about which nobody could be asked.
     """
 
-    cluster: Cluster
+    cluster: KubeconfigCluster
     credentials: ClientCredentials
     allow_ttl_s: float
     deny_ttl_s: float

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from apiserver.schema.compile import SchemaCompiler, TypeMismatch
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 from apiserver.validation.webhooks import REVIEW_VERSIONS
 from apiserver.vocabulary import Document
 from apiserver.wire import json_text
@@ -26,32 +26,32 @@ WARNINGS_MAX: Final = 100
 # Of the Status in one answer; it is passed on to the client, and nobody reads more.
 CAUSES_MAX: Final = 1_000
 
-_STRING: Final = Schema(Kind.STRING, "string")
-_INT32: Final = Schema(Kind.INTEGER, "int32", bits=32)
+_STRING: Final = Schema(ValueKind.STRING, "string")
+_INT32: Final = Schema(ValueKind.INTEGER, "int32", bits=32)
 _LIST_META: Final = Schema(
-    Kind.STRUCT,
+    ValueKind.STRUCT,
     "v1.ListMeta",
     fields={
         **dict.fromkeys(("selfLink", "resourceVersion", "continue"), _STRING),
-        "remainingItemCount": Schema(Kind.INTEGER, "int64"),
+        "remainingItemCount": Schema(ValueKind.INTEGER, "int64"),
     },
 )
 _CAUSE: Final = Schema(
-    Kind.STRUCT, "v1.StatusCause", fields=dict.fromkeys(("reason", "message", "field"), _STRING)
+    ValueKind.STRUCT, "v1.StatusCause", fields=dict.fromkeys(("reason", "message", "field"), _STRING)
 )
 _DETAILS: Final = Schema(
-    Kind.STRUCT,
+    ValueKind.STRUCT,
     "v1.StatusDetails",
     fields={
         **dict.fromkeys(("name", "group", "kind", "uid"), _STRING),
-        "causes": Schema(Kind.LIST, "[]v1.StatusCause", element=_CAUSE),
+        "causes": Schema(ValueKind.LIST, "[]v1.StatusCause", element=_CAUSE),
         "retryAfterSeconds": _INT32,
     },
 )
 # What counts of a Status. It is checked, as it may be sent in a form that has types.
 _CHECK_STATUS: Final = SchemaCompiler().compile(
     Schema(
-        Kind.STRUCT,
+        ValueKind.STRUCT,
         "v1.Status",
         fields={
             "metadata": _LIST_META,

@@ -38,7 +38,7 @@ from apiserver.registry import write_stages
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Document, GroupResource
 from apiserver.webhooks.errors import CallFailed
-from apiserver.webhooks.review_server import Caller
+from apiserver.webhooks.review_server import ReviewCaller
 from storage.turns import in_turns
 
 log = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ class Collaborators(NamedTuple):
     namespaces: to select by the labels of a write's namespace, and for conditions about it.
     """
 
-    caller: Caller
+    caller: ReviewCaller
     equivalents: EquivalentResources
     namespaces: Lister
     authorize: AuthorizationChain

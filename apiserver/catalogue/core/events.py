@@ -9,7 +9,7 @@ from apiserver.catalogue.builtin_type import CORE, BuiltinType
 from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta import names, table
 from apiserver.meta.table import Column, Columns, field_cell
-from apiserver.registry.field_getters import FirstText, field_text, field_texts
+from apiserver.registry.field_getters import FirstNonEmptyText, field_text, field_texts
 from apiserver.registry.strategy import Strategy
 from apiserver.vocabulary import Document
 
@@ -49,7 +49,7 @@ def builtin_type(*, ttl_s: int) -> BuiltinType:
 
 
 # Who reports an Event; those of the new kind have it in another field.
-_COMPONENT: Final = FirstText((field_text("source", "component"), field_text("reportingComponent")))
+_COMPONENT: Final = FirstNonEmptyText((field_text("source", "component"), field_text("reportingComponent")))
 _SHORT_MAX: Final = 128
 _MESSAGE_MAX: Final = 1024
 

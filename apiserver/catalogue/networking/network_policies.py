@@ -13,7 +13,13 @@ from apiserver.meta import table
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import Strategy
 from apiserver.schema.compile import Default
-from apiserver.validation.addresses import STRICT_ADDRESSES, AddressChecks, Cidr, cidr_warnings, parse_cidr
+from apiserver.validation.addresses import (
+    STRICT_ADDRESSES,
+    AddressChecks,
+    WrittenCidr,
+    cidr_warnings,
+    parse_cidr,
+)
 from apiserver.validation.checks import port_name, port_number
 from apiserver.validation.defaults import setting
 from apiserver.validation.documents import at, items
@@ -143,7 +149,7 @@ def _ip_block(path: str, block: Document, *, addresses: AddressChecks, old: Coll
     return errors
 
 
-def _is_strict_subset(inner: Cidr, outer: Cidr) -> bool:
+def _is_strict_subset(inner: WrittenCidr, outer: WrittenCidr) -> bool:
     return inner.network.network_address in outer.network and inner.length > outer.length
 
 

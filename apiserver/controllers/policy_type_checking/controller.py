@@ -24,7 +24,7 @@ from apiserver.load.size_class import SizeClass
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft, Writer, WriteRequest
+from apiserver.registry.write_request import Draft, InternalWriter, WriteRequest
 from apiserver.vocabulary import Document
 from storage.interface import ANY
 
@@ -32,7 +32,7 @@ GROUP: Final = "admissionregistration"
 RESOURCE: Final = "validatingadmissionpolicies"
 BACKOFF: Final = Backoff(base_s=0.5, max_s=60.0)
 _APPLIED: Final = ("observedGeneration", "typeChecking")
-_WRITER: Final = Writer(
+_WRITER: Final = InternalWriter(
     "validatingadmissionpolicy-status",
     "status",
     lambda new: {"status": {name: new["status"][name] for name in _APPLIED}},

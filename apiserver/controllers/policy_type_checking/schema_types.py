@@ -12,18 +12,18 @@ from typing import Final
 from apiserver.cel import types
 from apiserver.cel.types import Field, Type
 from apiserver.custom_resources.rules.schema_types import RESERVED, escape
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 
-_SCALARS: Final[Mapping[Kind, Type]] = {
-    Kind.STRING: types.STRING,
-    Kind.BYTES: types.BYTES,
-    Kind.TIME: types.TIMESTAMP,
-    Kind.MICRO_TIME: types.TIMESTAMP,
-    Kind.INTEGER: types.INT,
-    Kind.NUMBER: types.DOUBLE,
-    Kind.BOOLEAN: types.BOOL,
-    Kind.INT_OR_STRING: types.DYN,
-    Kind.QUANTITY: types.DYN,
+_SCALARS: Final[Mapping[ValueKind, Type]] = {
+    ValueKind.STRING: types.STRING,
+    ValueKind.BYTES: types.BYTES,
+    ValueKind.TIME: types.TIMESTAMP,
+    ValueKind.MICRO_TIME: types.TIMESTAMP,
+    ValueKind.INTEGER: types.INT,
+    ValueKind.NUMBER: types.DOUBLE,
+    ValueKind.BOOLEAN: types.BOOL,
+    ValueKind.INT_OR_STRING: types.DYN,
+    ValueKind.QUANTITY: types.DYN,
 }
 
 
@@ -35,10 +35,10 @@ def type_of(schema: Schema, name: str) -> Type | None:
     if (scalar := _SCALARS.get(schema.kind)) is not None:
         return scalar
     match schema.kind:
-        case Kind.STRUCT | Kind.ANY_OBJECT:
+        case ValueKind.STRUCT | ValueKind.ANY_OBJECT:
             return types.object_of(name, _Fields(schema, name))
-        case Kind.LIST | Kind.MAP if schema.element is not None:
-            is_list = schema.kind is Kind.LIST
+        case ValueKind.LIST | ValueKind.MAP if schema.element is not None:
+            is_list = schema.kind is ValueKind.LIST
             element = type_of(schema.element, f"{name}.{'@idx' if is_list else '@elem'}")
             if element is None:
                 return None

@@ -19,7 +19,13 @@ from apiserver.custom_resources.schemas.json_schema import JSONSchema
 from apiserver.custom_resources.schemas.paths import Key, Path, bracketed, plain
 from apiserver.field_errors import invalid, quote
 from apiserver.golang.formatting import go_type
-from apiserver.schema.compile import UNKNOWN_FIELDS_MAX, Checked, CompiledSchema, TypeMismatch, compile_schema
+from apiserver.schema.compile import (
+    UNKNOWN_FIELDS_MAX,
+    CheckedDocument,
+    CompiledSchema,
+    TypeMismatch,
+    compile_schema,
+)
 from apiserver.schema.extensions import Extensions
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document
@@ -69,9 +75,9 @@ class Pruner:
         self._run(document, report)
         return in_metadata + sorted(report.unknown) + sorted(report.in_metadata)
 
-    def checked(self, document: Document, *, is_merged: bool = False) -> Checked:
+    def checked(self, document: Document, *, is_merged: bool = False) -> CheckedDocument:
         """Returns what the call returns: nothing that stays is emptied."""
-        return Checked(self(document, is_merged=is_merged))
+        return CheckedDocument(self(document, is_merged=is_merged))
 
     def default(self, document: Document) -> bool:
         """Only set defaults. Returns whether something has changed. Raises TypeMismatch."""

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from apiserver.custom_resources.schemas.json_schema import JSONSchema
 from apiserver.schema.extensions import Extensions
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 
-_SCALARS: Final[Mapping[str, tuple[Kind, str]]] = {
-    "string": (Kind.STRING, "string"),
-    "integer": (Kind.INTEGER, "int64"),
-    "number": (Kind.NUMBER, "float64"),
-    "boolean": (Kind.BOOLEAN, "bool"),
+_SCALARS: Final[Mapping[str, tuple[ValueKind, str]]] = {
+    "string": (ValueKind.STRING, "string"),
+    "integer": (ValueKind.INTEGER, "int64"),
+    "number": (ValueKind.NUMBER, "float64"),
+    "boolean": (ValueKind.BOOLEAN, "bool"),
 }
 
 
@@ -36,14 +36,14 @@ def structural_schema(document: JSONSchema, extensions: Extensions, meta: Schema
 def _shell(source: JSONSchema, extensions: Extensions) -> Schema:
     """The structural schema of one JSON schema, without those in it."""
     if source.get(extensions.int_or_string):
-        return Schema(Kind.INT_OR_STRING, "intstr.IntOrString", default=source.get("default"))
+        return Schema(ValueKind.INT_OR_STRING, "intstr.IntOrString", default=source.get("default"))
     match source.get("type"):
         case "object":
             kind, go_type = _object_kind(source, extensions), "map[string]interface {}"
         case "array":
-            kind, go_type = Kind.LIST, "[]interface {}"
+            kind, go_type = ValueKind.LIST, "[]interface {}"
         case scalar:
-            kind, go_type = _SCALARS.get(scalar or "", (Kind.ANY, "interface {}"))
+            kind, go_type = _SCALARS.get(scalar or "", (ValueKind.ANY, "interface {}"))
     return Schema(
         kind,
         go_type,
@@ -54,12 +54,12 @@ def _shell(source: JSONSchema, extensions: Extensions) -> Schema:
     )
 
 
-def _object_kind(source: JSONSchema, extensions: Extensions) -> Kind:
+def _object_kind(source: JSONSchema, extensions: Extensions) -> ValueKind:
     if source.get(extensions.embedded_resource) or source.get("properties"):
-        return Kind.STRUCT
+        return ValueKind.STRUCT
     if source.get("additionalProperties"):
-        return Kind.MAP
-    return Kind.ANY_OBJECT if source.get(extensions.preserve_unknown_fields) else Kind.STRUCT
+        return ValueKind.MAP
+    return ValueKind.ANY_OBJECT if source.get(extensions.preserve_unknown_fields) else ValueKind.STRUCT
 
 
 def _fill(
@@ -71,13 +71,13 @@ def _fill(
         source = child_source if isinstance(child_source, Mapping) else {}
         return _shell(source, extensions), source
 
-    if schema.kind is Kind.LIST:
+    if schema.kind is ValueKind.LIST:
         schema.element, below = child(source.get("items"))
         yield schema.element, below
-    elif schema.kind is Kind.MAP:
+    elif schema.kind is ValueKind.MAP:
         schema.element, below = child(source.get("additionalProperties"))
         yield schema.element, below
-    elif schema.kind is Kind.STRUCT:
+    elif schema.kind is ValueKind.STRUCT:
         for name, each in (source.get("properties") or {}).items():
             schema.fields[name], below = child(each)
             yield schema.fields[name], below
@@ -87,5 +87,5 @@ def _fill(
             schema.element = _ANY
 
 
-_TEXT: Final = Schema(Kind.STRING, "string")
-_ANY: Final = Schema(Kind.ANY, "interface {}")
+_TEXT: Final = Schema(ValueKind.STRING, "string")
+_ANY: Final = Schema(ValueKind.ANY, "interface {}")

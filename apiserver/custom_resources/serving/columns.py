@@ -73,7 +73,7 @@ def _no_values(document: Document) -> Iterator[Any]:
 
 
 class ColumnPreparation:
-    """Compiles the paths of very many columns. A `registry.served_resource.Preparation`."""
+    """Compiles the paths of very many columns. A `registry.served_resource.ResourcePreparation`."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns

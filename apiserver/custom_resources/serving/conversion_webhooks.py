@@ -18,7 +18,7 @@ from apiserver.custom_resources.serving.conversion_reviews import ConversionRevi
 from apiserver.errors import ServiceUnavailable
 from apiserver.metrics.conversion_webhooks import ConversionWebhookMetrics
 from apiserver.vocabulary import Document
-from apiserver.webhooks.client import Channel, WebhookClient
+from apiserver.webhooks.client import CallSecurity, WebhookClient
 from apiserver.webhooks.client_config import ClientConfig
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.tls import UnusableBundle, client_context
@@ -108,7 +108,7 @@ class ConversionWebhook:
         except orjson.JSONEncodeError:
             raise WebhookError("an object is nested too deeply to be sent") from None
         try:
-            answer = await self._http.post(url, data, Channel(self._tls()), TIMEOUT_S)
+            answer = await self._http.post(url, data, CallSecurity(self._tls()), TIMEOUT_S)
         except CallFailed as error:
             raise WebhookError(str(error)) from None
         try:

@@ -30,7 +30,7 @@ from apiserver.custom_resources.serving.version_schema import (
 from apiserver.load.offload import Offload
 from apiserver.registry.field_getters import FieldGetter, field_texts
 from apiserver.registry.served_resource import (
-    Preparation,
+    ResourcePreparation,
     ScaleFields,
     ServedResource,
     Subresource,
@@ -129,7 +129,7 @@ def _served_resource(
     schema = schemas[version["name"]]
     subresources, strategies = _subresources(version, schema)
     columns = columns_of(version.get("additionalPrinterColumns") or ())
-    preparations: list[Preparation] = [*dict.fromkeys((schema, schemas[versions.storage_version]))]
+    preparations: list[ResourcePreparation] = [*dict.fromkeys((schema, schemas[versions.storage_version]))]
     if len(columns.columns) > COMPILED_INLINE_MAX:
         preparations.append(ColumnPreparation(columns))
     warning = definitions.deprecation_warning(spec, version) if version.get("deprecated") else ""

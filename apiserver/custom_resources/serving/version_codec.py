@@ -29,7 +29,7 @@ from apiserver.load.size_class import (
     size_class_of_defaults,
     size_class_of_document,
 )
-from apiserver.registry.guard import Guard
+from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.stored_object import StoredObject, TooDeep, encode, head_of, with_revision
 from apiserver.registry.version_codec import Offloader, VersionCodec, view
 from apiserver.schema.compile import TypeMismatch
@@ -94,7 +94,7 @@ class CreationGuards(NamedTuple):
     key: str
     definitions: DefinitionReader
 
-    async def create(self, name: str) -> Guard:
+    async def create(self, name: str) -> TransactionGuard:
         """Returns the guard for an object of this name.
 
         Raises Forbidden while the definition is being deleted, NoSuchEndpoint if it is gone.
@@ -104,7 +104,7 @@ class CreationGuards(NamedTuple):
             return self._condition(await self.definitions.get(self.key), name)
 
         cached = self.definitions.get_cached(self.key)
-        return Guard(self._condition(cached, name) if cached is not None else await look(), look)
+        return TransactionGuard(self._condition(cached, name) if cached is not None else await look(), look)
 
     def _condition(self, seen: KeyVersion[StoredObject] | None, name: str) -> Condition:
         if seen is None or seen.value is None:
@@ -378,7 +378,7 @@ class CustomResourceCodec:
         await versions.offload.run_begun(size, versions.prune, versions.storage_version, stored)
         return stored
 
-    async def encode_new(self, document: Document) -> tuple[bytes, Guard]:
+    async def encode_new(self, document: Document) -> tuple[bytes, TransactionGuard]:
         guard = await self._versions.guards.create(document["metadata"]["name"])
         return await self.encode(document), guard
 

@@ -93,7 +93,7 @@ def _offsets(text: bytes, versions: Iterable[Document]) -> Mapping[str, tuple[in
 class VersionSchema:
     """The schema of one version of a definition, and what is compiled from it.
 
-    A `registry.served_resource.Preparation`: what is large is compiled in a thread.
+    A `registry.served_resource.ResourcePreparation`: what is large is compiled in a thread.
     meta: gets the schema of ObjectMeta. timer: of the validation rules in it.
     """
 

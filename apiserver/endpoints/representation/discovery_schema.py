@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 
 KIND: Final = "APIGroupDiscoveryList"
 _PACKAGE: Final = "io.k8s.api.apidiscovery.v2."
@@ -17,7 +17,7 @@ _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 
 def schema(schemas: Callable[[str], Schema]) -> Schema:
     """Returns the schema of APIGroupDiscoveryList. schemas: of other definitions, by name."""
-    text = Schema(Kind.STRING, "string")
+    text = Schema(ValueKind.STRING, "string")
     texts = _list(text)
     kind = _struct(f"{_META}GroupVersionKind", {"group": text, "version": text, "kind": text})
     subresource = _struct(
@@ -50,8 +50,8 @@ def schema(schemas: Callable[[str], Schema]) -> Schema:
 
 def _struct(definition: str, fields: dict[str, Schema]) -> Schema:
     *_, version, kind = definition.split(".")
-    return Schema(Kind.STRUCT, f"{version}.{kind}", fields, definition=definition)
+    return Schema(ValueKind.STRUCT, f"{version}.{kind}", fields, definition=definition)
 
 
 def _list(element: Schema) -> Schema:
-    return Schema(Kind.LIST, f"[]{element.go_type}", element=element)
+    return Schema(ValueKind.LIST, f"[]{element.go_type}", element=element)

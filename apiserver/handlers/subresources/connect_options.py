@@ -19,13 +19,13 @@ from apiserver.meta import timestamps
 from apiserver.meta.options import is_true
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.subresources import CORE_V1
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 from apiserver.vocabulary import Document, GroupKind, Query
 
-_STRING: Final = Schema(Kind.STRING, "string")
-_BOOLEAN: Final = Schema(Kind.BOOLEAN, "bool")
-_STRINGS: Final = Schema(Kind.LIST, "[]string", element=_STRING)
-_PORTS: Final = Schema(Kind.LIST, "[]int32", element=Schema(Kind.INTEGER, "int32", bits=32))
+_STRING: Final = Schema(ValueKind.STRING, "string")
+_BOOLEAN: Final = Schema(ValueKind.BOOLEAN, "bool")
+_STRINGS: Final = Schema(ValueKind.LIST, "[]string", element=_STRING)
+_PORTS: Final = Schema(ValueKind.LIST, "[]int32", element=Schema(ValueKind.INTEGER, "int32", bits=32))
 _STREAMS: Final = {**dict.fromkeys(("stdin", "stdout", "stderr", "tty"), _BOOLEAN), "container": _STRING}
 # The options of each kind. The path of a proxy is that of the request.
 _OPTIONS: Final[Mapping[str, Mapping[str, Schema]]] = {
@@ -54,7 +54,7 @@ def options_kinds() -> Mapping[str, ServedResource]:
 
 def _options_kind(kind: str, fields: Mapping[str, Schema]) -> ServedResource:
     own = {"apiVersion": _STRING, "kind": _STRING}
-    schema = Schema(Kind.STRUCT, f"v1.{kind}", fields={**own, **fields})
+    schema = Schema(ValueKind.STRUCT, f"v1.{kind}", fields={**own, **fields})
     return ServedResource(
         group_version=CORE_V1,
         resource=f"{kind.lower()}s",
@@ -87,10 +87,10 @@ def _values(query: Query, field: str) -> list[Any]:
     return _ports(query, field) if field == "ports" else list(query[field])
 
 
-_READERS: Final[Mapping[Kind, Callable[[Query, str], Any]]] = {
-    Kind.BOOLEAN: is_true,
-    Kind.STRING: lambda query, field: query[field][0],
-    Kind.LIST: _values,
+_READERS: Final[Mapping[ValueKind, Callable[[Query, str], Any]]] = {
+    ValueKind.BOOLEAN: is_true,
+    ValueKind.STRING: lambda query, field: query[field][0],
+    ValueKind.LIST: _values,
 }
 
 

@@ -35,8 +35,8 @@ from apiserver.handlers.subresources.connect_options import read_log_options
 from apiserver.handlers.subresources.kubelets import Kubelets
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
-from apiserver.reverse_proxy.backends import Backends
-from apiserver.reverse_proxy.errors import ForwardingFailed, RequestFailed
+from apiserver.reverse_proxy.backends import BackendConnector
+from apiserver.reverse_proxy.errors import BackendRequestFailed, ForwardingFailed
 from apiserver.reverse_proxy.forwarder import Forwarder, Upgrader
 from apiserver.reverse_proxy.links import escaped
 from apiserver.reverse_proxy.target import Backend, ProxyTarget
@@ -285,7 +285,7 @@ async def _send_log(
     backends = forwarder.backends
     try:
         response = await backends.request("GET", target, [("Host", target.backend.authority)], None)
-    except RequestFailed as error:
+    except BackendRequestFailed as error:
         raise ForwardingFailed(f'Get "{target.text}": {error}') from None
     except AddressDenied as error:
         raise Forbidden(str(error)) from None
@@ -301,7 +301,7 @@ async def _send_log(
                 answer.write(piece)
                 await answer.drain()
         answer.finish()
-    except RequestFailed as error:
+    except BackendRequestFailed as error:
         raise ForwardingFailed(str(error)) from None  # The client sees an answer that is cut off.
     finally:
         response.close()
@@ -309,7 +309,7 @@ async def _send_log(
 
 async def _send_messages(
     call: ApiCall,
-    backends: Backends,
+    backends: BackendConnector,
     response: aiohttp.ClientResponse,
     target: ProxyTarget,
     origins: AllowedOrigins,

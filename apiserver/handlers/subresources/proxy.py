@@ -22,7 +22,7 @@ from apiserver.meta.options import ListOptions
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.reverse_proxy.errors import BackendUnreachable, NoBackend, RequestFailed
+from apiserver.reverse_proxy.errors import BackendRequestFailed, BackendUnreachable, NoBackend
 from apiserver.reverse_proxy.forwarder import Forwarder
 from apiserver.reverse_proxy.links import escaped, joined
 from apiserver.reverse_proxy.target import Backend, ProxyTarget
@@ -143,7 +143,7 @@ async def _require_addresses(forwarder: Forwarder, backend: Backend) -> None:
     """Raises BadRequest."""
     try:
         await forwarder.backends.require_addresses(backend)
-    except (RequestFailed, AddressDenied) as error:
+    except (BackendRequestFailed, AddressDenied) as error:
         raise BadRequest(str(error)) from None
 
 

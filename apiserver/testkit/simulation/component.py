@@ -19,8 +19,8 @@ from apiserver.load.offload import Offload
 from apiserver.meta.options import DeleteOptions, WriteOptions
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.field_managers import FieldManagers
-from apiserver.registry.guard import Guard
-from apiserver.registry.results import Deleted
+from apiserver.registry.guard import TransactionGuard
+from apiserver.registry.results import DeletionResult
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
@@ -31,7 +31,7 @@ from apiserver.testkit.simulation.resources import WITH_DOMAIN
 from apiserver.vocabulary import Document, GroupResource, UserInfo
 
 # Returns what must still hold when an object is created in a namespace; raises NotFound, Forbidden.
-MayCreate = Callable[[ServedResource, str, str], Awaitable[Guard | None]]
+MayCreate = Callable[[ServedResource, str, str], Awaitable[TransactionGuard | None]]
 # Changes a document in place; returns False if there is nothing to change.
 Change = Callable[[Document], bool]
 
@@ -166,7 +166,7 @@ class Component:
 
     async def delete(
         self, target: WriteTarget, *, grace_period_s: int | None = None, propagation: str = ""
-    ) -> Deleted:
+    ) -> DeletionResult:
         """Delete an object, if it is the one that is meant.
 
         Raises NotFound, Conflict, what admission raises, and the storage's errors.

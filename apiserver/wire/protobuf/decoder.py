@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 from apiserver.golang.times import ZERO_MICRO_TIME, ZERO_TIME
 from apiserver.schema.go_fields import GoField, go_struct
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 from apiserver.vocabulary import Document
 from apiserver.wire import json_text
 from apiserver.wire.protobuf.wire_format import (
@@ -117,36 +117,36 @@ class _Compiler:
         if go_field.is_message:
             return {BYTES: _single(name, self._items_message(schema))}
         wire_type, decode = _wire_type(schema), self._value(schema)
-        if schema.kind is Kind.MAP:
+        if schema.kind is ValueKind.MAP:
             return {BYTES: _map_entry(name, decode)}
-        if schema.kind is Kind.LIST:
+        if schema.kind is ValueKind.LIST:
             item = _item(name, decode)
             if wire_type == BYTES:
                 return {BYTES: item}
             # Numbers may also come together in one field.
             return {wire_type: item, BYTES: _packed_items(name, decode, wire_type)}
-        if schema.kind in (Kind.STRUCT, Kind.EITHER):
+        if schema.kind in (ValueKind.STRUCT, ValueKind.EITHER):
             return {BYTES: _message(name, decode)}
         if go_field.is_pointer and schema.kind in _ZERO_TIMES:
             # A pointer to the zero time is not nil, and so not the same as none.
             zero = _ZERO_TIMES[schema.kind]
             return {wire_type: _single(name, lambda raw, progress: decode(raw, progress) or zero)}
         drops_zero = not go_field.is_pointer and not go_field.encodes_zero
-        drops_zero &= schema.kind is not Kind.INT_OR_STRING  # an empty string is not the number 0
+        drops_zero &= schema.kind is not ValueKind.INT_OR_STRING  # an empty string is not the number 0
         return {wire_type: _nonzero(name, decode) if drops_zero else _single(name, decode)}
 
     def _value(self, schema: Schema) -> _Decode:
         """The decoder of a value; for a list that of one item, for a map that of one entry."""
         match schema.kind:
-            case Kind.STRUCT:
+            case ValueKind.STRUCT:
                 return lambda raw, progress: self.message(schema)(raw, progress)
-            case Kind.LIST:
+            case ValueKind.LIST:
                 assert schema.element is not None
                 return self._value(schema.element)
-            case Kind.MAP:
+            case ValueKind.MAP:
                 assert schema.element is not None
                 return self._entry(schema.element)
-            case Kind.EITHER:
+            case ValueKind.EITHER:
                 return self._either(schema)
             case kind:
                 return _SCALARS[kind]
@@ -168,7 +168,7 @@ class _Compiler:
         assert known is not None
         assert schema.element is not None
         assert schema.other is not None
-        is_list = schema.other.kind is Kind.LIST
+        is_list = schema.other.kind is ValueKind.LIST
         number_of_object = known.fields["schema"].number
         (number_of_other,) = {each.number for each in known.fields.values()} - {number_of_object}
         wire_types = {number_of_object: BYTES, number_of_other: _wire_type(schema.other)}
@@ -187,7 +187,7 @@ class _Compiler:
 
     def _entry(self, element: Schema) -> _Decode:
         # A list that is a map's value is a message with the items in it.
-        is_list = element.kind is Kind.LIST
+        is_list = element.kind is ValueKind.LIST
         decode_value = self._items_message(element) if is_list else self._value(element)
         wire_type = BYTES if is_list else _wire_type(element)
         key_of_value, absent = 2 << 3 | wire_type, _ABSENT[wire_type]
@@ -206,7 +206,7 @@ class _Compiler:
         return decode
 
 
-_WIRE_TYPES: Final = {Kind.INTEGER: VARINT, Kind.BOOLEAN: VARINT, Kind.NUMBER: FIXED64}
+_WIRE_TYPES: Final = {ValueKind.INTEGER: VARINT, ValueKind.BOOLEAN: VARINT, ValueKind.NUMBER: FIXED64}
 # The values of map entries that have none.
 _ABSENT: Final = {VARINT: 0, FIXED64: bytes(8), BYTES: b""}
 _KEY_OF_NAME: Final = 1 << 3 | BYTES
@@ -214,7 +214,7 @@ _KEY_OF_NAME: Final = 1 << 3 | BYTES
 
 def _wire_type(schema: Schema) -> int:
     """The wire type of a value; for a list that of one item."""
-    while schema.kind is Kind.LIST:
+    while schema.kind is ValueKind.LIST:
         assert schema.element is not None
         schema = schema.element
     return _WIRE_TYPES.get(schema.kind, BYTES)
@@ -341,7 +341,7 @@ def _int_or_string(raw: bytes, progress: _Progress) -> int | str:
     return as_text(parts.get(3, b"")) if is_text else _integer(parts.get(2, 0), progress)
 
 
-_ZERO_TIMES: Final = {Kind.TIME: ZERO_TIME, Kind.MICRO_TIME: ZERO_MICRO_TIME}
+_ZERO_TIMES: Final = {ValueKind.TIME: ZERO_TIME, ValueKind.MICRO_TIME: ZERO_MICRO_TIME}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMESTAMP: Final = {1: VARINT, 2: VARINT}
 
@@ -372,16 +372,16 @@ def _raw_json(raw: bytes, progress: _Progress) -> Any:
         raise InvalidProtobuf(f"an embedded document is not valid JSON: {error}") from None
 
 
-_SCALARS: Final[dict[Kind, _Decode]] = {
-    Kind.STRING: _string,
-    Kind.INTEGER: _integer,
-    Kind.NUMBER: _number,
-    Kind.BOOLEAN: _boolean,
-    Kind.BYTES: _base64,
-    Kind.TIME: _time("seconds"),
-    Kind.MICRO_TIME: _time("microseconds"),
-    Kind.INT_OR_STRING: _int_or_string,
-    Kind.QUANTITY: _quantity,
-    Kind.ANY: _raw_json,
-    Kind.ANY_OBJECT: _raw_json,
+_SCALARS: Final[dict[ValueKind, _Decode]] = {
+    ValueKind.STRING: _string,
+    ValueKind.INTEGER: _integer,
+    ValueKind.NUMBER: _number,
+    ValueKind.BOOLEAN: _boolean,
+    ValueKind.BYTES: _base64,
+    ValueKind.TIME: _time("seconds"),
+    ValueKind.MICRO_TIME: _time("microseconds"),
+    ValueKind.INT_OR_STRING: _int_or_string,
+    ValueKind.QUANTITY: _quantity,
+    ValueKind.ANY: _raw_json,
+    ValueKind.ANY_OBJECT: _raw_json,
 }

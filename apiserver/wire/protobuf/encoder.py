@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import orjson
 
 from apiserver.schema.go_fields import GoField, fields_of, go_struct
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 from apiserver.vocabulary import Document
 from apiserver.wire.protobuf.wire_format import BYTES, FIXED64, VARINT, delimited, key, varint
 
@@ -121,17 +121,17 @@ class _Compiler:
 
     def _member(self, name: str, schema: Schema, go_field: GoField) -> _Member:
         number = go_field.number
-        if schema.kind in (Kind.TIME, Kind.MICRO_TIME):
+        if schema.kind in (ValueKind.TIME, ValueKind.MICRO_TIME):
             return _Member(number, "", _time_field(name, number))
         make = self._items_message if go_field.is_message else self._field
         return _Member(number, name, make(schema, number))
 
     def _field(self, schema: Schema, number: int) -> _Write:
         match schema.kind:
-            case Kind.LIST:
+            case ValueKind.LIST:
                 assert schema.element is not None
                 return self._list(schema.element, number)
-            case Kind.MAP:
+            case ValueKind.MAP:
                 assert schema.element is not None
                 return self._map(schema.element, number)
         wire_type = _WIRE_TYPES.get(schema.kind, BYTES)
@@ -163,7 +163,9 @@ class _Compiler:
 
     def _entry_value(self, element: Schema) -> _Write:
         # A list that is a map's value is a message with the items in it.
-        return self._field(element, 2) if element.kind is not Kind.LIST else self._items_message(element, 2)
+        return (
+            self._field(element, 2) if element.kind is not ValueKind.LIST else self._items_message(element, 2)
+        )
 
     def _items_message(self, schema: Schema, number: int) -> _Write:
         """Encodes a list that is a message with the items in its first field."""
@@ -178,7 +180,7 @@ class _Compiler:
 
     def _value(self, schema: Schema) -> _Encode:
         match schema.kind:
-            case Kind.STRUCT:
+            case ValueKind.STRUCT:
                 # Compiled when the first value comes, since most objects have only a few of the structs.
                 compiled: list[_Encode] = []
 
@@ -191,7 +193,7 @@ class _Compiler:
                     return compiled[0](value)
 
                 return encode
-            case Kind.EITHER:
+            case ValueKind.EITHER:
                 return self._either(schema)
             case kind:
                 return _SCALARS[kind]
@@ -206,7 +208,7 @@ class _Compiler:
         (number_of_other,) = {each.number for each in known.fields.values()} - {number_of_object}
         write_object = self._field(schema.element, number_of_object)
         write_other = self._field(schema.other, number_of_other)
-        is_boolean = schema.other.kind is Kind.BOOLEAN
+        is_boolean = schema.other.kind is ValueKind.BOOLEAN
 
         def encode(value: Any) -> bytes:
             pieces: list[bytes] = []
@@ -232,7 +234,7 @@ def _time_field(name: str, number: int) -> _Write:
     return write
 
 
-_WIRE_TYPES: Final = {Kind.INTEGER: VARINT, Kind.BOOLEAN: VARINT, Kind.NUMBER: FIXED64}
+_WIRE_TYPES: Final = {ValueKind.INTEGER: VARINT, ValueKind.BOOLEAN: VARINT, ValueKind.NUMBER: FIXED64}
 
 
 # ---- values
@@ -278,16 +280,16 @@ def _raw_json(value: Any) -> bytes:
     return delimited(_FIRST, orjson.dumps(value))
 
 
-_SCALARS: Final[dict[Kind, _Encode]] = {
-    Kind.STRING: str.encode,
-    Kind.INTEGER: _integer,
-    Kind.NUMBER: lambda value: struct.pack("<d", value),
-    Kind.BOOLEAN: _boolean,
-    Kind.BYTES: _base64,
-    Kind.TIME: _time,
-    Kind.MICRO_TIME: _time,
-    Kind.INT_OR_STRING: _int_or_string,
-    Kind.QUANTITY: _quantity,
-    Kind.ANY: _raw_json,
-    Kind.ANY_OBJECT: _raw_json,
+_SCALARS: Final[dict[ValueKind, _Encode]] = {
+    ValueKind.STRING: str.encode,
+    ValueKind.INTEGER: _integer,
+    ValueKind.NUMBER: lambda value: struct.pack("<d", value),
+    ValueKind.BOOLEAN: _boolean,
+    ValueKind.BYTES: _base64,
+    ValueKind.TIME: _time,
+    ValueKind.MICRO_TIME: _time,
+    ValueKind.INT_OR_STRING: _int_or_string,
+    ValueKind.QUANTITY: _quantity,
+    ValueKind.ANY: _raw_json,
+    ValueKind.ANY_OBJECT: _raw_json,
 }

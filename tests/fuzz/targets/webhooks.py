@@ -7,7 +7,7 @@ from typing import Final
 import orjson
 
 from apiserver.admission.webhooks.admission_reviews import InvalidAnswer, ReviewResponse, operations, read
-from apiserver.webhooks.http_answers import AnswerReader, AnswerTooLong, MalformedAnswer
+from apiserver.webhooks.http_answers import AnswerReader, AnswerTooLong, MalformedHttpAnswer
 from apiserver.wire import json_text
 from tests.fuzz.target import fuzzer
 
@@ -21,7 +21,7 @@ def _read(*pieces: bytes) -> tuple[object, ...]:
         for piece in pieces:
             reader.feed(piece)
         reader.feed_eof()
-    except (AnswerTooLong, MalformedAnswer) as error:
+    except (AnswerTooLong, MalformedHttpAnswer) as error:
         return (type(error),)
     assert len(reader.body) <= _BODY_BYTES_MAX
     return reader.status, reader.is_complete, reader.body, reader.content_type, reader.encoding

@@ -35,7 +35,7 @@ from apiserver.registry.served_resource import ServedTable
 from apiserver.webhooks.client_config import ClientConfig
 from apiserver.webhooks.credentials import ClientCredentials
 from apiserver.webhooks.errors import CallFailed
-from apiserver.webhooks.kubeconfig import Cluster
+from apiserver.webhooks.kubeconfig import KubeconfigCluster
 from storage.embedded import EmbeddedStore
 from tests.support.in_process import TABLE, server
 
@@ -58,7 +58,9 @@ IN_ORDER: Final = (
 GATED: Final = ("PodTopologyLabels", "NodeDeclaredFeatureValidator")
 
 # Without this, there is no plugin to ask about images.
-IMAGES: Final = ImagePolicy(Cluster("https://a"), ClientCredentials(), 0, 0, 0, allows_by_default=False)
+IMAGES: Final = ImagePolicy(
+    KubeconfigCluster("https://a"), ClientCredentials(), 0, 0, 0, allows_by_default=False
+)
 CONFIGURED: Final = PluginConfigurations(image_policy=IMAGES)
 
 

@@ -6,62 +6,64 @@ from typing import Any, Final
 
 from apiserver.apply.type_defs import TypeDef, TypeDefs
 from apiserver.apply.updater import TypeVersion
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 
-STRING: Final = Schema(Kind.STRING, "string")
-NUMBER: Final = Schema(Kind.INTEGER, "int64")
+STRING: Final = Schema(ValueKind.STRING, "string")
+NUMBER: Final = Schema(ValueKind.INTEGER, "int64")
 ITEM: Final = Schema(
-    Kind.STRUCT,
+    ValueKind.STRUCT,
     "v1.Item",
     fields={
         "name": STRING,
         "proto": STRING,
         "v": NUMBER,
-        "args": Schema(Kind.LIST, "[]string", element=STRING),
-        "tags": Schema(Kind.LIST, "[]string", element=STRING, list_type="set"),
+        "args": Schema(ValueKind.LIST, "[]string", element=STRING),
+        "tags": Schema(ValueKind.LIST, "[]string", element=STRING, list_type="set"),
     },
     definition="Item",
 )
 SPEC: Final = Schema(
-    Kind.STRUCT,
+    ValueKind.STRUCT,
     "v1.Spec",
     fields={
         "a": STRING,
         "n": NUMBER,
-        "on": Schema(Kind.BOOLEAN, "bool"),
-        "size": Schema(Kind.QUANTITY, "resource.Quantity"),
+        "on": Schema(ValueKind.BOOLEAN, "bool"),
+        "size": Schema(ValueKind.QUANTITY, "resource.Quantity"),
         "items": Schema(
-            Kind.LIST, "[]v1.Item", element=ITEM, list_type="map", list_map_keys=("name", "proto")
+            ValueKind.LIST, "[]v1.Item", element=ITEM, list_type="map", list_map_keys=("name", "proto")
         ),
-        "tags": Schema(Kind.LIST, "[]string", element=STRING, list_type="set"),
-        "list": Schema(Kind.LIST, "[]string", element=STRING),
-        "atom": Schema(Kind.MAP, "map[string]string", element=STRING, map_type="atomic"),
-        "free": Schema(Kind.ANY_OBJECT, "map[string]interface {}"),
+        "tags": Schema(ValueKind.LIST, "[]string", element=STRING, list_type="set"),
+        "list": Schema(ValueKind.LIST, "[]string", element=STRING),
+        "atom": Schema(ValueKind.MAP, "map[string]string", element=STRING, map_type="atomic"),
+        "free": Schema(ValueKind.ANY_OBJECT, "map[string]interface {}"),
     },
 )
 META: Final = Schema(
-    Kind.STRUCT,
+    ValueKind.STRUCT,
     "v1.ObjectMeta",
     fields={
         "name": STRING,
         "uid": STRING,
         "resourceVersion": STRING,
-        "managedFields": Schema(Kind.LIST, "[]v1.ManagedFieldsEntry", element=Schema(Kind.ANY, "any")),
-        "labels": Schema(Kind.MAP, "map[string]string", element=STRING),
-        "annotations": Schema(Kind.MAP, "map[string]string", element=STRING),
-        "finalizers": Schema(Kind.LIST, "[]string", element=STRING, list_type="set"),
+        "managedFields": Schema(
+            ValueKind.LIST, "[]v1.ManagedFieldsEntry", element=Schema(ValueKind.ANY, "any")
+        ),
+        "labels": Schema(ValueKind.MAP, "map[string]string", element=STRING),
+        "annotations": Schema(ValueKind.MAP, "map[string]string", element=STRING),
+        "finalizers": Schema(ValueKind.LIST, "[]string", element=STRING, list_type="set"),
     },
 )
 OBJECT: Final = Schema(
-    Kind.STRUCT,
+    ValueKind.STRUCT,
     "v1.Thing",
     fields={
         "apiVersion": STRING,
         "kind": STRING,
         "metadata": META,
-        "data": Schema(Kind.MAP, "map[string]string", element=STRING),
+        "data": Schema(ValueKind.MAP, "map[string]string", element=STRING),
         "spec": SPEC,
-        "status": Schema(Kind.STRUCT, "v1.Status", fields={"n": NUMBER}),
+        "status": Schema(ValueKind.STRUCT, "v1.Status", fields={"n": NUMBER}),
     },
 )
 TYPE_DEF: Final[TypeDef] = TypeDefs({"Item": {"proto": "TCP"}}).of_object(OBJECT)

@@ -13,7 +13,7 @@ from apiserver.apply.field_set import ITSELF, FieldSet
 from apiserver.apply.merge import merge, reconcile_with_schema, with_owned, without_fields
 from apiserver.apply.type_defs import TypeDef, TypeDefs, path_element
 from apiserver.apply.typed_value import DocumentTooDeep, to_field_set
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 from apiserver.vocabulary import Document
 from tests.unit.apply.samples import TYPE_DEF, thing_of
 
@@ -130,7 +130,7 @@ def test_the_order_of_a_long_list_takes_linear_time() -> None:
 
 
 def test_too_deep_documents_are_refused() -> None:
-    schema = Schema(Kind.STRUCT, "v1.Thing")
+    schema = Schema(ValueKind.STRUCT, "v1.Thing")
     schema.fields["a"] = schema
     live, deep = dict[str, Any](), dict[str, Any]()
     for _ in range(3000):

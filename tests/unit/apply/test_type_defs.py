@@ -9,15 +9,15 @@ import pytest
 from apiserver.apply.type_defs import KEY_DEFAULTS, NoPathElement, TypeDefs, path_element
 from apiserver.apply.typed_value import compare
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 
 
 def nested(levels: int) -> Schema:
     """The schema of a struct in a struct, and so on, with a number in each."""
-    schema = Schema(Kind.ANY_OBJECT, "map[string]interface {}")
+    schema = Schema(ValueKind.ANY_OBJECT, "map[string]interface {}")
     for _ in range(levels):
-        fields = {"below": schema, "number": Schema(Kind.INTEGER, "int64")}
-        schema = Schema(Kind.STRUCT, "v1.Level", fields=fields)
+        fields = {"below": schema, "number": Schema(ValueKind.INTEGER, "int64")}
+        schema = Schema(ValueKind.STRUCT, "v1.Level", fields=fields)
     return schema
 
 

@@ -9,19 +9,23 @@ import pytest
 from apiserver.apply.field_set import ITSELF, LEAF, FieldSet
 from apiserver.apply.type_defs import OUTLINE_NAMES_MAX, OUTLINE_TEXT_MAX, OUTLINES_MAX, TypeDef, TypeDefs
 from apiserver.apply.typed_value import Comparison, compare, whole_field_set
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 from tests.unit.apply.samples import STRING, TYPE_DEF
 
 ITEM: Final = Schema(
-    Kind.STRUCT,
+    ValueKind.STRUCT,
     "v1.Item",
-    fields={"name": STRING, "v": STRING, "labels": Schema(Kind.MAP, "map[string]string", element=STRING)},
+    fields={
+        "name": STRING,
+        "v": STRING,
+        "labels": Schema(ValueKind.MAP, "map[string]string", element=STRING),
+    },
 )
 
 
 def named(element: Schema = ITEM) -> TypeDef:
     """A list whose items are told apart by their names alone."""
-    schema = Schema(Kind.LIST, "[]v1.Item", element=element, list_type="map", list_map_keys=("name",))
+    schema = Schema(ValueKind.LIST, "[]v1.Item", element=element, list_type="map", list_map_keys=("name",))
     return TypeDefs().of(schema)
 
 
@@ -80,7 +84,7 @@ def test_keys_that_python_takes_for_equal_are_distinguished() -> None:
 
 
 def test_atomic_items_are_owned_as_a_whole() -> None:
-    atomic = Schema(Kind.STRUCT, "v1.Item", fields={"name": STRING}, map_type="atomic")
+    atomic = Schema(ValueKind.STRUCT, "v1.Item", fields={"name": STRING}, map_type="atomic")
     assert whole_field_set([{"name": "a"}], named(atomic)) == {ITSELF: LEAF, 'k:{"name":"a"}': LEAF}
 
 
@@ -100,7 +104,7 @@ def test_objects_with_the_same_names_have_what_is_in_them() -> None:
 
 
 def test_little_is_kept_of_names_that_never_come_again() -> None:
-    type_def = TypeDefs().of(Schema(Kind.MAP, "map[string]string", element=STRING))
+    type_def = TypeDefs().of(Schema(ValueKind.MAP, "map[string]string", element=STRING))
     for n in range(OUTLINES_MAX + 1):
         whole_field_set({f"name-{n}": "v"}, type_def)
     assert len(type_def.outlines) <= OUTLINES_MAX

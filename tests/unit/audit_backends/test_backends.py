@@ -21,8 +21,8 @@ from apiserver.audit_backends.webhook_backend import WebhookBackend
 from apiserver.metrics.audit import AuditMetrics
 from apiserver.webhooks.client_config import ClientConfig
 from apiserver.webhooks.errors import CallFailed
-from apiserver.webhooks.event_server import EventServer
-from apiserver.webhooks.kubeconfig import Cluster
+from apiserver.webhooks.event_server import AuditEventServer
+from apiserver.webhooks.kubeconfig import KubeconfigCluster
 from tests.support.eventually import WITHIN_S, eventually
 from tests.unit.audit_backends.events import event, large_event, process
 
@@ -362,7 +362,7 @@ def webhook(
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    told = EventServer(Cluster("https://audit"), server, 10.0, sleep)
+    told = AuditEventServer(KubeconfigCluster("https://audit"), server, 10.0, sleep)
     head = b'{"kind":"EventList","items":['
     return WebhookBackend(told, options, metrics, head=head, batch_bytes_max=10_000), pauses
 

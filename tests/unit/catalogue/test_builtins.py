@@ -22,7 +22,7 @@ from apiserver.meta import names
 from apiserver.registry.served_resource import ALL_VERBS, ServedResource
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.go_fields import go_struct
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 from apiserver.vocabulary import GroupVersion
 from tests import corpus
 from tests.corpus import Manifest
@@ -197,7 +197,7 @@ def ruled(resource: ServedResource) -> dict[str, Any]:
 @each_resource
 def test_the_schema_is_the_kinds(resource: ServedResource) -> None:
     schema = resource.schema()
-    assert schema.kind is Kind.STRUCT
+    assert schema.kind is ValueKind.STRUCT
     assert schema.struct_name == resource.kind
     assert schema.definition == resource.definition
     assert schema.fields["metadata"].definition.endswith(".ObjectMeta")

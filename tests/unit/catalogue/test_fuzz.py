@@ -24,7 +24,7 @@ from apiserver.meta import object_meta
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.strategy import UpdateStrategy, WriteContext
 from apiserver.schema.compile import TypeMismatch
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 from apiserver.vocabulary import Document, UserInfo
 from apiserver.wire import cbor, yaml
 from apiserver.wire.protobuf import NotEncodable
@@ -199,36 +199,36 @@ def of_type(schema: Schema, random: Random, depth: int = 0) -> Any:
     if random.random() < 0.04:
         return None
     match schema.kind:
-        case Kind.STRUCT:
+        case ValueKind.STRUCT:
             share = 0.0 if depth > DEPTH_MAX else random.choice((0.1, 0.4, 0.9)) / (1 + depth / 2)
             return {
                 name: of_type(field, random, depth + 1)
                 for name, field in schema.fields.items()
                 if random.random() < share
             }
-        case Kind.MAP:
+        case ValueKind.MAP:
             assert schema.element is not None
             keys = random.sample(TEXTS, random.randrange(4))
             return {key: of_type(schema.element, random, depth + 1) for key in keys}
-        case Kind.LIST:
+        case ValueKind.LIST:
             assert schema.element is not None
             items = [of_type(schema.element, random, depth + 1) for _ in range(random.randrange(4))]
             return items * 2 if random.random() < 0.2 else items
-        case Kind.STRING:
+        case ValueKind.STRING:
             return random.choice(TEXTS)
-        case Kind.INTEGER | Kind.NUMBER:
+        case ValueKind.INTEGER | ValueKind.NUMBER:
             return random.choice(NUMBERS)
-        case Kind.INT_OR_STRING:
+        case ValueKind.INT_OR_STRING:
             return random.choice((*NUMBERS[:-1], *TEXTS))
-        case Kind.QUANTITY:
+        case ValueKind.QUANTITY:
             return random.choice(QUANTITIES)
-        case Kind.BOOLEAN:
+        case ValueKind.BOOLEAN:
             return random.random() < 0.5
-        case Kind.BYTES:
+        case ValueKind.BYTES:
             return random.choice(("", "eA==", "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg=="))
-        case Kind.TIME:
+        case ValueKind.TIME:
             return random.choice((CREATED, "0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"))
-        case Kind.MICRO_TIME:
+        case ValueKind.MICRO_TIME:
             return "2024-05-06T07:08:09.000001Z"
         case _:
             return random.choice(({}, {"a": None}, {"kind": 1, "apiVersion": []}, {"metadata": []}))

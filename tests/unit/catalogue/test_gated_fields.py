@@ -33,7 +33,7 @@ from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import STATUS
 from apiserver.releases.emulation import DEFAULT_MINOR, NEWEST_MINOR
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 from apiserver.vocabulary import Document
 
 RULES: Final = {
@@ -42,8 +42,14 @@ RULES: Final = {
     for index, rule in enumerate(rules_of(definition))
 }
 EACH_RULE: Final = pytest.mark.parametrize(("definition", "rule"), RULES.values(), ids=RULES)
-SCALARS: Final[Mapping[Kind, Any]] = MappingProxyType(
-    {Kind.STRING: "x", Kind.INTEGER: 0, Kind.BOOLEAN: False, Kind.QUANTITY: "1", Kind.INT_OR_STRING: 0}
+SCALARS: Final[Mapping[ValueKind, Any]] = MappingProxyType(
+    {
+        ValueKind.STRING: "x",
+        ValueKind.INTEGER: 0,
+        ValueKind.BOOLEAN: False,
+        ValueKind.QUANTITY: "1",
+        ValueKind.INT_OR_STRING: 0,
+    }
 )
 
 
@@ -76,7 +82,7 @@ def with_field(schema: Schema, path: tuple[PathStep, ...]) -> Document:
 def value_of(schema: Schema, step: PathStep) -> Any:
     if step.field is not None:
         return {step.field: step.equals or value_of(schema.fields[step.field], step._replace(field=None))}
-    return SCALARS.get(schema.kind, ["x"] if schema.kind is Kind.LIST else {})
+    return SCALARS.get(schema.kind, ["x"] if schema.kind is ValueKind.LIST else {})
 
 
 @EACH_RULE

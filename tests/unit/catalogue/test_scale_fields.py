@@ -19,7 +19,7 @@ from apiserver.registry.served_resource import ScaleFields, ServedResource
 from apiserver.registry.subresources import SCALE, text_at
 from apiserver.releases.emulation import DEFAULT_RELEASE
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 from apiserver.vocabulary import GroupVersion
 
 META: Final = {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "7", "labels": {"x": "y"}}
@@ -69,7 +69,7 @@ def scale() -> ServedResource:
 
 
 WIDGETS: Final = ServedResource(
-    GroupVersion("example.com", "v1"), "widgets", "Widget", True, lambda: Schema(Kind.ANY_OBJECT, "")
+    GroupVersion("example.com", "v1"), "widgets", "Widget", True, lambda: Schema(ValueKind.ANY_OBJECT, "")
 )
 
 

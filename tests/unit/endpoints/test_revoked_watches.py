@@ -32,7 +32,7 @@ from apiserver.vocabulary import UserInfo
 from apiserver.webhooks.authorizer import WAITING_MAX, AuthorizationWebhook, WebhookAuthorizer
 from apiserver.webhooks.client_config import ClientConfig
 from apiserver.webhooks.credentials import ClientCredentials
-from apiserver.webhooks.kubeconfig import Cluster
+from apiserver.webhooks.kubeconfig import KubeconfigCluster
 from apiserver.webhooks.review_server import ReviewServer
 from storage.watch_cache import Watcher
 from tests.support.eventually import WITHIN_S, eventually
@@ -263,7 +263,7 @@ async def test_a_webhook_that_hangs_does_not_keep_up_watches(policy: str) -> Non
     """Its failure policy decides: with Deny nobody is asked after it, with NoOpinion others may allow."""
     watches, webhook = Watches(), HangingWebhook()
     settings = WebhookSettings("/none", version="v1", fails_closed=policy == "Deny")
-    server = ReviewServer(Cluster("https://a/x"), ClientCredentials(), lambda shown: webhook)
+    server = ReviewServer(KubeconfigCluster("https://a/x"), ClientCredentials(), lambda shown: webhook)
     places = SharedPool(WAITING_MAX)
     authorizer = WebhookAuthorizer(
         AuthorizationWebhook("w", settings, server, "authorization.k8s.io"),

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtensionOID
 
 from apiserver.golang.certificates import authority_key_identifier
-from apiserver.serving.named_certificates import NamedChoices
+from apiserver.serving.named_certificates import SniCertificates
 
 KEY: Final = ec.generate_private_key(ec.SECP256R1())
 # An alternative name of a kind that nobody uses, and what is none.
@@ -32,4 +32,4 @@ def test_what_cannot_be_read_of_a_certificate_is_not_in_it(names: bytes) -> None
     found = certificate(names)
     expected = x509.SubjectKeyIdentifier.from_public_key(KEY.public_key()).digest
     assert authority_key_identifier(found).key_identifier == expected
-    assert NamedChoices(("a", found), [("b", (), found)]).choose("c") == "a"
+    assert SniCertificates(("a", found), [("b", (), found)]).choose("c") == "a"

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.registry.served_resource import ResourceTable, ServedResource, version_priority
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 from apiserver.vocabulary import GroupVersion
 
-_SCHEMA: Final = Schema(Kind.ANY_OBJECT, "map")
+_SCHEMA: Final = Schema(ValueKind.ANY_OBJECT, "map")
 
 
 def _served(group: str, version: str, name: str, *, is_custom: bool = True) -> ServedResource:

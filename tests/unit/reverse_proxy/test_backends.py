@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from apiserver.reverse_proxy.backends import Backends
-from apiserver.reverse_proxy.errors import RequestFailed
+from apiserver.reverse_proxy.backends import BackendConnector
+from apiserver.reverse_proxy.errors import BackendRequestFailed
 from apiserver.reverse_proxy.target import Backend, ProxyTarget
 from apiserver.webhooks.addresses import AddressDenied
 from tests.support.etcd_process import free_port
@@ -20,14 +20,14 @@ DENIED = [ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128")]
 
 
 @pytest.fixture
-async def backends() -> AsyncIterator[Backends]:
-    backends = Backends(DENIED)
+async def backends() -> AsyncIterator[BackendConnector]:
+    backends = BackendConnector(DENIED)
     yield backends
     await backends.close()
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "::ffff:127.0.0.1", "localhost"])
-async def test_denied_addresses_are_not_connected_to(backends: Backends, host: str) -> None:
+async def test_denied_addresses_are_not_connected_to(backends: BackendConnector, host: str) -> None:
     """Names are resolved first: what is checked is what is connected to."""
     backend = Backend(host, 9)
     for connecting in (
@@ -56,7 +56,7 @@ NO_HOSTS = (
 
 
 @pytest.mark.parametrize("host", NO_HOSTS)
-async def test_what_is_no_host_leads_nowhere(backends: Backends, host: str) -> None:
+async def test_what_is_no_host_leads_nowhere(backends: BackendConnector, host: str) -> None:
     """Nodes may have any text as an address: what is in it must not be taken for other parts of a URL."""
     connected: list[str] = []
 
@@ -70,24 +70,24 @@ async def test_what_is_no_host_leads_nowhere(backends: Backends, host: str) -> N
             backends.request("GET", ProxyTarget(backend, "/"), [], None),
             backends.dial(backend),
         ):
-            with pytest.raises(RequestFailed):
+            with pytest.raises(BackendRequestFailed):
                 await connecting
     assert not connected
 
 
-async def test_a_name_that_cannot_be_asked_for_has_no_addresses(backends: Backends) -> None:
-    with pytest.raises(RequestFailed, match=r"lookup a\.\.b: no such host"):
+async def test_a_name_that_cannot_be_asked_for_has_no_addresses(backends: BackendConnector) -> None:
+    with pytest.raises(BackendRequestFailed, match=r"lookup a\.\.b: no such host"):
         await backends.require_addresses(Backend("a..b", 80))
 
 
 @pytest.mark.parametrize("port", [-1, 0, 65_536, 1 << 31])
-async def test_ports_that_cannot_be(backends: Backends, port: int) -> None:
+async def test_ports_that_cannot_be(backends: BackendConnector, port: int) -> None:
     backend = Backend("192.0.2.1", port)
     for connecting in (
         backends.request("GET", ProxyTarget(backend, "/"), [], None),
         backends.dial(backend),
     ):
-        with pytest.raises(RequestFailed, match=f"address {port}: invalid port"):
+        with pytest.raises(BackendRequestFailed, match=f"address {port}: invalid port"):
             await connecting
 
 
@@ -115,7 +115,7 @@ async def test_all_addresses_of_a_name_are_tried() -> None:
 
     async with await asyncio.start_server(close, "127.0.0.1", 0) as listening:
         port = listening.sockets[0].getsockname()[1]
-        backends = Backends(resolver=Names(["127.0.0.2", "127.0.0.3", "127.0.0.1"]))
+        backends = BackendConnector(resolver=Names(["127.0.0.2", "127.0.0.3", "127.0.0.1"]))
         dialled = await backends.dial(Backend("name.example", port))
         assert dialled.writer.get_extra_info("peername") == ("127.0.0.1", port)
         assert not await dialled.reader.read()
@@ -125,17 +125,19 @@ async def test_all_addresses_of_a_name_are_tried() -> None:
 
 async def test_of_addresses_that_all_fail_the_first_failure_is_told() -> None:
     port = free_port()
-    backends = Backends(resolver=Names(["127.0.0.2", "127.0.0.1"]))
-    with pytest.raises(RequestFailed, match=f"^dial tcp name.example:{port}: connect: connection refused"):
+    backends = BackendConnector(resolver=Names(["127.0.0.2", "127.0.0.1"]))
+    with pytest.raises(
+        BackendRequestFailed, match=f"^dial tcp name.example:{port}: connect: connection refused"
+    ):
         await backends.dial(Backend("name.example", port))
 
 
 @pytest.mark.parametrize("host", ["0251.254.1", "no.such.host.invalid", ""])
-async def test_hosts_that_are_nowhere(backends: Backends, host: str) -> None:
+async def test_hosts_that_are_nowhere(backends: BackendConnector, host: str) -> None:
     backend = Backend(host, 9)
     for connecting in (
         backends.request("GET", ProxyTarget(backend, "/"), [], None),
         backends.dial(backend),
     ):
-        with pytest.raises(RequestFailed):
+        with pytest.raises(BackendRequestFailed):
             await connecting

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from apiserver.endpoints.connection import Server
 from apiserver.errors import BadRequest, TooManyRequests
-from apiserver.reverse_proxy.backends import Backends
+from apiserver.reverse_proxy.backends import BackendConnector
 from apiserver.reverse_proxy.forwarder import Forwarder
 from apiserver.reverse_proxy.headers import NO_OTHERS
 from apiserver.reverse_proxy.target import Backend, ProxyTarget
@@ -22,7 +22,7 @@ from tests.unit.handlers.calls import call
 
 
 def test_no_user_takes_all_places() -> None:
-    forwarder = Forwarder(Backends(), NO_OTHERS, forwarded_max=10)
+    forwarder = Forwarder(BackendConnector(), NO_OTHERS, forwarded_max=10)
     alice, joe = (call("GET", "/api/v1/namespaces/ns/pods/p/proxy/x") for _ in range(2))
     joe.user = UserInfo("joe")
     with ExitStack() as places:
@@ -42,7 +42,7 @@ NO_UTF_8: Final = {"a request": b"", "an upgrade": b"Connection: Upgrade\r\nUpgr
 @pytest.mark.parametrize("given", NO_UTF_8.values(), ids=NO_UTF_8)
 async def test_who_asks_is_told_as_text_only(given: bytes) -> None:
     """A backend might read other bytes as the name of another user than the one that was authorized."""
-    forwarder = Forwarder(Backends(), NO_OTHERS)
+    forwarder = Forwarder(BackendConnector(), NO_OTHERS)
     target = ProxyTarget(Backend("192.0.2.1", 80), "/x", headers=[("X-Remote-User", "alice\udcff")])
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from apiserver.reverse_proxy.links import Links, escaped, joined
+from apiserver.reverse_proxy.links import ProxiedLinks, escaped, joined
 
 PREFIX: Final = "/api/v1/namespaces/ns/services/s/proxy"
 LINKS: Final = {
@@ -28,7 +28,7 @@ LINKS: Final = {
 
 @pytest.mark.parametrize(("link", "followed"), LINKS.values(), ids=LINKS)
 def test_where_a_link_leads(link: str, followed: str) -> None:
-    assert Links(PREFIX, "10.0.0.1:80", "api:6443").rewrite(link) == followed
+    assert ProxiedLinks(PREFIX, "10.0.0.1:80", "api:6443").rewrite(link) == followed
 
 
 PATHS: Final = {

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from apiserver.reverse_proxy.errors import RequestFailed
+from apiserver.reverse_proxy.errors import BackendRequestFailed
 from apiserver.reverse_proxy.spdy import (
     FIN,
     FRAME_BYTES_MAX,
@@ -57,5 +57,5 @@ BROKEN: Final = {
 
 @pytest.mark.parametrize("data", BROKEN.values(), ids=BROKEN)
 async def test_what_is_no_frame(data: bytes) -> None:
-    with pytest.raises(RequestFailed):
+    with pytest.raises(BackendRequestFailed):
         await read(data)

@@ -21,7 +21,7 @@ from apiserver.schema.compile import (
     TypeMismatch,
     compile_schema,
 )
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 
 SCHEMAS: Final = BuiltinSchemas((1, 34))
 
@@ -202,7 +202,7 @@ def test_a_wrong_type_names_the_field(document: dict[str, Any], message: str) ->
 
 
 def test_a_document_that_is_no_struct_has_no_field_to_name() -> None:
-    scalar = compile_schema(Schema(Kind.LIST, "[]string", element=Schema(Kind.STRING, "string")))
+    scalar = compile_schema(Schema(ValueKind.LIST, "[]string", element=Schema(ValueKind.STRING, "string")))
     with pytest.raises(
         TypeMismatch, match=r"^json: cannot unmarshal object into Go value of type \[\]string$"
     ):
@@ -626,35 +626,35 @@ def test_definitions_are_schemas() -> None:
     pod = SCHEMAS.get("io.k8s.api.core.v1.Pod")
     spec = pod.fields["spec"]
     containers = spec.fields["containers"]
-    assert (pod.kind, pod.go_type, pod.struct_name) == (Kind.STRUCT, "v1.Pod", "Pod")
+    assert (pod.kind, pod.go_type, pod.struct_name) == (ValueKind.STRUCT, "v1.Pod", "Pod")
     assert spec.definition == "io.k8s.api.core.v1.PodSpec"
-    assert (containers.kind, containers.go_type) == (Kind.LIST, "[]v1.Container")
+    assert (containers.kind, containers.go_type) == (ValueKind.LIST, "[]v1.Container")
     assert containers.element is SCHEMAS.get("io.k8s.api.core.v1.Container")
     assert "containers" in spec.required
 
 
 KINDS: Final = {
-    "int32": ("PodSpec", "priority", Kind.INTEGER, 32),
-    "int64": ("PodSpec", "activeDeadlineSeconds", Kind.INTEGER, 64),
-    "map of texts": ("PodSpec", "nodeSelector", Kind.MAP, 64),
-    "map of bytes": ("Secret", "data", Kind.MAP, 64),
-    "moment": ("Event", "firstTimestamp", Kind.TIME, 64),
-    "moment in microseconds": ("Event", "eventTime", Kind.MICRO_TIME, 64),
-    "number or name": ("HTTPGetAction", "port", Kind.INT_OR_STRING, 64),
-    "map of quantities": ("ResourceRequirements", "limits", Kind.MAP, 64),
+    "int32": ("PodSpec", "priority", ValueKind.INTEGER, 32),
+    "int64": ("PodSpec", "activeDeadlineSeconds", ValueKind.INTEGER, 64),
+    "map of texts": ("PodSpec", "nodeSelector", ValueKind.MAP, 64),
+    "map of bytes": ("Secret", "data", ValueKind.MAP, 64),
+    "moment": ("Event", "firstTimestamp", ValueKind.TIME, 64),
+    "moment in microseconds": ("Event", "eventTime", ValueKind.MICRO_TIME, 64),
+    "number or name": ("HTTPGetAction", "port", ValueKind.INT_OR_STRING, 64),
+    "map of quantities": ("ResourceRequirements", "limits", ValueKind.MAP, 64),
 }
 
 
 @pytest.mark.parametrize(("definition", "field", "kind", "bits"), KINDS.values(), ids=KINDS)
-def test_kinds_of_fields(definition: str, field: str, kind: Kind, bits: int) -> None:
+def test_kinds_of_fields(definition: str, field: str, kind: ValueKind, bits: int) -> None:
     schema = SCHEMAS.get(f"io.k8s.api.core.v1.{definition}").fields[field]
     assert (schema.kind, schema.bits) == (kind, bits)
 
 
 def test_bytes_and_quantities_as_values() -> None:
     for definition, field, kind in (
-        ("Secret", "data", Kind.BYTES),
-        ("ResourceRequirements", "limits", Kind.QUANTITY),
+        ("Secret", "data", ValueKind.BYTES),
+        ("ResourceRequirements", "limits", ValueKind.QUANTITY),
     ):
         element = SCHEMAS.get(f"io.k8s.api.core.v1.{definition}").fields[field].element
         assert element is not None
@@ -679,7 +679,7 @@ def test_definitions_without_fields_are_of_structs() -> None:
     kinds = ("apiserverinternal.v1alpha1.StorageVersionSpec", "scheduling.v1alpha2.BasicSchedulingPolicy")
     for kind in kinds:
         schema = schemas.get(f"io.k8s.api.{kind}")
-        assert (schema.kind, schema.fields) == (Kind.STRUCT, {})
+        assert (schema.kind, schema.fields) == (ValueKind.STRUCT, {})
 
 
 def test_definitions_that_were_removed_or_came_later() -> None:

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from apiserver.serving.named_certificates import NamedChoices
+from apiserver.serving.named_certificates import SniCertificates
 
 KEY: Final = ec.generate_private_key(ec.SECP256R1())
 
@@ -85,10 +85,10 @@ CHOICES: Final[dict[str, tuple[list[Named], dict[str, str]]]] = {
 
 @pytest.mark.parametrize(("named", "chosen"), CHOICES.values(), ids=CHOICES)
 def test_which_is_chosen(named: list[Named], chosen: dict[str, str]) -> None:
-    choices = NamedChoices(("default", DEFAULT), named)
+    choices = SniCertificates(("default", DEFAULT), named)
     assert {name: choices.choose(name) for name in chosen} == chosen
 
 
 def test_addresses_of_clients_matter_only_if_any_is_named() -> None:
-    assert not NamedChoices(("d", DEFAULT), [("a", ("a.example",), DEFAULT)]).has_addresses
-    assert NamedChoices(("d", DEFAULT), [("a", ("a.example", "::1"), DEFAULT)]).has_addresses
+    assert not SniCertificates(("d", DEFAULT), [("a", ("a.example",), DEFAULT)]).has_addresses
+    assert SniCertificates(("d", DEFAULT), [("a", ("a.example", "::1"), DEFAULT)]).has_addresses

@@ -37,7 +37,7 @@ from apiserver.webhooks.authorizer import (
 from apiserver.webhooks.client_config import ClientConfig
 from apiserver.webhooks.credentials import ClientCredentials, HostCredentials
 from apiserver.webhooks.errors import CallFailed
-from apiserver.webhooks.kubeconfig import Cluster
+from apiserver.webhooks.kubeconfig import KubeconfigCluster
 from apiserver.webhooks.review_server import ATTEMPTS_MAX, ReviewServer
 
 GROUP: Final = "authorization.k8s.io"
@@ -68,7 +68,9 @@ class Webhook:
         self.counts: Counter[tuple[str, ...]] = Counter()
         self.is_open = asyncio.Event()
         self.is_open.set()
-        server = ReviewServer(Cluster("https://a/x"), ClientCredentials(), self._caller, sleep=self._sleep)
+        server = ReviewServer(
+            KubeconfigCluster("https://a/x"), ClientCredentials(), self._caller, sleep=self._sleep
+        )
         places = SharedPool(WAITING_MAX)
         webhook = AuthorizationWebhook("w", settings, server, GROUP)
         self.authorize = WebhookAuthorizer(webhook, self, places, holder_of, lambda: self.now)

@@ -18,15 +18,15 @@ from yarl import URL
 from apiserver.load.offload import Offload
 from apiserver.vocabulary import Document
 from apiserver.webhooks.caller import AdmissionCaller
-from apiserver.webhooks.client import ANSWER_BYTES_MAX, REQUESTS_MAX, Channel, WebhookClient
+from apiserver.webhooks.client import ANSWER_BYTES_MAX, REQUESTS_MAX, CallSecurity, WebhookClient
 from apiserver.webhooks.credentials import HostCredentials
 from apiserver.webhooks.errors import CallFailed
-from apiserver.webhooks.event_server import EventServer
-from apiserver.webhooks.kubeconfig import Cluster
-from apiserver.webhooks.service_resolver import Services
+from apiserver.webhooks.event_server import AuditEventServer
+from apiserver.webhooks.kubeconfig import KubeconfigCluster
+from apiserver.webhooks.service_resolver import ServiceLookup
 from apiserver.wire.json_text import VALUES_MAX
 
-CHANNEL: Final = Channel(ssl.create_default_context())
+CHANNEL: Final = CallSecurity(ssl.create_default_context())
 Answering = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
@@ -63,7 +63,7 @@ class OneService:
 
 
 @asynccontextmanager
-async def calling(*denied: str, services: Services | None = None) -> AsyncIterator[WebhookClient]:
+async def calling(*denied: str, services: ServiceLookup | None = None) -> AsyncIterator[WebhookClient]:
     offload = Offload()
     client = WebhookClient(offload, services or OneService(), [ipaddress.ip_network(each) for each in denied])
     try:
@@ -150,7 +150,7 @@ async def test_what_a_server_has_taken_is_not_sent_again(answering: Answering, c
     """Audit events: nothing of the answer counts but its status."""
     async with serving(answering) as (url, requests):
         caller = AdmissionCaller(client, HostCredentials())
-        await EventServer(Cluster(url), caller, backoff_s=0.0).tell(b"{}")
+        await AuditEventServer(KubeconfigCluster(url), caller, backoff_s=0.0).tell(b"{}")
         assert len(requests) == 1
 
 

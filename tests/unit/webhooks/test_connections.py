@@ -14,11 +14,11 @@ import pytest
 from apiserver.serving import pki
 from apiserver.webhooks.connections import (
     CONNECTIONS_MAX,
-    Address,
     ConnectFailed,
     ConnectionBroken,
     ConnectionPool,
     ConnectionTarget,
+    ResolvedAddress,
 )
 from apiserver.webhooks.http_answers import AnswerReader
 from tests.support.etcd_process import free_port
@@ -33,10 +33,10 @@ class Servers:
     """The addresses of a host. asked: how often they were looked up."""
 
     def __init__(self) -> None:
-        self.found: list[Address] = []
+        self.found: list[ResolvedAddress] = []
         self.asked = 0
 
-    async def addresses(self, host: str, port: int) -> Sequence[Address]:
+    async def addresses(self, host: str, port: int) -> Sequence[ResolvedAddress]:
         self.asked += 1
         return self.found
 
@@ -81,7 +81,7 @@ async def pool_of(
         for server in servers:
             listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=tls)
             await stack.enter_async_context(listening)
-            resolver.found.append(Address("127.0.0.1", listening.sockets[0].getsockname()[1]))
+            resolver.found.append(ResolvedAddress("127.0.0.1", listening.sockets[0].getsockname()[1]))
         pool = ConnectionPool(resolver, keep_alive_s)
         stack.push_async_callback(pool.close)
         yield pool, resolver, servers
@@ -243,7 +243,7 @@ async def test_closing_closes_all_connections() -> None:
 
 async def test_the_next_address_is_taken_where_nobody_listens() -> None:
     async with pool_of(answers) as (pool, resolver, [server]):
-        resolver.found.insert(0, Address("127.0.0.1", free_port()))
+        resolver.found.insert(0, ResolvedAddress("127.0.0.1", free_port()))
         assert await post(pool) == b"{}"
         assert server.accepted == 1
 
@@ -251,7 +251,7 @@ async def test_the_next_address_is_taken_where_nobody_listens() -> None:
 async def test_nobody_listens_anywhere() -> None:
     async with pool_of() as (pool, resolver, _):
         for count in (1, 2):
-            resolver.found = [Address("127.0.0.1", free_port()) for _ in range(count)]
+            resolver.found = [ResolvedAddress("127.0.0.1", free_port()) for _ in range(count)]
             with pytest.raises(ConnectFailed) as raised:
                 await post(pool)
             assert isinstance(raised.value.cause, ConnectionRefusedError)
@@ -275,7 +275,7 @@ async def test_an_address_that_is_silent_does_not_hold_up_the_next_one(tmp_path:
         await asyncio.start_server(silent.serve, "127.0.0.1", 0) as listening,
     ):
         port = listening.sockets[0].getsockname()[1]
-        resolver.found.insert(0, Address("127.0.0.1", port))
+        resolver.found.insert(0, ResolvedAddress("127.0.0.1", port))
         assert await post(pool, identity.client) == b"{}"
         assert (silent.accepted, server.accepted) == (1, 1)
         # Its attempt is given up.

@@ -14,7 +14,7 @@ from apiserver.webhooks.http_answers import (
     HEAD_BYTES_MAX,
     AnswerReader,
     AnswerTooLong,
-    MalformedAnswer,
+    MalformedHttpAnswer,
 )
 
 BODY_BYTES_MAX: Final = 20
@@ -170,7 +170,7 @@ MALFORMED: Final = {
 
 @pytest.mark.parametrize("data", MALFORMED.values(), ids=MALFORMED)
 def test_what_is_no_answer(data: bytes) -> None:
-    with pytest.raises(MalformedAnswer):
+    with pytest.raises(MalformedHttpAnswer):
         read(data, body_bytes_max=2 * CHUNKS_MAX)
 
 
@@ -192,6 +192,6 @@ def test_a_body_that_is_too_long(data: bytes) -> None:
 def test_whatever_comes_is_read_or_refused(data: bytes, before: bytes) -> None:
     try:
         found = read(before + data, closes=True)
-    except (MalformedAnswer, AnswerTooLong):
+    except (MalformedHttpAnswer, AnswerTooLong):
         return
     assert found is None or (100 <= found.status <= 999 and len(found.body) <= BODY_BYTES_MAX)

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from apiserver.webhooks.credentials import ClientCredentials, PemText
-from apiserver.webhooks.kubeconfig import Cluster, Kubeconfig, read_kubeconfig, require_https
+from apiserver.webhooks.kubeconfig import Kubeconfig, KubeconfigCluster, read_kubeconfig, require_https
 from apiserver.wire.configuration_fields import InvalidConfiguration
 
 FILE: Final = Path("/etc/server/kubeconfig")
@@ -99,7 +99,7 @@ def test_the_server_of_the_current_context() -> None:
         contexts=[{"name": "c", "context": {"cluster": "s"}}],
         **{"current-context": "c"},
     )
-    cluster = Cluster("https://a", PemText(path=FILE.with_name("ca")))
+    cluster = KubeconfigCluster("https://a", PemText(path=FILE.with_name("ca")))
     assert found.current() == (cluster, ClientCredentials())
 
 
@@ -145,4 +145,4 @@ def test_servers_that_are_refused(field: str) -> None:
 )
 def test_servers_that_cannot_be_called(server: str) -> None:
     with pytest.raises(InvalidConfiguration, match="is no URL with https"):
-        require_https(FILE, Cluster(server))
+        require_https(FILE, KubeconfigCluster(server))

@@ -18,19 +18,19 @@ import pytest
 from apiserver.aggregation.extension_client import ExtensionClient, ExtensionFailed, ExtensionRequest
 from apiserver.aggregation.remote_versions import RemoteVersion, ServiceReference
 from apiserver.load.offload import Offload
-from apiserver.reverse_proxy.backends import Backends
-from apiserver.reverse_proxy.errors import RequestFailed
+from apiserver.reverse_proxy.backends import BackendConnector
+from apiserver.reverse_proxy.errors import BackendRequestFailed
 from apiserver.reverse_proxy.target import Backend, ProxyTarget
 from apiserver.vocabulary import Document, GroupVersion, IPNetwork
 from apiserver.webhooks.addresses import AddressDenied, AddressRules, NotProxyable
-from apiserver.webhooks.client import Channel, WebhookClient
+from apiserver.webhooks.client import CallSecurity, WebhookClient
 from apiserver.webhooks.errors import CallFailed
 from tests.support.authority import Authority
 from tests.support.eventually import WITHIN_S
 from tests.support.loopback import ADDRESSES, LOOPBACK, OTHERS, SPELLINGS, listening
 
-CHANNEL: Final = Channel(ssl.create_default_context())
-REFUSED: Final = (AddressDenied, RequestFailed, CallFailed, ExtensionFailed)
+CHANNEL: Final = CallSecurity(ssl.create_default_context())
+REFUSED: Final = (AddressDenied, BackendRequestFailed, CallFailed, ExtensionFailed)
 # (the denied networks, the host, the port): connects, or raises one of these.
 Call = Callable[[tuple[IPNetwork, ...], str, int], Awaitable[object]]
 
@@ -108,8 +108,8 @@ class OneService:
 
 
 @asynccontextmanager
-async def backends(denied: tuple[IPNetwork, ...]) -> AsyncIterator[Backends]:
-    made = Backends(denied)
+async def backends(denied: tuple[IPNetwork, ...]) -> AsyncIterator[BackendConnector]:
+    made = BackendConnector(denied)
     try:
         yield made
     finally:

@@ -16,7 +16,7 @@ from apiserver.vocabulary import AUTHENTICATED, UserInfo
 from apiserver.webhooks.client_config import ClientConfig
 from apiserver.webhooks.credentials import ClientCredentials, HostCredentials
 from apiserver.webhooks.errors import CallFailed
-from apiserver.webhooks.kubeconfig import Cluster
+from apiserver.webhooks.kubeconfig import KubeconfigCluster
 from apiserver.webhooks.review_server import ATTEMPTS_MAX, ReviewServer
 from apiserver.webhooks.token_reviews import REASON_LENGTH_MAX, TokenReviews
 
@@ -46,7 +46,7 @@ async def asked(webhook: Webhook, token: str = "token-1", audiences: tuple[str, 
     async def at_once(_: float) -> None:
         pass
 
-    cluster = Cluster("https://tokens.example.com/review")
+    cluster = KubeconfigCluster("https://tokens.example.com/review")
     server = ReviewServer(cluster, ClientCredentials(), webhook.caller_with, sleep=at_once)
     return await TokenReviews(server, VERSION, (OWN,)).look_up(token, audiences)
 

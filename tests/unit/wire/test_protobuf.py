@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import TypeMismatch, compile_schema
 from apiserver.schema.go_fields import fields_of
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 from apiserver.wire.protobuf import (
     DEPTH_MAX,
     FIELDS_MAX,
@@ -377,7 +377,7 @@ def test_bad_messages_are_refused(raw: bytes, told: str) -> None:
 
 def recursive() -> MessageDecoder:
     """No built-in type refers to itself in protobuf: a Pod whose spec (2) is a Pod."""
-    schema = Schema(Kind.STRUCT, "v1.Pod", definition="io.k8s.api.core.v1.Pod")
+    schema = Schema(ValueKind.STRUCT, "v1.Pod", definition="io.k8s.api.core.v1.Pod")
     schema.fields = {"spec": schema}
     return MessageDecoder(schema)
 
@@ -419,7 +419,7 @@ def test_a_list_that_is_a_message_of_its_own() -> None:
 
 def test_a_kind_without_a_form_in_protobuf() -> None:
     with pytest.raises(LookupError, match="Nothing has no known protobuf fields"):
-        MessageDecoder(Schema(Kind.STRUCT, "v1.Nothing", definition="io.example.Nothing"))
+        MessageDecoder(Schema(ValueKind.STRUCT, "v1.Nothing", definition="io.example.Nothing"))
 
 
 # ---- what is written
@@ -517,7 +517,7 @@ def test_fields_that_cannot_be_encoded_are_refused_and_never_dropped(
 
 def test_a_kind_that_cannot_be_written() -> None:
     with pytest.raises(LookupError, match="Nothing has no known protobuf fields"):
-        MessageEncoder(Schema(Kind.STRUCT, "v1.Nothing", definition="io.example.Nothing"))
+        MessageEncoder(Schema(ValueKind.STRUCT, "v1.Nothing", definition="io.example.Nothing"))
 
 
 def test_envelopes_that_are_written() -> None:
@@ -536,24 +536,24 @@ def test_events_that_are_written() -> None:
 
 _NAME: Final = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
 _MOMENTS: Final = st.datetimes().map(lambda moment: moment.replace(microsecond=0).isoformat() + "Z")
-_VALUES: Final[dict[Kind, st.SearchStrategy[Any]]] = {
-    Kind.STRING: _NAME,
-    Kind.BOOLEAN: st.booleans(),
-    Kind.NUMBER: st.floats(allow_nan=False, allow_infinity=False),
-    Kind.BYTES: st.binary(min_size=1, max_size=9).map(lambda data: base64.b64encode(data).decode()),
-    Kind.TIME: _MOMENTS,
-    Kind.MICRO_TIME: st.datetimes().map(lambda moment: moment.isoformat(timespec="microseconds") + "Z"),
-    Kind.INT_OR_STRING: _NAME | st.integers(-(2**31), 2**31 - 1),
-    Kind.QUANTITY: st.sampled_from(["0", "100m", "1500m", "1Gi", "12e6", "1k"]),
-    Kind.ANY_OBJECT: st.dictionaries(_NAME, _NAME | st.integers(0, 9), max_size=2),
-    Kind.ANY: _NAME | st.integers(0, 9),
+_VALUES: Final[dict[ValueKind, st.SearchStrategy[Any]]] = {
+    ValueKind.STRING: _NAME,
+    ValueKind.BOOLEAN: st.booleans(),
+    ValueKind.NUMBER: st.floats(allow_nan=False, allow_infinity=False),
+    ValueKind.BYTES: st.binary(min_size=1, max_size=9).map(lambda data: base64.b64encode(data).decode()),
+    ValueKind.TIME: _MOMENTS,
+    ValueKind.MICRO_TIME: st.datetimes().map(lambda moment: moment.isoformat(timespec="microseconds") + "Z"),
+    ValueKind.INT_OR_STRING: _NAME | st.integers(-(2**31), 2**31 - 1),
+    ValueKind.QUANTITY: st.sampled_from(["0", "100m", "1500m", "1Gi", "12e6", "1k"]),
+    ValueKind.ANY_OBJECT: st.dictionaries(_NAME, _NAME | st.integers(0, 9), max_size=2),
+    ValueKind.ANY: _NAME | st.integers(0, 9),
 }
 
 
 def values(schema: Schema, depth: int) -> st.SearchStrategy[Any]:
     """Values of a schema; what is empty of lists and maps, which messages cannot tell from absent, is not."""
     match schema.kind:
-        case Kind.STRUCT:
+        case ValueKind.STRUCT:
             known = fields_of(schema.definition)
             names = [name for name in schema.fields if name in known]
             if depth == 0:
@@ -563,13 +563,13 @@ def values(schema: Schema, depth: int) -> st.SearchStrategy[Any]:
                     {name: values(schema.fields[name], depth - 1) for name in chosen}
                 )
             )
-        case Kind.LIST:
+        case ValueKind.LIST:
             assert schema.element is not None
             return st.lists(values(schema.element, depth), min_size=1, max_size=2)
-        case Kind.MAP:
+        case ValueKind.MAP:
             assert schema.element is not None
             return st.dictionaries(_NAME, values(schema.element, depth), min_size=1, max_size=3)
-        case Kind.INTEGER:
+        case ValueKind.INTEGER:
             return st.integers(-(1 << (schema.bits - 1)), (1 << (schema.bits - 1)) - 1)
         case kind:
             return _VALUES[kind]

@@ -25,7 +25,13 @@ from apiserver.catalogue.core.services.addresses import (
     normalized_ip,
 )
 from apiserver.field_errors import FieldError, invalid, too_many
-from apiserver.registry.allocations import ALLOCATIONS_MAX, AddressRange, Allocation, AllocationKey, Record
+from apiserver.registry.allocations import (
+    ALLOCATIONS_MAX,
+    AddressRange,
+    Allocation,
+    AllocationKey,
+    AllocationRecord,
+)
 from apiserver.registry.write_request import KUBE_APISERVER
 from apiserver.vocabulary import Document, GroupResource, IPNetwork
 
@@ -194,7 +200,7 @@ class ServiceAllocator:
     def allocations(self, document: Document) -> Sequence[Allocation]:
         return allocations(document)
 
-    def record(self, document: Document, allocation: Allocation) -> Record | None:
+    def record(self, document: Document, allocation: Allocation) -> AllocationRecord | None:
         """Addresses have one. Source: pkg/registry/core/service/ipallocator, newIPAddress."""
         if allocation.kind != "clusterip":
             return None
@@ -212,7 +218,7 @@ class ServiceAllocator:
             "metadata": {"name": allocation.value, "labels": labels},
             "spec": {"parentRef": parent},
         }
-        return Record(GroupResource(group, "ipaddresses"), address, self._address_owner)
+        return AllocationRecord(GroupResource(group, "ipaddresses"), address, self._address_owner)
 
     @cached_property
     def _address_owner(self) -> Document:

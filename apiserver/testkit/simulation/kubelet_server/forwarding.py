@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from apiserver.reverse_proxy.backends import BackendConnection
-from apiserver.reverse_proxy.errors import RequestFailed
+from apiserver.reverse_proxy.errors import BackendRequestFailed
 from apiserver.reverse_proxy.translation import first_of
 from apiserver.testkit.simulation.kubelet_server.channels import Channels
 from apiserver.testkit.simulation.kubelet_server.requests import CONNECTIONS_MAX, NO_ADDRESS
@@ -52,7 +52,7 @@ class PodPorts(NamedTuple):
             return begin + NO_ADDRESS
         try:
             connection = await self.dial(address)
-        except (RequestFailed, AddressDenied) as error:
+        except (BackendRequestFailed, AddressDenied) as error:
             return begin + str(error)
         sending = asyncio.create_task(_send(client, connection.writer))
         try:

@@ -21,7 +21,7 @@ from apiserver.errors import ApiError, BadRequest, NotFound, TooManyRequests
 from apiserver.golang.quoting import go_quote
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
-from apiserver.reverse_proxy.backends import BackendConnection, Backends
+from apiserver.reverse_proxy.backends import BackendConnection, BackendConnector
 from apiserver.reverse_proxy.target import Backend
 from apiserver.reverse_proxy.translation import first_of
 from apiserver.testkit.simulation.container_answers import SimulatedContainer, addresses_of
@@ -95,7 +95,7 @@ class SimulatedKubelets:
         served: ServedTable,
         stages: Sequence[Stage],
         clock: Clock,
-        backends: Backends,
+        backends: BackendConnector,
         *,
         requests_max: int = REQUESTS_MAX,
     ) -> None:

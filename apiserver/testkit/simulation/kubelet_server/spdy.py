@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from apiserver.reverse_proxy.errors import RequestFailed
+from apiserver.reverse_proxy.errors import BackendRequestFailed
 from apiserver.reverse_proxy.spdy import (
     DATA_BYTES_MAX,
     FIN,
@@ -104,7 +104,7 @@ class SpdySession:
     async def run(self) -> None:
         """Read what the client sends, until it hangs up, or breaks the rules."""
         turn = Turn()
-        with contextlib.suppress(RequestFailed, OSError, zlib.error, struct.error, UnicodeDecodeError):
+        with contextlib.suppress(BackendRequestFailed, OSError, zlib.error, struct.error, UnicodeDecodeError):
             while (frame := await read_frame(self._reader)) is not None:
                 if turn.is_over():
                     await turn.next()
@@ -142,7 +142,7 @@ class SpdySession:
         number = struct.unpack(">I", data[:4])[0] & _NUMBER
         block = self._inflate.decompress(data[10:], HEADER_BYTES_MAX)
         if self._inflate.unconsumed_tail:
-            raise RequestFailed(f"the headers of a stream are longer than {HEADER_BYTES_MAX} bytes")
+            raise BackendRequestFailed(f"the headers of a stream are longer than {HEADER_BYTES_MAX} bytes")
         if len(self._streams) >= STREAMS_MAX or number in self._streams:
             await self.reset(number, _REFUSED)
             return

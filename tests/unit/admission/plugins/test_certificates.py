@@ -13,7 +13,7 @@ from apiserver.authz.attributes import NO_OPINION, Attributes, AuthorizationChai
 from apiserver.brand import Brand
 from apiserver.errors import Forbidden
 from apiserver.registry.served_resource import ServedResource
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 from apiserver.vocabulary import GroupResource, GroupVersion, UserInfo
 
 REQUESTS: Final = ServedResource(
@@ -21,7 +21,7 @@ REQUESTS: Final = ServedResource(
     "certificatesigningrequests",
     "CertificateSigningRequest",
     is_namespaced=False,
-    schema=lambda: Schema(Kind.ANY_OBJECT, "object"),
+    schema=lambda: Schema(ValueKind.ANY_OBJECT, "object"),
 )
 
 

@@ -17,7 +17,7 @@ from apiserver.vocabulary import GroupResource, UserInfo
 from apiserver.webhooks.client_config import ClientConfig
 from apiserver.webhooks.credentials import ClientCredentials, HostCredentials, PemText
 from apiserver.webhooks.errors import CallFailed
-from apiserver.webhooks.kubeconfig import Cluster
+from apiserver.webhooks.kubeconfig import KubeconfigCluster
 from apiserver.webhooks.review_server import ATTEMPTS_MAX
 from tests.support.in_process import TABLE
 
@@ -58,7 +58,7 @@ class Server:
 
 def plugin(server: Server, **changed: Any) -> ImagePolicyWebhook:
     given: dict[str, Any] = {
-        "cluster": Cluster("https://images.example.com/review", PemText(text=b"ca"), "other.name"),
+        "cluster": KubeconfigCluster("https://images.example.com/review", PemText(text=b"ca"), "other.name"),
         "credentials": ClientCredentials(token="t"),
         "allow_ttl_s": 100,
         "deny_ttl_s": 10,

@@ -34,7 +34,7 @@ from apiserver.metrics.webhooks import WebhookMetrics
 from apiserver.registry.served_resource import ResourceTable, ServedTable
 from apiserver.vocabulary import Query
 from apiserver.webhooks.errors import CallFailed
-from apiserver.webhooks.review_server import Caller
+from apiserver.webhooks.review_server import ReviewCaller
 from tests.support.eventually import WITHIN_S
 from tests.unit.handlers.calls import ALICE, CONFIG_MAPS
 
@@ -82,7 +82,7 @@ def collaborators_of(
 ) -> Collaborators:
     """caller: None if webhooks are never called."""
     return Collaborators(
-        caller=cast(Caller, caller),
+        caller=cast(ReviewCaller, caller),
         equivalents=EquivalentResources(ServedTable(ResourceTable([CONFIG_MAPS]))),
         namespaces=cast(Lister, None),
         authorize=authorize,

@@ -10,8 +10,8 @@ import pytest
 from apiserver.custom_resources.schemas.default_sizes import default_bytes
 from apiserver.custom_resources.schemas.pruning import DEFAULTS_BYTES_MAX, Pruner
 from apiserver.schema.extensions import Extensions
-from apiserver.schema.structural import Kind
 from apiserver.schema.structural import Schema as Structural
+from apiserver.schema.structural import ValueKind
 
 Schema = dict[str, Any]
 
@@ -66,7 +66,7 @@ SCHEMAS: Final[dict[str, tuple[Schema, Any, int]]] = {
 @pytest.mark.parametrize(("schema", "document", "places"), SCHEMAS.values(), ids=SCHEMAS)
 def test_defaults_add_no_more(schema: Schema, document: Any, places: int) -> None:
     before = len(orjson.dumps(document))
-    meta = Structural(Kind.STRUCT, "v1.ObjectMeta", fields={})
+    meta = Structural(ValueKind.STRUCT, "v1.ObjectMeta", fields={})
     Pruner(schema, Extensions("kubernetes.io"), meta).default(document)
     added = len(orjson.dumps(document)) - before
     assert added <= places * default_bytes(schema)

@@ -9,7 +9,7 @@ import pytest
 from apiserver.apply.field_set import ITSELF
 from apiserver.apply.type_defs import TypeDefs
 from apiserver.apply.typed_value import compare, to_field_set
-from apiserver.schema.structural import Kind
+from apiserver.schema.structural import ValueKind
 
 from .samples import (
     INT_OR_STRING,
@@ -93,12 +93,12 @@ def test_unknown_fields_at_the_top_have_owners() -> None:
 
 def test_the_root() -> None:
     schema = root({"properties": {"spec": of(n={"type": "number"}, b={"type": "boolean"})}}).schema
-    assert schema.kind is Kind.STRUCT
+    assert schema.kind is ValueKind.STRUCT
     assert schema.fields["metadata"] is META
-    assert schema.fields["kind"].kind is Kind.STRING
+    assert schema.fields["kind"].kind is ValueKind.STRING
     assert {name: each.kind for name, each in schema.fields["spec"].fields.items()} == {
-        "n": Kind.NUMBER,
-        "b": Kind.BOOLEAN,
+        "n": ValueKind.NUMBER,
+        "b": ValueKind.BOOLEAN,
     }
 
 
@@ -106,4 +106,4 @@ def test_a_deep_schema() -> None:
     schema: dict[str, Any] = TEXT
     for _ in range(20_000):
         schema = items(schema)
-    assert root(of(a=schema)).schema.fields["a"].kind is Kind.LIST
+    assert root(of(a=schema)).schema.fields["a"].kind is ValueKind.LIST

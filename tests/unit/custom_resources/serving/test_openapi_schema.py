@@ -14,7 +14,7 @@ from apiserver.custom_resources.rules.rule_tree import Untimed
 from apiserver.custom_resources.serving.openapi_schema import openapi_schema
 from apiserver.custom_resources.serving.version_schema import DefinitionSource, VersionSchema
 from apiserver.registry.stored_object import StoredObject, encode, head_of
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 from apiserver.vocabulary import GroupVersion
 from storage.interface import Stored
 from tests.support.definitions import definition, version
@@ -61,7 +61,7 @@ REQUIRED: Final = ["kind", "apiVersion"]
 def _published(schema: dict[str, Any], *, is_v2: bool) -> dict[str, Any]:
     document = definition("example.com", version(schema=schema))
     stored = StoredObject.of(Stored("/registry/definition", encode(document, HEAD), 7, 7))
-    meta = Schema(Kind.STRUCT, "v1.ObjectMeta")
+    meta = Schema(ValueKind.STRUCT, "v1.ObjectMeta")
     read = VersionSchema(DefinitionSource(stored), "v1", brand=Brand(), meta=lambda: meta, timer=Untimed())
     return openapi_schema(read, GroupVersion("example.com", "v1"), "Widget", is_v2, TEXTS)
 

@@ -28,7 +28,7 @@ from apiserver.registry.served_resource import ResourceTable, ServedResource, Su
 from apiserver.releases.emulation import DEFAULT_RELEASE
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.go_fields import enums_of
-from apiserver.schema.structural import Kind, Schema
+from apiserver.schema.structural import Schema, ValueKind
 from apiserver.vocabulary import GroupVersion
 from apiserver.wire.media_types import JSON
 
@@ -431,7 +431,7 @@ def replace_group(group: str) -> ServedResource:
         "widgets",
         "Widget",
         is_namespaced=True,
-        schema=lambda: Schema(Kind.ANY_OBJECT, "object"),
+        schema=lambda: Schema(ValueKind.ANY_OBJECT, "object"),
         subresources={"status": Subresource("status")},
     )
 

@@ -14,7 +14,7 @@ import pytest
 from apiserver.clock import Clock
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
-from apiserver.reverse_proxy.backends import Backends
+from apiserver.reverse_proxy.backends import BackendConnector
 from apiserver.reverse_proxy.spdy import FIN, GOAWAY, PING, RST_STREAM, SYN_STREAM, control_frame, data_frame
 from apiserver.testkit.simulation.kubelet_server.server import SimulatedKubelets
 from apiserver.testkit.simulation.stages import NODE_ANNOTATION
@@ -63,7 +63,7 @@ async def kubelets_of(
     value = orjson.dumps({"apiVersion": "v1", "kind": "Pod", **found})
     await store.create(registry.key(POD, "default", "p"), value)
     clock = Clock(time=lambda: NOW_S)
-    kubelets = SimulatedKubelets(registry, ServedTable(TABLE), (), clock, Backends(), **limits)
+    kubelets = SimulatedKubelets(registry, ServedTable(TABLE), (), clock, BackendConnector(), **limits)
     try:
         yield kubelets
     finally:
