@@ -74,8 +74,9 @@ class ManifestConverter:
         return any(api_version == known for known, _ in self._types)
 
     def convert(self, document: Document, wanted: str, minor: int) -> Converted:
-        """wanted: the version, as `apps/v1`; empty for the one that the release 1.`minor` prefers.
+        """Returns a manifest in another version of its type.
 
+        wanted: the version, as `apps/v1`; empty for the one that the release 1.`minor` prefers.
         A type that has no version `wanted` is left as it is. Raises NotConvertible.
         """
         api_version, kind = document.get("apiVersion"), document.get("kind")
@@ -138,7 +139,7 @@ class _Conversion:
         self._source, self._target = source, target
 
     def run(self, document: Document) -> Converted:
-        """Raises NotConvertible."""
+        """Returns a document converted, and what is lost or refused. Raises NotConvertible."""
         whole = copy.deepcopy(document)
         try:
             unknown = list(map(str, self._source.check(whole)))

@@ -15,7 +15,7 @@ from apiserver.cel.compatibility_version import CompatibilityVersion
 
 
 def types(compatibility: CompatibilityVersion) -> tuple[BuiltinType, ...]:
-    """compatibility: what new expressions may use."""
+    """Returns the group's types, whose new expressions may use what `compatibility` allows."""
     mutating = (
         mutating_admission_policies.builtin_type(compatibility),
         mutating_admission_policy_bindings.builtin_type(),

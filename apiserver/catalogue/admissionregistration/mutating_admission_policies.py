@@ -41,7 +41,7 @@ from apiserver.vocabulary import Document
 
 
 def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
-    """compatibility: what new expressions may use."""
+    """Returns the type, whose new expressions may use what `compatibility` allows."""
     validate = partial(validate_policy, compatibility)
     return BuiltinType(
         "admissionregistration.",
@@ -87,7 +87,7 @@ DEFAULTS: Final[Mapping[str, Default]] = {
 def validate_policy(
     compatibility: CompatibilityVersion, document: Document, old: Document | None = None
 ) -> Errors:
-    """old: that before an update."""
+    """Returns the errors in a policy, or in its update from `old`."""
     spec = document.get("spec", {})
     old_spec = old.get("spec", {}) if old is not None else None
     texts, old_texts = (chain(condition_texts(each), policy_texts(each)) for each in (spec, old_spec or {}))

@@ -43,7 +43,7 @@ from apiserver.vocabulary import Document
 
 
 def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
-    """compatibility: what new expressions may use."""
+    """Returns the type, whose new expressions may use what `compatibility` allows."""
     validate = partial(validate_policy, compatibility)
     return BuiltinType(
         "admissionregistration.",
@@ -91,7 +91,7 @@ DEFAULTS: Final[Mapping[str, Default]] = {
 def validate_policy(
     compatibility: CompatibilityVersion, document: Document, old: Document | None = None
 ) -> Errors:
-    """old: that before an update."""
+    """Returns the errors in a policy, or in its update from `old`."""
     spec = document.get("spec", {})
     old_spec = old.get("spec", {}) if old is not None else None
     if excess := too_many_expressions("spec", _texts(spec), _texts(old_spec or {})):

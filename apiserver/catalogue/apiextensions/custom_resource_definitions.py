@@ -21,7 +21,7 @@ _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 def builtin_type(
     brand: Brand, schema_of: Callable[[str], Schema], compatibility: CompatibilityVersion
 ) -> BuiltinType:
-    """schema_of: returns the built-in schema of a definition. compatibility: what new expressions may use."""
+    """Returns the type. schema_of: finds built-in schemas. compatibility: what new expressions may use."""
     checks = DefinitionValidator(brand, partial(schema_of, _META), compatibility)
     return BuiltinType(
         "apiextensions.",

@@ -248,7 +248,10 @@ def validate_certificate_request_update(
     sets_certificate: bool = False,
     of_v1beta1: bool = False,
 ) -> Errors:
-    """of_v1beta1: conditions may be repeated, or of no type, and the certificate may be anything. Row T18."""
+    """Returns the errors in an update of a request.
+
+    of_v1beta1: conditions may be repeated, or of no type, and the certificate may be anything. Row T18.
+    """
     errors = _validate_conditions(new, old, of_v1beta1=of_v1beta1)
     if not of_v1beta1:
         errors += _validate_certificate(new, old)

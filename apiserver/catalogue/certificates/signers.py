@@ -63,7 +63,7 @@ def common_name(request: x509.CertificateSigningRequest) -> str:
 
 
 def check_kubelet_client(request: x509.CertificateSigningRequest, usages: Sequence[str]) -> None:
-    """Raises NotForSigner."""
+    """Check a request for `kubernetes.io/kube-apiserver-client-kubelet`. Raises NotForSigner."""
     _check_organization(request)
     names = alternative_names(request)
     for kind, text in (
@@ -79,7 +79,7 @@ def check_kubelet_client(request: x509.CertificateSigningRequest, usages: Sequen
 
 
 def check_kubelet_serving(request: x509.CertificateSigningRequest, usages: Sequence[str]) -> None:
-    """Raises NotForSigner."""
+    """Check a request for `kubernetes.io/kubelet-serving`. Raises NotForSigner."""
     _check_organization(request)
     names = alternative_names(request)
     if not any(isinstance(each, (x509.DNSName, x509.IPAddress)) for each in names):

@@ -18,7 +18,10 @@ _UNSET: Final = {
 
 
 def validate_claim_metadata(path: str, meta: Document) -> Errors:
-    """Source: pkg/apis/core/validation, ValidateTemplateObjectMeta."""
+    """Returns the errors in the metadata of a claim template.
+
+    Source: pkg/apis/core/validation, ValidateTemplateObjectMeta.
+    """
     errors = object_meta.validate_annotations(meta.get("annotations"), f"{path}.annotations")
     errors += object_meta.validate_labels(meta.get("labels"), f"{path}.labels")
     return errors + [

@@ -15,7 +15,7 @@ from apiserver.vocabulary import Document
 
 
 def builtin_type(*, ttl_s: int) -> BuiltinType:
-    """ttl_s: how long an Event is kept after its last write."""
+    """Returns the type, whose objects are kept for `ttl_s` seconds after their last write."""
     return BuiltinType(
         "",
         "v1",

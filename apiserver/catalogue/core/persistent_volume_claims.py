@@ -117,7 +117,11 @@ def _drop_data_sources(spec: Document, old: Document) -> None:
 
 
 class ClaimRules(NamedTuple):
-    """may_shrink: a request that could not be met may be reduced. has_attributes_classes: they may change."""
+    """What feature gates change about updates of claims.
+
+    may_shrink: a request that could not be met may be reduced.
+    has_attributes_classes: the VolumeAttributesClass may change.
+    """
 
     may_shrink: bool
     has_attributes_classes: bool

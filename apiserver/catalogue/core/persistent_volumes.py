@@ -289,7 +289,10 @@ _TRANSITION: Final = "lastPhaseTransitionTime"
 
 
 class VolumeRules(NamedTuple):
-    """may_move: the affinity to nodes may change. has_attributes_classes: VolumeAttributesClasses may."""
+    """What feature gates change about updates of volumes.
+
+    may_move: the node affinity may change. has_attributes_classes: the VolumeAttributesClass may change.
+    """
 
     may_move: bool
     has_attributes_classes: bool

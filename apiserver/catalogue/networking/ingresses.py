@@ -55,7 +55,10 @@ _CLASS_ANNOTATION: Final = "kubernetes.io/ingress.class"
 
 
 class IngressRules(NamedTuple):
-    """has_relaxed_names: whether the name of a service may begin with a digit, as services' own names may."""
+    """What feature gates change about Ingresses.
+
+    has_relaxed_names: the name of a Service may begin with a digit, as the names of Services may.
+    """
 
     has_relaxed_names: bool
     addresses: AddressChecks

@@ -20,7 +20,7 @@ _RESERVED_BELOW: Final = 1000
 
 
 def validate_eviction_responders(path: str, spec: Document) -> Errors:
-    """path: of the spec."""
+    """Returns the errors in the eviction responders of a pod. path: that of the spec."""
     count = len(spec.get(FIELD) or ())
     if count > _RESPONDERS_MAX:
         return [too_many(f"{path}.{FIELD}", count, _RESPONDERS_MAX)]

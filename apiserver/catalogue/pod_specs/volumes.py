@@ -262,7 +262,10 @@ def _iscsi_name(path: str, name: str) -> Errors:
 
 
 def has_too_long_portal(name: str, source: Document) -> bool:
-    """name: of the volume, which becomes part of a name on the target if the initiator is named."""
+    """Tells whether the portal of an iSCSI volume with an initiator's name is too long.
+
+    name: that of the volume, which becomes part of a name on the target.
+    """
     name = f"{name}:{source.get('targetPortal', '')}"
     return source.get("initiatorName") is not None and names.byte_length(name) > _ISCSI_NAME_BYTES_MAX
 

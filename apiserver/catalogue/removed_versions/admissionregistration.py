@@ -34,7 +34,7 @@ _POLICIES: Final = ("validatingadmissionpolicies", "validatingadmissionpolicybin
 def types(
     schema_of: Callable[[str], Schema], current: CurrentTypes, compatibility: CompatibilityVersion
 ) -> tuple[BuiltinType, ...]:
-    """schema_of: returns the built-in schema of a definition. compatibility: what new expressions may use."""
+    """Returns the types. schema_of: finds built-in schemas. compatibility: what new expressions may use."""
     webhooks = (_webhooks(current.find(_GROUP, resource), compatibility) for resource in _WEBHOOKS)
     policies, bindings = (current.find(_GROUP, resource) for resource in _POLICIES)
     hub = hub_of(

@@ -42,7 +42,7 @@ def types(
     current: CurrentTypes,
     compatibility: CompatibilityVersion,
 ) -> tuple[BuiltinType, ...]:
-    """schema_of: returns the built-in schema of a definition. compatibility: what new expressions may use."""
+    """Returns the types. schema_of: finds built-in schemas. compatibility: what new expressions may use."""
     v1 = current.find("apiextensions.", "customresourcedefinitions")
     checks = DefinitionValidator(brand, partial(schema_of, _META), compatibility, of_v1beta1=True)
     validate = partial(validate_common_fields, Extensions(brand.vendor))

@@ -53,7 +53,7 @@ def types(brand: Brand, current: CurrentTypes) -> tuple[BuiltinType, ...]:
 
 
 def to_v1(key: str, document: Document) -> None:
-    """key: the annotation that has the policies of requests."""
+    """Change a ResourceSlice from v1alpha3 to v1. key: the annotation that has the policies of requests."""
     slice_to_v1(document)
     for device in at(document, "spec", "devices") or ():
         if capacity := device.get("capacity"):

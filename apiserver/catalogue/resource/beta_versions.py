@@ -24,7 +24,7 @@ _EXACT: Final = (
 
 
 def types(current: Iterable[BuiltinType]) -> tuple[BuiltinType, ...]:
-    """current: the types of v1."""
+    """Returns the beta versions of the types of v1, `current`."""
     of_v1 = {each.resource: each for each in current}
     claims, templates = of_v1["resourceclaims"], of_v1["resourceclaimtemplates"]
     classes, slices = of_v1["deviceclasses"], of_v1["resourceslices"]

@@ -31,7 +31,7 @@ def _changed_selectors(new: Document, old: Document | None) -> Iterable[Selector
 
 
 def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
-    """compatibility: what new expressions may use."""
+    """Returns the type, whose new expressions may use what `compatibility` allows."""
     expressions = selector_rules(_changed_selectors, "spec.selectors", compatibility)
     return BuiltinType(
         "resource.",

@@ -16,7 +16,7 @@ from apiserver.vocabulary import Document
 
 
 def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
-    """compatibility: what new expressions may use."""
+    """Returns the type, whose new expressions may use what `compatibility` allows."""
     return BuiltinType(
         "resource.",
         "v1",

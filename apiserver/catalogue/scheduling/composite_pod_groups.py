@@ -30,7 +30,7 @@ _DEFINITION: Final = "io.k8s.api.scheduling.v1alpha3.CompositePodGroup"
 
 
 def builtin_type(disabled: frozenset[str]) -> BuiltinType:
-    """disabled: see `group_fields.disabled_fields`."""
+    """Returns the type. disabled: see `group_fields.disabled_fields`."""
     return BuiltinType(
         "scheduling.",
         "v1alpha3",

@@ -60,7 +60,7 @@ def complete(spec: Document) -> None:
 
 
 def validate_group(path: str, group: Document, count: str = MIN_COUNT) -> Errors:
-    """count: see `scheduling_policies.validate_policy`."""
+    """Returns the errors in the fields of a group. count: see `scheduling_policies.validate_policy`."""
     errors = validate_policy(f"{path}.schedulingPolicy", group.get("schedulingPolicy") or {}, count)
     errors += _constraints(f"{path}.schedulingConstraints", group.get("schedulingConstraints") or {})
     if (mode := group.get("disruptionMode")) is not None:

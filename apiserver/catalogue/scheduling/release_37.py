@@ -37,7 +37,7 @@ _PACKAGE: Final = "io.k8s.api.scheduling.v1beta1"
 
 
 def types(gates: FeatureGates | None) -> tuple[BuiltinType, ...]:
-    """gates: those of features that add fields; None if all are on."""
+    """Returns the group's types of release 1.37. gates: those that add fields; None if all are on."""
     disabled = disabled_fields(gates)
     groups, works = _pod_groups(disabled), _workloads(disabled)
     old_groups = hub_of(groups, to_workload_ref, to_template_ref)

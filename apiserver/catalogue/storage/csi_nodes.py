@@ -40,7 +40,7 @@ _STATUS_SINCE: Final = 37
 def builtin_type(
     release: EmulatedRelease, gates: FeatureGates | None, states: FeatureGates = DEFAULT_GATES
 ) -> BuiltinType:
-    """gates: those of fields, None if all are on. states: those of rules."""
+    """Returns the type. gates: those of fields, None if all are on. states: those of rules."""
     counts_change = states.is_on("MutableCSINodeAllocatableCount")
     former = _without_status(partial(validate_csi_node, counts_change=counts_change))
     return _with_status(former, gates) if release.minor >= _STATUS_SINCE else former
@@ -87,7 +87,7 @@ _NODE_ID_BYTES_MAX: Final = 256
 
 
 def validate_csi_node(document: Document, old: Document | None, *, counts_change: bool) -> Errors:
-    """counts_change: how many volumes a driver takes may change."""
+    """Returns the errors in a CSINode. counts_change: how many volumes a driver takes may change."""
     errors: Errors = []
     seen: set[str] = set()
     for where, driver in items(document.get("spec", {}), "drivers", "spec"):

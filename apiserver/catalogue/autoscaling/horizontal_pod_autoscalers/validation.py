@@ -81,7 +81,7 @@ def prepare_autoscaler_create(document: Document) -> None:
 
 
 def validate_autoscaler(document: Document, old: Document | None, *, scales_to_zero: bool) -> Errors:
-    """scales_to_zero: the gate HPAScaleToZero is on."""
+    """Returns the errors in an autoscaler. scales_to_zero: the gate HPAScaleToZero is on."""
     spec, before = document["spec"], (old or {}).get("spec") or {}
     low, high = spec.get("minReplicas"), spec.get("maxReplicas", 0)
     errors = at_least("spec.minReplicas", low, 0 if scales_to_zero or before.get("minReplicas") == 0 else 1)

@@ -28,9 +28,10 @@ _SUCCESS_CRITERIA_SINCE: Final = 30
 
 
 class StatusRules(NamedTuple):
-    """are_others_checked: other controllers write (gate JobManagedBy), and are checked.
+    """What feature gates and the release change about updates of a Job's status.
 
-    may_always_succeed: jobs without a policy of success may meet its criteria, too.
+    are_others_checked: other controllers write (gate JobManagedBy), and are checked.
+    may_always_succeed: Jobs without a success policy may meet its criteria, too.
     """
 
     are_others_checked: bool

@@ -121,7 +121,7 @@ class QuotaEvaluator(NamedTuple):
         return used
 
     def require_complete(self, document: Document, names: Collection[str]) -> None:
-        """Raises QuotaViolation unless the object says how much it needs of `names`, which a quota limits."""
+        """Check that a pod states its usage of `names`, which a quota limits. Raises QuotaViolation."""
         required = _REQUIRED.intersection(names)
         if self.resource != PODS or not required:
             return

@@ -148,7 +148,7 @@ class StaticBand(NamedTuple):
     most: int
 
     def size(self, count: int) -> int:
-        """count: of the numbers of the range."""
+        """Returns how many numbers are in the band of a range that has `count`."""
         return min(max(_BAND_MIN, count // self.step), self.most) if count > _BAND_MIN else 0
 
 
@@ -193,7 +193,10 @@ class ServiceAllocator:
         brand: Brand | None = None,
         address_version: str = "v1",
     ) -> ServiceAllocator:
-        """networks: one of each family at most; the first is of the family that Services have by default."""
+        """Returns an allocator of addresses in some networks, and of node ports.
+
+        networks: one of each family at most; the first is of the family that Services have by default.
+        """
         by_family = {f"IPv{network.version}": network for network in networks}
         return cls(by_family, node_ports, randint, brand or Brand(), address_version)
 
