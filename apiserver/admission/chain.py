@@ -121,7 +121,7 @@ class AdmissionAttributes(NamedTuple):
             self.audit.took(layer, seconds)
 
     def elsewhere(self) -> AbstractContextManager[None]:
-        """See `Waiting`. It is entered where a plugin asks another server."""
+        """Have the request hold nothing that others need while a plugin waits: see `Waiting`."""
         return nullcontext() if self.request is None else self.request.elsewhere()
 
     def annotate(self, key: str, value: str, level: AuditLevel = AuditLevel.METADATA) -> None:
@@ -283,13 +283,16 @@ class ApplicablePlugins:
 
     @property
     def may_mutate(self) -> bool:
-        """See `registry.write_request.Admission`."""
+        """Whether a plugin might change what is written: see `registry.write_request.Admission`."""
         return bool(self._steps.mutating)
 
     # The two loops are alike, and a call for each plugin would cost more than many a plugin does.
 
     async def mutate(self, new: Document | None, old: Document | None) -> list[str]:
-        """See `registry.write_request.Admission`. A refusal carries the warnings of the plugins before it."""
+        """Run mutating admission, once more if a plugin wants that: see `registry.write_request.Admission`.
+
+        A refusal carries the warnings of the plugins before it.
+        """
         if not self._steps.has_rounds:
             return await self._mutate(self._attributes, new, old)
         rounds = Rounds()
@@ -328,13 +331,13 @@ class ApplicablePlugins:
         return warnings
 
     async def check(self, new: Document, old: Document | None) -> Sequence[FieldError]:
-        """See `registry.write_request.Admission`."""
+        """Returns the errors that plugins find: see `registry.write_request.Admission`."""
         return [
             error for each in self._steps.checking for error in await each.check(self._attributes, new, old)
         ]
 
     async def validate(self, new: Document | None, old: Document | None) -> list[str]:
-        """As `mutate`."""
+        """Run validating admission. A refusal carries the warnings of the plugins before it."""
         warnings: list[str] = []
         step = durations = self._steps.validation
         began = plugin_began = perf_counter()

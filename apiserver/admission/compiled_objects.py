@@ -51,7 +51,10 @@ class CompiledObjects(Generic[T]):
         return self._known if self._is_current else None
 
     async def current(self) -> Sequence[T]:
-        """Raises InternalError (one cannot be read, and never could), and the storage's errors."""
+        """Returns what the objects are compiled to now, and compiles those that have changed.
+
+        Raises InternalError (one cannot be read, and never could), and the storage's errors.
+        """
         known = self.known
         if known is not None:
             return known

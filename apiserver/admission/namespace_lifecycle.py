@@ -90,6 +90,6 @@ class NamespaceLifecycle:
             raise Forbidden.to_resource(resource.group_resource, name, str(error)) from None
 
     def check_delete(self, resource: ServedResource, name: str) -> None:
-        """Raises Forbidden for a namespace that may not be deleted."""
+        """Refuse to delete a protected namespace. Raises Forbidden."""
         if resource.group_resource == _NAMESPACES and name in PROTECTED_NAMESPACES:
             raise Forbidden.to_resource(_NAMESPACES, name, "this namespace may not be deleted")

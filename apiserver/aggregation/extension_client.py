@@ -55,7 +55,7 @@ class Endpoint(NamedTuple):
 
 
 class ExtensionResponse(NamedTuple):
-    """url: that was asked. headers: names in lower case."""
+    """The response of an extension server. url: the one requested. headers: names in lower case."""
 
     url: str
     status: int
@@ -85,8 +85,9 @@ class ExtensionFailed(Exception):
 
 
 class ExtensionClient:
-    """certificate: of this server as a front proxy, with its key, as PEM.
+    """The HTTP client by which this server itself asks extension servers.
 
+    certificate: that of this server as a front proxy, with its key, as PEM.
     denied: addresses that are never connected to.
     """
 

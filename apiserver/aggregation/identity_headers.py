@@ -23,7 +23,7 @@ class NotAHeader(ValueError):
 
 
 def identity_headers(user: UserInfo) -> list[tuple[str, str]]:
-    """Raises NotAHeader."""
+    """Returns the headers that identify a user. Raises NotAHeader for a value with control characters."""
     headers = list(_headers(user))
     for name, value in headers:
         if _CONTROL.search(value):

@@ -33,7 +33,7 @@ _ABSENT: Final = (404, 405)
 
 
 class RemoteNamespaces:
-    """See `controllers.namespaces.OtherServers`."""
+    """The content of namespaces on extension servers: a `controllers.namespaces.OtherServers`."""
 
     def __init__(self, remote: RemoteVersions, client: ExtensionClient, offload: Offload) -> None:
         self._remote = remote

@@ -36,7 +36,7 @@ ANSWER_WITHIN_S: Final = 10.0
 
 
 class RemoteOwners:
-    """See `controllers.garbage_collector.owners_elsewhere.OtherServers`."""
+    """The owners on extension servers: a `garbage_collector.remote_owner_resolver.OtherServers`."""
 
     def __init__(
         self, remote: RemoteVersions, client: ExtensionClient, offload: Offload, brand: Brand

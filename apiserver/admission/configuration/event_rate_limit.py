@@ -34,7 +34,7 @@ class EventLimit(NamedTuple):
 
 
 def parse(document: Any, brand: Brand) -> tuple[EventLimit, ...]:
-    """Raises InvalidConfiguration."""
+    """Returns the limits that a configuration file sets. Raises InvalidConfiguration."""
     group = brand.group("eventratelimit.admission")
     with Fields(document) as fields:
         fields.require_kind((f"{group}/v1alpha1", "Configuration"))

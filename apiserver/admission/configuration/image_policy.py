@@ -40,7 +40,7 @@ class ImagePolicy(NamedTuple):
 
 
 def parse(document: Any, read: ReadFile) -> ImagePolicy:
-    """Raises InvalidConfiguration, and what `read` raises."""
+    """Returns the image policy of a file. Raises InvalidConfiguration, and what `read` raises."""
     whole = Fields(document)  # The same file may configure another plugin.
     if not whole.has(FIELD):
         raise InvalidConfiguration(f"{FIELD}: is required")

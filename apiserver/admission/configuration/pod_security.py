@@ -46,7 +46,7 @@ class PodSecurityConfiguration(NamedTuple):
 
 
 def parse(document: Any, brand: Brand) -> PodSecurityConfiguration:
-    """Raises InvalidConfiguration."""
+    """Returns the defaults and exemptions that a configuration file sets. Raises InvalidConfiguration."""
     group = brand.group("pod-security.admission.config")
     with Fields(document) as fields:
         fields.require_kind(

@@ -17,14 +17,14 @@ _OPERATORS: Final = ("", "Equal", "Exists")
 
 
 class TolerationRestriction(NamedTuple):
-    """default: what pods are given. allowed: what they may have; empty: anything."""
+    """The tolerations of pods. default: those that pods get. allowed: those they may have; empty: any."""
 
     default: tuple[Document, ...] = ()
     allowed: tuple[Document, ...] = ()
 
 
 def parse(document: Any, brand: Brand) -> TolerationRestriction:
-    """Raises InvalidConfiguration."""
+    """Returns the tolerations that a configuration file sets. Raises InvalidConfiguration."""
     group = brand.group("podtolerationrestriction.admission")
     with Fields(document) as fields:
         fields.require_kind((f"{group}/v1alpha1", "Configuration"))

@@ -31,7 +31,7 @@ class LimitedResource(NamedTuple):
 
 
 def parse(document: Any, brand: Brand) -> tuple[LimitedResource, ...]:
-    """Raises InvalidConfiguration."""
+    """Returns the resources that a configuration file limits by default. Raises InvalidConfiguration."""
     current, former = brand.group("apiserver.config"), brand.group("resourcequota.admission")
     with Fields(document) as fields:
         fields.require_kind(

@@ -15,7 +15,7 @@ from apiserver.wire.configuration_fields import Fields
 
 
 def parse(document: Any, brand: Brand, read: ReadFile) -> HostCredentials:
-    """Raises InvalidConfiguration, and what `read` raises."""
+    """Returns the credentials for webhooks, by host. Raises InvalidConfiguration, and what `read` raises."""
     group = brand.group("apiserver.config")
     with Fields(document) as fields:
         fields.require_kind(

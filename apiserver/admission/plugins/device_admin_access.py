@@ -42,7 +42,7 @@ class DeviceAdminAccess(Plugin):
     async def check(
         self, attributes: AdmissionAttributes, new: Document, old: Document | None
     ) -> Sequence[FieldError]:
-        """Raises the storage's errors."""
+        """Returns an error for admin access in a namespace without the label. Raises the storage's errors."""
         if attributes.subresource:
             path = "" if old is not None and _granted(old) else _granted(new)
         else:

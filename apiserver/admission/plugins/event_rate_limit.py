@@ -45,7 +45,7 @@ class EventRateLimit(Plugin):
     async def validate(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> None:
-        """Raises TooManyEvents. All limits are asked, also if one of them refuses."""
+        """Count an Event against every limit, also after one has refused it. Raises TooManyEvents."""
         if attributes.is_dry_run or new is None:
             return
         refusal = None

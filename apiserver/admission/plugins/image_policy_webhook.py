@@ -66,7 +66,7 @@ class ImagePolicyWebhook(Plugin):
     async def validate(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> None:
-        """Raises Forbidden."""
+        """Ask the webhook about the images of a pod. Raises Forbidden."""
         if new is None:
             return
         body = orjson.dumps({**self._head, "spec": _review(attributes, new)}, option=orjson.OPT_SORT_KEYS)

@@ -32,7 +32,7 @@ class NodeDeclaredFeatureValidator(Plugin):
     async def validate(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> None:
-        """Raises Forbidden, and the storage's errors."""
+        """Refuse a resize that the node does not support. Raises Forbidden, and the storage's errors."""
         if new is None or old is None:
             return
         spec, old_spec = new["spec"], old["spec"]

@@ -27,7 +27,7 @@ SKEW_S_MAX: Final = 300
 
 
 class PodCertificateSigning(SignerPlugin):
-    """clock: seconds since 1970."""
+    """Checks that writers of a PodCertificateRequest's status may sign. clock: seconds since 1970."""
 
     verb = "sign"
 
@@ -42,7 +42,7 @@ class PodCertificateSigning(SignerPlugin):
     async def validate(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> None:
-        """Raises Invalid."""
+        """Check the permission to sign, and when a new certificate becomes valid. Raises Invalid."""
         if new is None or old is None:
             return
         if has_ended(new, ISSUED) and not has_ended(old):

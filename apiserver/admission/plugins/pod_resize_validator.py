@@ -40,7 +40,7 @@ class PodResizeValidator(Plugin):
     async def validate(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> None:
-        """Raises Forbidden, and the storage's errors."""
+        """Refuse a resize that the pod's node cannot do. Raises Forbidden, and the storage's errors."""
         if new is None or old is None:
             return
         name = new["spec"].get("nodeName")

@@ -41,7 +41,7 @@ _GC_METADATA: Final = frozenset({"ownerReferences", "finalizers", "selfLink", "m
 
 
 class PrivilegeEscalationCheck(Plugin):
-    """policy: has the permissions of users."""
+    """Refuses grants of permissions that the user does not hold. policy: finds the permissions of users."""
 
     def __init__(self, context: PluginContext, policy: RbacPolicy) -> None:
         group = context.brand.group(GROUP)

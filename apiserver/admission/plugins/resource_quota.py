@@ -205,7 +205,7 @@ def require_covered(
     evaluator: QuotaEvaluator,
     change: Change,
 ) -> None:
-    """Raises QuotaViolation if a write uses more of something that is limited, and that no quota covers.
+    """Check that quotas cover what a write uses more of, where it is limited. Raises QuotaViolation.
 
     Source: k8s.io/apiserver, pkg/admission/plugin/resourcequota/controller.go, CheckRequest.
     """

@@ -118,7 +118,7 @@ class BoundPolicies(Generic[P]):
         )
 
     def stamp(self) -> object:
-        """See `chain.Plugin.stamp`."""
+        """Returns a value that changes with the policies and their bindings: see `chain.Plugin.stamp`."""
         return self._policies.stamp(), self._bindings.stamp()
 
     def write(

@@ -46,7 +46,10 @@ class Budget:
             self.bounded -= cost
 
     def evaluate(self, expression: Expression, variables: Mapping[str, Any]) -> Any:
-        """Raises EvaluationError, CostExceeded; TakesLong if it costs more than may be spent here."""
+        """Returns the value of an expression, and charges its cost.
+
+        Raises EvaluationError, CostExceeded; TakesLong if it costs more than may be spent here.
+        """
         program, bounded = expression.program, self.bounded
         assert program is not None
         # Most expressions take a microsecond or two, and each write may have dozens: no calls of `min` here.

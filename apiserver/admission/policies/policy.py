@@ -77,7 +77,10 @@ class Policy:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ValidatingPolicy(Policy):
-    """plain: what its validations are evaluated by, if it has nothing else, and they compile; else empty."""
+    """A ValidatingAdmissionPolicy whose expressions are compiled.
+
+    plain: the programs of its validations, if all of them compile and it has nothing else; otherwise empty.
+    """
 
     validations: Sequence[Validation]
     audit_annotations: Sequence[tuple[str, Expression]]
@@ -112,7 +115,10 @@ class ValidatingPolicy(Policy):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MutatingPolicy(Policy):
-    """is_called_again: it has to see what others change after it, once more."""
+    """A MutatingAdmissionPolicy whose expressions are compiled.
+
+    is_called_again: it runs once more if others change the object after it (reinvocationPolicy IfNeeded).
+    """
 
     mutations: Sequence[Mutation]
     is_called_again: bool

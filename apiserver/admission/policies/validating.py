@@ -81,7 +81,7 @@ class _Findings:
             self.denied.append((f"{_by(policy, binding)}failed to configure {what}: {error}", "Invalid"))
 
     def add(self, policy: Policy, binding: Binding, denial: Denial, seconds: float) -> None:
-        """seconds: how long the policy took."""
+        """Record a denial as the actions of its binding ask. seconds: how long the policy took."""
         if denial.is_ignored:
             enforced: frozenset[str] = frozenset({"Allow"})
         else:
