@@ -112,7 +112,7 @@ class PolicyRule:
     non_resource_urls: tuple[str, ...] = ()
 
     def matches(self, target: AuditedRequest, user: UserInfo | None, name: str) -> bool:
-        """user: None for one that is not known. name: of the object, if there is one."""
+        """Tells whether a request matches. user: None if unknown. name: of the object, if there is one."""
         if self.users and (user is None or user.name not in self.users):
             return False
         if self.user_groups and (user is None or self.user_groups.isdisjoint(user.groups)):
@@ -134,7 +134,7 @@ class PolicyRule:
 
 
 def path_matches(path: str, pattern: str) -> bool:
-    """pattern: a path, `*`, or the beginning of a path and `*`."""
+    """Tells whether a path matches a pattern: a path, `*`, or the beginning of a path and `*`."""
     if pattern.endswith(_ALL):
         return path.startswith(pattern.rstrip(_ALL))
     return path == pattern
@@ -167,7 +167,10 @@ class Policy:
         )
 
     def config_of(self, target: AuditedRequest, user: UserInfo | None, name: str) -> RequestConfig:
-        """user: who makes the request; None if that is not known. name: of the object, if there is one."""
+        """Returns how a request is recorded.
+
+        user: who makes the request; None if that is not known. name: of the object, if there is one.
+        """
         t = target
         key = (
             *self.known_of(user),

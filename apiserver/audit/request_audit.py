@@ -153,7 +153,7 @@ class AuditTarget(NamedTuple):
 
     @classmethod
     def of(cls, config: RequestConfig, uri: str, verb: str, reference: ObjectReference | None) -> Self:
-        """verb: made of characters that may stand in a method."""
+        """Returns the target of a request. verb: made of characters that may stand in a method."""
         name = LEVEL_NAMES[config.level]
         request = b',"requestURI":%b,"verb":"%b"' % (text(uri), verb.encode())
         referred = b"" if reference is None else reference_field(reference)
@@ -326,7 +326,10 @@ class RequestAudit:
         self._more.has_panicked = True
 
     def impersonate(self, user: UserInfo, constraint: str = "") -> None:
-        """constraint: the verb of constrained impersonation that has allowed it, if one has."""
+        """Record the impersonated user.
+
+        constraint: the verb of constrained impersonation that has allowed it, if one has.
+        """
         impersonated = b',"impersonatedUser":' + user_text(user)
         if constraint:
             metadata = {"impersonationConstraint": constraint}
@@ -364,11 +367,14 @@ class RequestAudit:
         return self.level is not None and self.target.config.omits_managed_fields
 
     def record_request(self, data: bytes) -> None:
-        """data: JSON, as a client may write it."""
+        """Record the object of the request. data: JSON, as a client may write it."""
         self._more.request_object = on_one_line(data)
 
     def record_response(self, pieces: Iterable[bytes]) -> None:
-        """pieces: of JSON without line feeds but at its end. If they are too many, none is recorded."""
+        """Record the object of the response. If its pieces are too many, none is recorded.
+
+        pieces: of JSON without line feeds but at its end.
+        """
         self.forget_response()
         for piece in pieces:
             if not self.add_to_response(piece):

@@ -67,7 +67,7 @@ class Row:
 
 
 class Summary:
-    """by: which of the `DIMENSIONS` tell rows apart. denied_only: whether only denied requests count."""
+    """Audit events, counted in rows by some `DIMENSIONS`. denied_only: only denied requests count."""
 
     def __init__(self, by: Sequence[str], *, denied_only: bool = False) -> None:
         self._by, self._denied_only = tuple(by), denied_only

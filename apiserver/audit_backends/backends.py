@@ -17,7 +17,7 @@ _AROUND_BYTES: Final = 64
 
 
 class Backend(Protocol):
-    """See `endpoints.auditing.AuditBackend`."""
+    """An audit backend: see `endpoints.auditing.AuditBackend`."""
 
     @property
     def keeps_order(self) -> bool: ...

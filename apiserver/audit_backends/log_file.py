@@ -207,7 +207,10 @@ class LogFile:
 
 
 class StandardOutput:
-    """lock: a file that several processes lock, one after the other, to write; None if there is one only."""
+    """Standard output as an audit log.
+
+    lock: a file that several processes lock, one after the other, to write; None if there is one only.
+    """
 
     def __init__(self, lock: Path | None) -> None:
         """Raises OSError."""

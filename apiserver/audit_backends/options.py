@@ -36,7 +36,7 @@ class DeliveryOptions(NamedTuple):
     burst: int
 
     def check(self, plugin: str) -> None:
-        """plugin: log, webhook. Raises InvalidOptions."""
+        """Check the mode and, in batch mode, the amounts. plugin: log or webhook. Raises InvalidOptions."""
         if self.mode not in MODES:
             allowed = ",".join(MODES)
             raise InvalidOptions(f'invalid audit {plugin} mode {self.mode}, allowed modes are "{allowed}"')
@@ -63,7 +63,7 @@ class TruncateOptions(NamedTuple):
     max_event_size: int
 
     def check(self, plugin: str) -> None:
-        """Raises InvalidOptions."""
+        """Check the sizes. Raises InvalidOptions."""
         if self.max_event_size <= 0:
             raise InvalidOptions(
                 f"invalid audit truncate {plugin} max event size {self.max_event_size}, must be a positive "
@@ -86,7 +86,7 @@ class RotationOptions(NamedTuple):
 
 
 class LogOptions(NamedTuple):
-    """path: `-` for standard output. version: of the events."""
+    """The options of the audit log. path: `-` for standard output. version: that of the events."""
 
     path: str
     format: str
@@ -97,7 +97,10 @@ class LogOptions(NamedTuple):
 
 
 class WebhookOptions(NamedTuple):
-    """config_file: in the format of a kubeconfig. initial_backoff_s: the pause before the first retry."""
+    """The options of the audit webhook.
+
+    config_file: in the format of a kubeconfig. initial_backoff_s: the pause before the first retry.
+    """
 
     config_file: str
     version: str
@@ -107,6 +110,6 @@ class WebhookOptions(NamedTuple):
 
 
 def check_version(version: str, *known: str) -> None:
-    """Raises InvalidOptions. known: the names of the one version of events that there is."""
+    """Check the version of audit events. known: the names of the only one. Raises InvalidOptions."""
     if version not in known:
         raise InvalidOptions(f'invalid group version {version}, allowed versions are ["{known[0]}"]')

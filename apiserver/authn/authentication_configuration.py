@@ -94,7 +94,7 @@ class JwtAuthenticatorConfiguration(NamedTuple):
 
 
 class AuthenticationConfiguration(NamedTuple):
-    """anonymous: None if the file leaves that to `--anonymous-auth`."""
+    """A file of `--authentication-config`. anonymous: None if it leaves that to `--anonymous-auth`."""
 
     jwt: tuple[JwtAuthenticatorConfiguration, ...] = ()
     anonymous: Anonymous | None = None

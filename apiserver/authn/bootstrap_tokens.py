@@ -34,8 +34,9 @@ _is_group = re.compile(rf"{GROUP}:[a-z0-9:-]{{0,255}}[a-z0-9]").fullmatch
 
 
 class BootstrapTokenAuthenticator:
-    """get: gets Secrets. audiences: those of this server, for which all these tokens are meant.
+    """Authenticates by bootstrap tokens.
 
+    get: gets Secrets. audiences: those of this server, for which all these tokens are meant.
     clock: seconds since 1970.
     """
 

@@ -78,7 +78,7 @@ class CostBudget:
         self._left = COST_ON_LOOP_MAX if is_on_loop else COST_MAX
 
     def evaluate(self, expression: ClaimExpression, value: Mapping[str, Any]) -> Any:
-        """Raises EvaluationFailed, TakesLong."""
+        """Returns the value of an expression, and charges its cost. Raises EvaluationFailed, TakesLong."""
         try:
             result, cost = expression.program({expression.variable: value}, self._left)
         except EvaluationError as error:
@@ -94,7 +94,7 @@ class CostBudget:
 
 
 def compile_expression(text: str, variable: str, *, is_condition: bool = False) -> ClaimExpression:
-    """is_condition: it must evaluate to true or false. Raises CompilationFailed."""
+    """Returns a compiled expression. is_condition: it must return a bool. Raises CompilationFailed."""
     environment = _environment(variable)
     try:
         checked = environment.check(text)

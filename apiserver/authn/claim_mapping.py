@@ -62,7 +62,9 @@ def _refuse(_: str) -> float:
 def user_of(
     configuration: JwtAuthenticatorConfiguration, claims: Document, budget: CostBudget, extra_prefix: str
 ) -> UserInfo:
-    """extra_prefix: of the keys that Kubernetes itself has in extra information.
+    """Returns the user that the claims of a token name.
+
+    extra_prefix: that of the keys of extra information which Kubernetes itself sets.
 
     Raises Unauthorized with what is wrong with the claims; TakesLong.
     """

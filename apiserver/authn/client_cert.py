@@ -16,7 +16,10 @@ from apiserver.vocabulary import UserInfo
 
 
 class ClientCertificateAuthenticator:
-    """observe: told for how many seconds each certificate is still valid. clock: seconds since 1970."""
+    """Authenticates by the client certificate of the connection.
+
+    observe: called with the seconds for which each certificate is still valid. clock: seconds since 1970.
+    """
 
     def __init__(self, observe: Callable[[float], None], clock: Callable[[], float] = time.time) -> None:
         self._observe, self._clock = observe, clock

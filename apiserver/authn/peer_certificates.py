@@ -95,7 +95,10 @@ class _Authorities:
         self._encoded = frozenset(each.public_bytes(Encoding.DER) for each in self._certificates)
 
     def have_signed(self, certificate: x509.Certificate, chain: Iterable[bytes]) -> bool:
-        """chain: how the certificate has been verified, itself first; empty if that is not known."""
+        """Tells whether one of them has signed a certificate.
+
+        chain: how the certificate was verified, itself first; empty if that is not known.
+        """
         if not self._encoded.isdisjoint(chain):
             return True
         return any(_has_issued(each, certificate) for each in self._certificates)

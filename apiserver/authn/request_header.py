@@ -34,7 +34,10 @@ STANDARD_NAMES: Final = RequestHeaderNames()
 
 
 class RequestHeaderAuthenticator:
-    """allowed_names: common names of front proxies; any, if there are none. clock: seconds since 1970."""
+    """Authenticates by the headers of front proxies.
+
+    allowed_names: common names of front proxies; any, if there are none. clock: seconds since 1970.
+    """
 
     def __init__(
         self,

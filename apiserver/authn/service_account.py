@@ -107,7 +107,7 @@ ObjectGetter: TypeAlias = Callable[[str, str, str, bool], Awaitable[Document | N
 
 
 def read_private_key(pem: bytes) -> PrivateKey:
-    """Raises UnusableKey."""
+    """Returns the private key of a PEM file, RSA or ECDSA. Raises UnusableKey."""
     try:
         key = serialization.load_pem_private_key(pem, None)
     except UNREADABLE as error:

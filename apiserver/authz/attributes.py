@@ -61,7 +61,10 @@ DENY: Final = Decision.DENY
 
 
 class Verdict(NamedTuple):
-    """error: what went wrong while it was decided; the request fails with it unless it is allowed."""
+    """The decision of an authorizer about a request, with its reason.
+
+    error: what went wrong while it was decided; the request fails with it unless it is allowed.
+    """
 
     decision: Decision
     reason: str = ""
@@ -163,7 +166,7 @@ class AuthorizationChain:
         return await decided(self, attributes)
 
     async def require(self, attributes: Attributes) -> None:
-        """Raises Forbidden, with who may not do what, unless the request is allowed.
+        """Refuse a request unless it is allowed. Raises Forbidden, with who may not do what.
 
         Raises InternalError if it could not be decided.
         """
@@ -193,7 +196,7 @@ def _without_opinion(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def require_allowed(attributes: Attributes, verdict: Verdict) -> None:
-    """Raises Forbidden unless a verdict allows the request; InternalError if it could not be decided."""
+    """Refuse what is not allowed. Raises Forbidden; InternalError if it could not be decided."""
     if verdict.decision is ALLOW:
         return
     if verdict.error:

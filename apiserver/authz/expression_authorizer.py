@@ -53,7 +53,7 @@ class UserAuthorizer:
     known: dict[Attributes, Verdict] = field(default_factory=dict)
 
     def decide(self, attributes: CheckAttributes) -> DecisionValue:
-        """Raises DecisionNeeded."""
+        """Returns the decision about a check. Raises DecisionNeeded if it has to be waited for."""
         user = self.user
         if attributes.service_account is not None:
             user = _service_account(*attributes.service_account)

@@ -48,7 +48,7 @@ class Condition(NamedTuple):
 
 @lru_cache(maxsize=4 * CONDITIONS_MAX)
 def compile_condition(text: str, *, has_selectors: bool = True) -> Condition:
-    """Raises InvalidCondition.
+    """Returns a match condition of a webhook, compiled. Raises InvalidCondition.
 
     has_selectors: it may name the selectors of a request (gate AuthorizeWithSelectors). It may use
     all libraries: no other server reads the file.

@@ -44,7 +44,7 @@ DEFAULT_OPTIONS: Final = NodeOptions()
 
 
 def node_options(is_on: Callable[[str], bool]) -> NodeOptions:
-    """is_on: whether a feature gate is."""
+    """Returns what feature gates make of the node authorizer. is_on: whether a feature gate is on."""
     needs_selectors, has_requests = is_on("AuthorizeNodeWithSelectors"), is_on("PodCertificateRequest")
     return NodeOptions(
         tells_health=is_on("CSIVolumeHealth"),

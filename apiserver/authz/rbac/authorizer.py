@@ -42,7 +42,7 @@ _Answer = tuple[Mapping[str, Verdict], Verdict, bool]
 
 
 class Turn(Protocol):
-    """See `storage.turns`."""
+    """The turns of one piece of work on the event loop: see `storage.turns`."""
 
     def is_over(self) -> bool: ...
 

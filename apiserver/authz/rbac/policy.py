@@ -60,7 +60,7 @@ class Binding(NamedTuple):
 
     @classmethod
     def of(cls, document: Document) -> Binding:
-        """Raises Malformed."""
+        """Returns the binding that a document describes. Raises Malformed."""
         try:
             namespace = document["metadata"].get("namespace", "")
             role = document["roleRef"]
@@ -109,7 +109,7 @@ class Role(NamedTuple):
 
     @classmethod
     def of(cls, document: Document) -> Role:
-        """Raises Malformed."""
+        """Returns the role that a document describes. Raises Malformed."""
         metadata = document["metadata"]
         return cls(metadata.get("namespace", ""), metadata["name"], parse_rules(document))
 

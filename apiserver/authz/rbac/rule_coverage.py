@@ -124,7 +124,7 @@ class _Steps:
         self._left = allowed
 
     def take(self, count: int) -> None:
-        """Raises TooManyRules."""
+        """Spend some steps. Raises TooManyRules if they are used up."""
         self._left -= count
         if self._left < 0:
             raise TooManyRules

@@ -39,7 +39,7 @@ class PolicyRule(NamedTuple):
 
     @classmethod
     def of(cls, document: Document) -> PolicyRule:
-        """Raises Malformed."""
+        """Returns the rule that a document describes. Raises Malformed."""
         if not isinstance(document, dict):
             raise Malformed("a rule is not an object")
         return cls(*(_words(document, field) for field in _FIELDS))
