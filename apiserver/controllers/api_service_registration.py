@@ -40,8 +40,9 @@ WORKERS: Final = 5
 
 
 class ApiServiceRegistration:
-    """services, defined: the resources of APIServices and of definitions.
+    """The controller that keeps an APIService for each group version served here.
 
+    services, defined: the resources of APIServices and of CustomResourceDefinitions.
     table: what is served without definitions.
     """
 

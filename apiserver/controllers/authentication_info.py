@@ -57,7 +57,10 @@ class TrustedClients(NamedTuple):
 
 
 class AuthenticationInfo:
-    """trusted: whom this server trusts. clock: seconds since 1970."""
+    """The controller that keeps the ConfigMap `extension-apiserver-authentication`.
+
+    trusted: the clients that this server trusts. clock: seconds since 1970.
+    """
 
     def __init__(
         self,

@@ -53,7 +53,7 @@ class ClusterRole(NamedTuple):
 
     @classmethod
     def of(cls, document: Document) -> ClusterRole:
-        """Raises Malformed."""
+        """Returns the cluster role that a document describes. Raises Malformed."""
         labels = document["metadata"].get("labels") or {}
         aggregation = document.get("aggregationRule") or {}
         if not isinstance(labels, dict) or not isinstance(aggregation, dict):

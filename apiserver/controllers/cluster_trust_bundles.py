@@ -36,7 +36,10 @@ _ALL: Final = ""
 
 
 class ClusterTrustBundlePublisher:
-    """group: of ClusterTrustBundles. certificates: returns those of the CA now, in PEM."""
+    """The controller that publishes this server's CA as a ClusterTrustBundle.
+
+    group: that of ClusterTrustBundles. certificates: returns those of the CA now, in PEM.
+    """
 
     def __init__(
         self, registry: Registry, served: ServedTable, group: str, certificates: Callable[[], str]

@@ -113,7 +113,10 @@ class _Objects(Generic[_T]):
 
 
 class FlowControlConfiguration:
-    """clock: seconds since 1970. is_complete: whether the objects that every server has are there."""
+    """The controller that applies FlowSchemas and PriorityLevelConfigurations to this server.
+
+    clock: seconds since 1970. is_complete: whether the objects that every server has are there.
+    """
 
     def __init__(
         self,

@@ -75,7 +75,7 @@ class FlowControlObjects:
         await keep_forever(self._registry, self.reconcile, INTERVAL_S, on_first)
 
     async def reconcile(self) -> None:
-        """Raises StorageError."""
+        """Write what is not as it should be, and remove obsolete objects. Raises StorageError."""
         for resource, specs, mandatory in self._resources:
             objects = (
                 KeptObject(resource, "", name, _wanted(name, spec, is_mandatory=name in mandatory), _PRODUCER)

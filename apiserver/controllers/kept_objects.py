@@ -24,8 +24,9 @@ RETRY: Final = Backoff(base_s=0.5, max_s=5.0)
 
 
 class KeptObject(NamedTuple):
-    """wanted: returns the object as it should be; of the object as it is, None if there is none.
+    """An object that the server keeps as it should be.
 
+    wanted: returns that form, given the object as it is, or None if there is none.
     writer: whom it is kept for.
     """
 

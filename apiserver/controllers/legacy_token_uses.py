@@ -30,7 +30,7 @@ Key = tuple[str, str, str]  # namespace, name and uid
 
 
 class LegacyTokenUses:
-    """clock: seconds since 1970."""
+    """Marks Secrets with the day on which their token was used last. clock: seconds since 1970."""
 
     def __init__(
         self,

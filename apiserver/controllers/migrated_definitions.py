@@ -33,7 +33,10 @@ _CHANGED: Final = (
 
 
 class MigratedDefinitions:
-    """definitions: the resource of CustomResourceDefinitions. clock: seconds since 1970."""
+    """Reports storage version migrations in the status of CustomResourceDefinitions.
+
+    definitions: the resource of CustomResourceDefinitions. clock: seconds since 1970.
+    """
 
     def __init__(
         self,

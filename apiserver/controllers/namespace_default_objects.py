@@ -43,7 +43,7 @@ def default_service_account() -> DefaultObject:
 
 
 def root_ca_config_map(certificates: Callable[[], str]) -> DefaultObject:
-    """certificates: returns those of the CA now, in PEM."""
+    """Returns the ConfigMap with the CA. certificates: returns those of the CA now, in PEM."""
     name = "kube-root-ca.crt"
     annotations = {
         "kubernetes.io/description": (

@@ -36,7 +36,7 @@ IssueToken = Callable[[str, Reference, str], str]
 
 
 class ServiceAccountTokens:
-    """root_ca: what verifies this server, in PEM."""
+    """Fills in the Secrets of service accounts. root_ca: returns what verifies this server, in PEM."""
 
     def __init__(
         self,

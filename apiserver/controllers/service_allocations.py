@@ -63,7 +63,10 @@ class _Changes(NamedTuple):
 
 
 class ServiceAllocationRepair:
-    """prefix: of all keys. clock: seconds since 1970. failures: how many comparisons of all have failed."""
+    """The controller that repairs the allocations of cluster IPs and node ports.
+
+    prefix: that of all keys. clock: seconds since 1970. failures: how many comparisons of all have failed.
+    """
 
     def __init__(
         self,

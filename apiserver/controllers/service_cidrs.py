@@ -90,7 +90,7 @@ class DefaultServiceCidr:
         await keep_forever(self._registry, self.reconcile, INTERVAL_S, on_first)
 
     async def reconcile(self) -> None:
-        """Raises StorageError."""
+        """Write the ServiceCIDR if it is not as it should be. Raises StorageError."""
         await keep(self._registry, KeptObject(self._resource, "", NAME, self._wanted))
         rules = self._resource.subresources["status"].update
         request = WriteRequest(

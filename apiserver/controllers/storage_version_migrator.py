@@ -53,7 +53,7 @@ _REASONS: Final = {
 
 
 class StorageVersionMigrator:
-    """migrations: the resource of StorageVersionMigrations. clock: seconds since 1970."""
+    """Carries out StorageVersionMigrations, whose resource is `migrations`. clock: seconds since 1970."""
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ Key = tuple[str, str]  # namespace and name
 
 
 class TtlAfterFinished:
-    """clock: seconds since 1970."""
+    """The controller that deletes finished Jobs after their TTL. clock: seconds since 1970."""
 
     def __init__(self, registry: Registry, served: ServedTable, clock: Callable[[], float]) -> None:
         self._registry = registry

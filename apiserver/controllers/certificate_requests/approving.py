@@ -43,7 +43,10 @@ _ANY: Final = ("nodeclient", "Auto approving kubelet client certificate after Su
 
 
 class CertificateApproving:
-    """authorize: asked whether who asks for a certificate may have it approved. group: of the API."""
+    """The controller that approves client certificates of kubelets.
+
+    authorize: decides whether whoever asks for a certificate may have it approved. group: that of the API.
+    """
 
     def __init__(self, requests: CertificateRequests, authorize: Authorizer, group: str) -> None:
         self._requests, self._authorize, self._group = requests, authorize, group

@@ -37,7 +37,7 @@ BACKOFF: Final = Backoff(base_s=1.0, max_s=300.0)
 
 
 class CertificateCleaning:
-    """clock: seconds since 1970."""
+    """The controller that deletes old certificate requests. clock: seconds since 1970."""
 
     def __init__(self, registry: Registry, requests: CertificateRequests, clock: Callable[[], float]) -> None:
         self._registry, self._requests, self._clock = registry, requests, clock

@@ -71,7 +71,7 @@ class Authority(NamedTuple):
 
     @classmethod
     def of_pem(cls, certificate: bytes, key: bytes) -> Authority:
-        """Raises UnusableAuthority."""
+        """Returns the CA of a certificate and its private key. Raises UnusableAuthority."""
         try:
             found = parse_pem_certificate(certificate)
             private = serialization.load_pem_private_key(key, None)

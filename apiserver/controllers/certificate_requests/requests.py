@@ -37,7 +37,7 @@ class CertificateRequests:
     def informer(
         self, on_request: Callable[[Notification], None], wait: Callable[[], Awaitable[None]]
     ) -> Informer:
-        """wait: until there is room for another key."""
+        """Returns an informer of the requests. wait: until there is room for another key."""
         prefix = self._registry.prefix_of(self.resource)
         return Informer(ListWatch(self._registry.cache, prefix), on_request, wait_for_room=wait)
 

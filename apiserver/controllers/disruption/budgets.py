@@ -49,7 +49,10 @@ def needs_scale(budget: Document) -> bool:
 
 
 def expectation(budget: Document, pods: int, scale: int) -> Expectation:
-    """pods: that there are. scale: how many their owners want, if the budget `needs_scale`."""
+    """Returns how many pods a budget expects, and how many of them healthy.
+
+    pods: how many there are. scale: how many their owners want, if the budget `needs_scale`.
+    """
     spec = budget.get("spec") or {}
     if (most_missing := spec.get("maxUnavailable")) is not None:
         return Expectation(scale, max(0, scale - _scaled(most_missing, scale)))
@@ -78,7 +81,7 @@ class DisruptedPods(NamedTuple):
 
 
 def still_disrupted(budget: Document, pods: Sequence[BudgetedPod], now: float) -> DisruptedPods:
-    """now: seconds since 1970."""
+    """Returns the pods whose deletion is still awaited after an eviction. now: seconds since 1970."""
     listed = (budget.get("status") or {}).get("disruptedPods") or {}
     found: dict[str, str] = {}
     ends = []

@@ -49,7 +49,7 @@ def stale_in_s(pod: Document, now: float) -> float | None:
 
 
 class StaleDisruptionConditions:
-    """clock: seconds since 1970."""
+    """The controller that takes back DisruptionTarget conditions. clock: seconds since 1970."""
 
     def __init__(self, registry: Registry, served: ServedTable, clock: Callable[[], float]) -> None:
         self._registry = registry

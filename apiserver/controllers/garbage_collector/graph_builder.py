@@ -187,7 +187,7 @@ class GraphBuilder:
         return ObservedObject(place, version.revision, found) if found is not None else None
 
     def require_readable(self, namespace: str) -> None:
-        """Raises CorruptObject if an object cannot be read that an owner may have. namespace: the owner's."""
+        """Check that all objects can be read that an owner in a namespace may have. Raises CorruptObject."""
         for key, where in self._unreadable.items():
             if namespace in ("", where):
                 version = self._cache.get_cached(key)

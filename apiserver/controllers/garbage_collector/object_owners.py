@@ -99,12 +99,12 @@ def _text(found: StoredObject) -> bytes:
 
 
 def ownership(found: StoredObject) -> Ownership:
-    """Raises CorruptObject, Malformed."""
+    """Returns what the garbage collector reads of an object. Raises CorruptObject, Malformed."""
     return of_metadata(orjson.loads(found.metadata()))
 
 
 def of_metadata(meta: Document) -> Ownership:
-    """Raises Malformed."""
+    """Returns what the garbage collector reads of an object's metadata. Raises Malformed."""
     owners, finalizers = meta.get("ownerReferences") or (), meta.get("finalizers") or ()
     try:
         references = tuple(_reference(each) for each in owners)
