@@ -106,8 +106,9 @@ OBJECT_TYPE: Final = "Object"
 
 
 class ExpressionKind(NamedTuple):
-    """results: the types that it may have; empty: any.
+    """What an expression of admission may use and return, by where it stands.
 
+    results: the types that it may return; empty: any.
     has_authorizer: whether it may ask the authorizer.
     makes_patches: whether it may make values of the types that patches are made of.
     """

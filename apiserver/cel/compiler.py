@@ -132,7 +132,7 @@ class Code(NamedTuple):
 
 
 def compile_tree(node: Node) -> Program:
-    """Raises ProgramError."""
+    """Returns the program of a checked tree. Raises ProgramError."""
     compiler = _Compiler()
     try:
         code = compiler.compile(node)

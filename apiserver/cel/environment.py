@@ -108,7 +108,7 @@ class Environment:
         return Checked(text, checker.check(node, text, resolver, options))
 
     def program(self, checked: Checked) -> Program:
-        """Raises ProgramError."""
+        """Returns the program of a checked expression. Raises ProgramError."""
         return compile_tree(checked.node)
 
 

@@ -140,7 +140,7 @@ class BadLiteral(Exception):
 
 
 def string_value(literal: str) -> str:
-    """Raises BadLiteral."""
+    """Returns the text of a literal. Raises BadLiteral."""
     content, is_raw = _content(literal)
     if is_raw or "\\" not in content:
         return content
@@ -148,7 +148,7 @@ def string_value(literal: str) -> str:
 
 
 def bytes_value(literal: str) -> bytes:
-    """literal: with its `b`. Escapes are octets, all else is UTF-8. Raises BadLiteral."""
+    """Returns the bytes of a literal, with its `b`. Escapes are octets, all else UTF-8. Raises BadLiteral."""
     content, is_raw = _content(literal[1:])
     if is_raw or "\\" not in content:
         return _utf8(content)

@@ -83,7 +83,7 @@ class NameResolver:
         return None
 
     def resolve_message(self, name: str) -> tuple[str, Declaration] | None:
-        """As `resolve`, for the name of what an expression makes, which may be of an open type, too."""
+        """Resolve the name of what an expression makes, as `resolve` does; it may be of an open type, too."""
         found = self.resolve(name)
         if found is None and self._open_message:
             for candidate in self.candidates(name):

@@ -25,14 +25,14 @@ class NodeBase:
 
 @dataclass(slots=True, eq=False)
 class Constant(NodeBase):
-    """value: as `values` has it."""
+    """A literal. value: as `values` has it."""
 
     value: Any
 
 
 @dataclass(slots=True, eq=False)
 class Ident(NodeBase):
-    """name: `a`, or `.a` for one that is looked up at the root; the checker writes the full name.
+    """An identifier. name: `a`, or `.a` for one looked up at the root; the checker writes the full name.
 
     is_constant: the checker found that it names a type or a library's constant, which is `value`.
     """
@@ -71,7 +71,7 @@ class Call(NodeBase):
 
 @dataclass(slots=True, eq=False)
 class CreateList(NodeBase):
-    """optional: the indices of items that are optionals to be left out if they have no value: `[?a, b]`."""
+    """A list. optional: the indices of optionals that are left out if they have no value: `[?a, b]`."""
 
     items: tuple[Node, ...]
     optional: frozenset[int] = frozenset()

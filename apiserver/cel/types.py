@@ -74,7 +74,7 @@ class Type:
 
 
 class Field(NamedTuple):
-    """key: the field's real name, by which documents have it.
+    """A field of an object type. key: the field's real name, by which documents have it.
 
     since, gate: what new expressions need to use it, see `CompatibilityVersion.has`.
     """

@@ -108,7 +108,7 @@ class OptionalValue:
 
     @property
     def value(self) -> Any:
-        """Raises EvaluationError."""
+        """The value inside. Raises EvaluationError if there is none."""
         if not self.has_value:
             raise EvaluationError("optional.none() dereference")
         return self._value

@@ -38,7 +38,7 @@ def are_alike(items: Iterable[Any]) -> bool:
 
 
 def check_comparable(items: Iterable[Any]) -> None:
-    """Raises EvaluationError unless all items can be compared; numbers can across their types."""
+    """Check that all items can be compared; numbers can across their types. Raises EvaluationError."""
     kinds = set(map(type, items))
     if not (kinds <= _NUMBERS or (len(kinds) == 1 and kinds <= _KINDS)):
         raise EvaluationError(NO_SUCH_OVERLOAD)

@@ -55,7 +55,7 @@ def of_large_result(args: Sequence[Any], result: Any) -> int:
 
 
 def estimate_text(factor: float = 1, *, has_its_size: bool = False) -> CallEstimator:
-    """has_its_size: the result is as large as the first argument."""
+    """Estimate a call that reads a text. has_its_size: the result is as large as the first argument."""
 
     def estimate(args: Sequence[Argument]) -> CallEstimate:
         size = args[0].size
@@ -108,7 +108,7 @@ def estimate_list(factor: float, size: Bounds) -> CallEstimate:
 
 
 def check_cost(cost: float) -> None:
-    """Raises CostExceeded for a call that is sure to cost more than an evaluation may.
+    """Refuse a call that is sure to cost more than an evaluation may. Raises CostExceeded.
 
     To be called before the call, whose cost is charged only after it: it could by then have taken all memory.
     """
@@ -117,6 +117,6 @@ def check_cost(cost: float) -> None:
 
 
 def check_size(size: int, size_max: int = TEXT_MAX) -> None:
-    """Raises CostExceeded for a result that is larger than any object."""
+    """Refuse a result that is larger than any object. Raises CostExceeded."""
     if size > size_max:
         raise CostExceeded

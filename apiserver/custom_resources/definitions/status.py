@@ -39,7 +39,7 @@ class NamesInUse:
         self.kinds: Counter[str] = Counter()
 
     def add(self, names: Document) -> None:
-        """names: as `acceptedNames` has them."""
+        """Add the names of a definition, in the form of `acceptedNames`."""
         self.resources.update(_resources(names))
         self.kinds.update(_kinds(names))
 

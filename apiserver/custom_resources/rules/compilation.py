@@ -108,7 +108,7 @@ class RuleCompiler:
         return kubernetes_environment({SELF: self._type, OLD_SELF: types.optional_of(self._type)})
 
     def compile(self, rule: Rule, versions: ExpressionVersions | None = None) -> CompilationResult:
-        """versions: what expressions may use; None: everything, since they are stored."""
+        """Compile a rule. versions: what expressions may use; None: everything, since they are stored."""
         if not rule.rule.strip():
             return CompilationResult(rule)
         environment = self._environment(rule)

@@ -76,7 +76,9 @@ class CustomResourceFactory:
     timer: ExpressionTimer = UNTIMED
 
     def create(self, stored: StoredObject, definition: Document) -> DefinedResources:
-        """stored: the definition as it is stored, of which `definition` is the document.
+        """Returns the served resources of a definition, by version.
+
+        stored: the definition as it is stored, of which `definition` is the document.
 
         Raises LookupError for a definition without a storage version.
         """

@@ -70,7 +70,7 @@ class CustomResourceStrategies:
         self._scale = scale
 
     def of_resource(self, *, is_costly: bool) -> Strategy:
-        """is_costly: the schema is so large that validation never runs in the event loop."""
+        """Returns the strategy. is_costly: the schema is too large for validation in the event loop."""
         return Strategy(
             prepare_create=drop_status if self._has_status else _no_change,
             expressions=self._validate,

@@ -60,7 +60,7 @@ class VersionChanges(Protocol):
     def prune_unknown(self, document: Document, /) -> bool: ...
 
     def default_bytes(self) -> int:
-        """See `registry.strategy.Strategy`."""
+        """Returns how many bytes the defaults add at most: see `registry.strategy.Strategy`."""
         ...
 
 

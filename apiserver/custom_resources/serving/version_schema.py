@@ -163,7 +163,7 @@ class VersionSchema:
         return self.custom.pruner
 
     def default_bytes(self) -> int:
-        """See `registry.strategy.Strategy`."""
+        """Returns how many bytes the defaults add at most: see `registry.strategy.Strategy`."""
         return self.custom.default_bytes
 
     def prune(self, document: Document) -> bool:

@@ -78,7 +78,10 @@ def validate_json_schema(
     *,
     is_supported: bool,
 ) -> SchemaFindings:
-    """is_supported: whether paths can be looked up in the schema; if not, other errors tell why."""
+    """Returns the errors in a schema, and where they are.
+
+    is_supported: whether paths can be looked up in the schema; if not, other errors tell why.
+    """
     check = _Check(extensions, requirements, is_supported)
     root = _Place(requirements.no_default, is_root=True)
     return SchemaFindings(check.schema(path, schema, root), frozenset(check.invalid_paths))

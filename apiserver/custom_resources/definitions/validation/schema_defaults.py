@@ -51,7 +51,7 @@ class DefaultsValidator:
         self._resource = EmbeddedResources({extensions.embedded_resource: True}, extensions)
 
     def validate(self, path: str, schema: Document) -> Errors:
-        """schema: a structural one, of a whole resource."""
+        """Returns the errors in the defaults of a schema: a structural one, of a whole resource."""
         errors: Errors = []
         valid: list[DefaultValue] = []
         resource = {**schema, self.extensions.embedded_resource: True}

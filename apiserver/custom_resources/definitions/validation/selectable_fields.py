@@ -14,7 +14,10 @@ _TYPES: Final = ("string", "boolean", "integer")
 
 
 def validate_selectable_fields(path: str, fields: Sequence[Document], schema: Document) -> Errors:
-    """Source: pkg/apis/apiextensions/validation, ValidateCustomResourceSelectableFields."""
+    """Returns the errors in the selectable fields of a version.
+
+    Source: pkg/apis/apiextensions/validation, ValidateCustomResourceSelectableFields.
+    """
     errors: Errors = []
     seen: set[tuple[str, ...]] = set()
     for index, field in enumerate(fields):
