@@ -31,7 +31,7 @@ class Access(NamedTuple):
 def build_access(
     core: Core, certificates: pki.Pki, tls: ServingTls, foreign: ForeignTokens, authorizers: Authorizers
 ) -> Access:
-    """Raises CannotStart."""
+    """Build authentication around the tokens of service accounts. Raises CannotStart."""
     config = core.config
     uses = LegacyTokenUses(core.registry, core.served, foreign.metrics, core.clock)
     accounts = service_account_tokens(

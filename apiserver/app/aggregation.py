@@ -59,9 +59,9 @@ class Aggregation:
 def build_aggregation(
     core: Core, services: ServiceLookup, certificates: pki.Pki, require_pair: Callable[[bytes, bytes], None]
 ) -> Aggregation:
-    """require_pair: raises ValueError if a certificate and a key, as PEM, are no pair.
+    """Build the client for extension servers, and the controllers of APIServices.
 
-    Raises CannotStart.
+    require_pair: raises ValueError if a certificate and a key, as PEM, are no pair. Raises CannotStart.
     """
     config, brand, table = core.config, core.brand, core.served.current
     paths = front_proxy_certificate(config, certificates)

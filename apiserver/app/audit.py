@@ -46,7 +46,10 @@ class Audit(NamedTuple):
 def build_audit(
     config: Config, webhooks: WebhookClient, metrics: AuditMetrics, clock_ns: Callable[[], int]
 ) -> Audit | None:
-    """clock_ns: nanoseconds since 1970. Returns None if no request is recorded. Raises CannotStart."""
+    """Build the auditor and its backends; None if no request is recorded.
+
+    clock_ns: nanoseconds since 1970. Raises CannotStart.
+    """
     policy = config.audit_policy
     if policy is None:
         for flag, value in (

@@ -58,7 +58,7 @@ def build_authentication(
     foreign: ForeignTokens,
     of_accounts: Mapping[str, Background],
 ) -> Authentication:
-    """of_accounts: what runs for the tokens of service accounts. Raises CannotStart."""
+    """Build the authenticators. of_accounts: tasks of service account tokens. Raises CannotStart."""
     config, files = core.config, core.config.authentication
     others: list[TokenAuthenticator] = []
     background = dict(of_accounts)

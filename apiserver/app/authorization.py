@@ -45,7 +45,7 @@ def build_authorizers(
     caller_with: CallerFactory,
     metrics: AuthorizationMetrics,
 ) -> Authorizers:
-    """caller_with: makes what calls webhooks. Raises CannotStart."""
+    """Build the configured authorizers. caller_with: makes clients of webhooks. Raises CannotStart."""
     configured = core.config.authorizers
     try:
         servers = _servers(configured)
@@ -77,7 +77,7 @@ def build_authorization_reload(
     needed = {each.type for each in config.authorizers} - {WEBHOOK}
 
     async def apply(contents: Sequence[bytes]) -> None:
-        """Raises InvalidConfiguration, OSError, NotEnabledAtStart."""
+        """Replace the authorizers. Raises InvalidConfiguration, OSError, NotEnabledAtStart."""
         (content,) = contents
         configured, servers = await asyncio.to_thread(_read, content)
         authorizers.configure(configured, partial(made.authorizer, servers))

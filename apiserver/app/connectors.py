@@ -35,7 +35,7 @@ class Connectors(NamedTuple):
 
 
 def build_connectors(core: Core, forwarder: Forwarder, authorize: AuthorizationChain) -> Connectors:
-    """Raises CannotStart."""
+    """Build the connectors to Services, pods, nodes and kubelets. Raises CannotStart."""
     config, registry, served, brand = core.config, core.registry, core.served, core.brand
     files = _KubeletFiles(config)
     try:
@@ -88,7 +88,7 @@ class _KubeletFiles:
         return tuple(self._paths.values())
 
     def expirations(self, contents: Sequence[bytes]) -> dict[str, float]:
-        """Raises ValueError."""
+        """Returns when the certificates expire, in seconds since 1970, by flag. Raises ValueError."""
         flags = {"ca": "--kubelet-certificate-authority", "certificate": "--kubelet-client-certificate"}
         pem = dict(zip(self._paths, contents, strict=True))
         return {flag: expires_at(flag, pem[name]) for name, flag in flags.items() if name in pem}

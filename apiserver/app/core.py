@@ -101,7 +101,7 @@ def build_core(
     is_stale: IsStale | None,
     inputs: CoreInputs,
 ) -> Core:
-    """is_stale: see `ObjectStorage`."""
+    """Build what most parts of a server share. is_stale: see `ObjectStorage`."""
     offload, metrics, serving = inputs.offload, inputs.metrics, inputs.serving
     brand, clock, loop = config.brand, inputs.host.clock, asyncio.get_running_loop()
     schemas = inputs.host.shared.schemas(config.release.version, brand.vendor)

@@ -66,7 +66,7 @@ class _Plugins:
                     await each.first_probe.wait()
 
     async def check(self, *, anew: bool = False) -> None:
-        """Raises Unhealthy. anew: ask the plugins, whatever they said a moment ago."""
+        """Check the health of all plugins. anew: probe them now, in any case. Raises Unhealthy."""
         from storage.encryption.kms import KmsUnhealthy
 
         errors = []
@@ -136,7 +136,7 @@ class EncryptionAtRest:
         return self._store
 
     async def check(self) -> None:
-        """Raises Unhealthy if a plugin is not well."""
+        """Check the health of the plugins. Raises Unhealthy."""
         await self._plugins.check()
 
     async def run(self, refill: Callable[[], Awaitable[None]]) -> None:

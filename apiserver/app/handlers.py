@@ -48,7 +48,7 @@ _DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 
 
 def build_admission(core: Core, authorizers: Authorizers, caller_with: CallerFactory) -> AdmissionChain:
-    """caller_with: makes what calls admission webhooks."""
+    """Build the enabled admission plugins. caller_with: makes the client that calls admission webhooks."""
     context = PluginContext(core.registry, core.served, core.brand, authorizers, core.offload)
     config, metrics = core.config, core.metrics.admission
     plugins = builtin_plugins(
@@ -69,7 +69,7 @@ def build_handlers(
     admission: AdmissionChain,
     connectors: Mapping[str, Connector],
 ) -> ResourceHandlers:
-    """connectors: see `build_connectors`."""
+    """Build the handlers of all verbs, subresources and reviews. connectors: see `build_connectors`."""
     config, brand, registry = core.config, core.brand, core.registry
     chain, deviations = access.authorizers.chain, config.deviations
     encoders = Encoders(brand, core.clock, core.meta_encoders, has_cbor=config.has_cbor)

@@ -125,7 +125,7 @@ class SharedParts:
         return self._contexts.get((content, options), partial(make_context, content, options))
 
     def require_pair(self, certificate: bytes, key: bytes) -> None:
-        """Raises ValueError if a certificate and a key, as PEM, are no pair. It takes a millisecond, once."""
+        """Check that a certificate and a key, as PEM, are a pair. Raises ValueError. It takes 1 ms, once."""
         digest = sha256(b"%d %b%b" % (len(certificate), certificate, key)).digest()
 
         def load() -> None:

@@ -64,7 +64,10 @@ def build_endpoints(
     metrics: Callable[[], Awaitable[Iterator[bytes]]],
     fairness: Fairness | None,
 ) -> NonResourceEndpoints:
-    """remote: what other servers have. metrics: returns the text of /metrics in slices."""
+    """Build the endpoints that are not of resources: discovery, OpenAPI, health, metrics and the like.
+
+    remote: the versions that extension servers serve. metrics: returns the text of /metrics in slices.
+    """
     config = core.config
     return NonResourceEndpoints(
         discovery=_discovery(core, core.served, remote),
@@ -118,7 +121,7 @@ def build_routes(
     aggregated: AggregatedVersions,
     knows_everything: Callable[[], bool],
 ) -> Handler:
-    """knows_everything: whether all stored definitions are served, and all APIServices known."""
+    """Build the routes. knows_everything: all stored definitions are served, and all APIServices known."""
     shedding = LoadShedding(core.memory_budget, core.registry.count)
     routes = Routes(core.served, handlers, endpoints, aggregated, knows_everything, shedding)
     if not core.config.emulate_removal_header:
@@ -143,7 +146,10 @@ def build_http_server(
     auditor: Auditor | None,
     encryption: EncryptionAtRest | None,
 ) -> Server:
-    """auditor: None if no request is recorded. encryption: None if nothing is encrypted."""
+    """Build the HTTP server.
+
+    auditor: None if no request is recorded. encryption: None if nothing is encrypted.
+    """
     config, authorize, fairness = core.config, access.authorizers.chain, limits.fairness
     slots = SlotLimits(
         core.metrics.requests.in_flight,

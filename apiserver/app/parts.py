@@ -138,7 +138,7 @@ def build_parts(
     tls: ServingTls,
     encryption: EncryptionAtRest | None,
 ) -> Parts:
-    """Raises CannotStart."""
+    """Build all parts of a server around its core. Raises CannotStart."""
     config, brand, registry, metrics = core.config, core.brand, core.registry, core.metrics
     aggregation, audit, caller_with = outbound.aggregation, outbound.audit, outbound.caller_with
     informers_hook = health.add_post_start_hook("generic-apiserver-start-informers")

@@ -26,7 +26,10 @@ class ReleaseSharing:
         self._builtin = core.served.current.resources
 
     async def share(self, oldest: EmulatedRelease) -> None:
-        """Raises the storage's errors. oldest: this server's own, if there is none older."""
+        """Store and serve only what all servers can read. Raises the storage's errors.
+
+        oldest: the oldest release among them, this server's own included.
+        """
         core = self._core
         types = core.catalogue.share(oldest)
         core.forms.shared = types.forms

@@ -33,7 +33,7 @@ class SecureServing:
         self._listener: Listener | None = None
 
     def bind(self) -> None:
-        """Raises CannotStart."""
+        """Bind the sockets, or take those that are given. Raises CannotStart."""
         if self._given:
             self.sockets = [each.dup() for each in self._given]
         elif self.worker is None:

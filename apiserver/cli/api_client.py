@@ -64,11 +64,11 @@ class ApiClient:
         self._connection.close()
 
     def get(self, path: str, query: Mapping[str, str] | None = None, accept: str = _JSON) -> Any:
-        """Raises RequestFailed."""
+        """Returns the document at a path. Raises RequestFailed."""
         return self._ask("GET", f"{path}?{urlencode(query)}" if query else path, None, accept)
 
     def post(self, path: str, document: Any) -> Any:
-        """Raises RequestFailed."""
+        """Post a document, and return the answer's. Raises RequestFailed."""
         try:
             body = orjson.dumps(document)
         except orjson.JSONEncodeError as error:  # An argument is no Unicode.
@@ -76,7 +76,7 @@ class ApiClient:
         return self._ask("POST", path, body, _JSON)
 
     def delete(self, path: str) -> Any:
-        """Raises RequestFailed."""
+        """Delete what is at a path, and return the answer's document. Raises RequestFailed."""
         return self._ask("DELETE", path, None, _JSON)
 
     def items(self, path: str) -> Iterator[Any]:
@@ -160,9 +160,9 @@ def segment(name: str) -> str:
 def tls_context(
     cluster: KubeconfigCluster, credentials: ClientCredentials, *, is_verified: bool = True
 ) -> ssl.SSLContext:
-    """is_verified: whether the server's certificate is.
+    """Returns the TLS context for connections to a server.
 
-    Raises OSError, UnusableBundle, UnusableCertificate.
+    is_verified: whether the server's certificate is. Raises OSError, UnusableBundle, UnusableCertificate.
     """
     authorities = cluster.authorities if is_verified else None
     bundle = _pem(authorities) if authorities is not None else b""

@@ -18,7 +18,7 @@ _OIDC: Final = "oidc_"
 
 
 def read_authentication(config: Config, given: Collection[str]) -> AuthenticationFiles:
-    """given: the fields of the configuration that flags have set. Raises UsageError."""
+    """Read who authenticates tokens of others. given: the fields that flags have set. Raises UsageError."""
     has_oidc = any(name.startswith(_OIDC) for name in given)
     path = config.authentication_config
     if path is not None and has_oidc:
@@ -46,7 +46,7 @@ def read_authentication(config: Config, given: Collection[str]) -> Authenticatio
 
 
 def parse_file(config: Config, content: bytes) -> AuthenticationConfiguration:
-    """Raises InvalidConfiguration."""
+    """Returns the configuration that a file's content describes. Raises InvalidConfiguration."""
     return authentication_configuration.parse(
         content, config.brand.group_domain, config.service_account_issuer
     )

@@ -55,7 +55,7 @@ _NOT_OBJECTS: Final = ("apiserveripinfo", "serviceipallocations", "servicenodepo
 
 
 def read_encryption_configuration(path: Path, brand: Brand) -> EncryptionConfiguration:
-    """Raises InvalidConfiguration, whose message is one line that names the file and what is wrong in it."""
+    """Read a configuration file. Raises InvalidConfiguration, whose line names the file and what is wrong."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -75,7 +75,7 @@ def encryption_configuration(path: Path, content: bytes, brand: Brand) -> Encryp
 
 
 def parse_encryption_configuration(content: bytes, brand: Brand) -> EncryptionConfiguration:
-    """Raises InvalidConfiguration."""
+    """Returns the configuration that a file's content describes. Raises InvalidConfiguration."""
     reader = _Reader()
     with Fields(decode(content)) as fields:
         fields.require_kind((f"{brand.group('apiserver.config')}/v1", _KIND))

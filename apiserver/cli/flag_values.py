@@ -293,7 +293,7 @@ def port_range(text: str) -> tuple[int, int]:
 
 
 def boolean(text: str) -> bool:
-    """As Go's flags read it."""
+    """Returns the value of a boolean flag, as Go's flags read it."""
     if (value := parse_bool(text)) is None:
         raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
     return value
@@ -443,7 +443,7 @@ def metric_labels(text: str) -> tuple[AllowedLabel, ...]:
 
 
 def allowed_label(key: str, values: str) -> AllowedLabel:
-    """Raises ArgumentTypeError."""
+    """Returns the allowed values of a metric's label. Raises ArgumentTypeError."""
     found = _METRIC_LABEL.fullmatch(key)
     if found is None:
         raise argparse.ArgumentTypeError(

@@ -39,14 +39,14 @@ class UsageError(ValueError):
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises UsageError where argparse would print the usage and exit."""
+    """An ArgumentParser that raises UsageError where argparse would print the usage and exit."""
 
     def error(self, message: str) -> Any:
         command = self.prog.removeprefix("apiserver").strip()
         raise UsageError(f"{command}: {message}" if command else message)
 
     def print_help(self, file: Any = None) -> None:
-        """Raises OSError if it cannot be written, of which argparse takes no notice."""
+        """Print the help. Raises OSError if it cannot be written, of which argparse takes no notice."""
         output = sys.stdout if file is None else file
         if output is not None:
             output.write(self.format_help())

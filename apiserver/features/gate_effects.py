@@ -16,7 +16,7 @@ _SINCE: Final = "since="
 
 
 class GateEffect(NamedTuple):
-    """kind: `GATED`, `BUILTIN` or `NONE`.
+    """The effect of a feature gate. kind: `GATED`, `BUILTIN` or `NONE`.
 
     modules: of `apiserver`, or `storage`, that have it. why: there is none. since: the first release in
     which it has an effect; 0 if it has one from its beginning.
