@@ -292,7 +292,7 @@ class StorageReadError(ApiError):
 
     @classmethod
     def of_list(cls, resource: GroupResource, damaged: Sequence[tuple[str, str]]) -> StorageReadError:
-        """damaged: key and error of each object of a list that cannot be read.
+        """Returns the error of a list with damaged objects, whose keys and errors are `damaged`.
 
         Source: k8s.io/apiserver, pkg/storage/etcd3/corrupt_obj_deleter.go.
         """

@@ -87,7 +87,10 @@ class FieldConflicts(Exception):
 
 
 class ApplyResult(NamedTuple):
-    """document: the live object with the applied one merged in; not yet validated, pruned or defaulted."""
+    """The outcome of an apply.
+
+    document: the live object with the applied one merged in; not yet validated, pruned or defaulted.
+    """
 
     document: Document
     managed: ManagedFields

@@ -78,7 +78,7 @@ class AuditBackend(Protocol):
 
 
 class Auditor:
-    """clock_ns: nanoseconds since 1970."""
+    """The middleware that audits requests. clock_ns: nanoseconds since 1970."""
 
     def __init__(
         self,
@@ -143,7 +143,10 @@ class Auditor:
             return received(call, waiting)
 
         async def received(call: ApiCall, waiting: Awaitable[bool]) -> None:
-            """Raises InternalError if the event must be written, and cannot be: then there is no other."""
+            """Handle a request after its first event has been written.
+
+            Raises InternalError if the event must be written, and cannot be: then there is no other.
+            """
             if not await waiting:
                 metrics.rejected += 1
                 call.audit = None

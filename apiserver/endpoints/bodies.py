@@ -222,7 +222,9 @@ class BodyParser:
         self.accepted = supported_media_types(brand, has_cbor=has_cbor)
 
     def parse(self, body: bytes, content_type: str, from_protobuf: Callable[[bytes], Document]) -> Parsed:
-        """from_protobuf: decodes a message; raises LookupError if the kind has no form in protobuf.
+        """Parse a body of any accepted media type.
+
+        from_protobuf: decodes a message; raises LookupError if the kind has no form in protobuf.
 
         Raises MalformedBody, UnsupportedMediaType, RequestEntityTooLarge.
         """
@@ -283,7 +285,7 @@ def _duplicates_in_yaml(lines: list[str], field_validation: str) -> list[str]:
 
 
 def load_json(body: bytes) -> Any:
-    """Raises InvalidJson; RequestEntityTooLarge for more values than are parsed."""
+    """Parse JSON. Raises InvalidJson; RequestEntityTooLarge for more values than are parsed."""
     try:
         return json_text.load(body)
     except json_text.TooManyValues as error:

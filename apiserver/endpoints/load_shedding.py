@@ -39,14 +39,14 @@ _LIMITS: Final = MappingProxyType(
 
 
 class LoadShedding:
-    """objects_of: returns how many objects a resource has."""
+    """Refuses work while memory is short. objects_of: returns how many objects a resource has."""
 
     def __init__(self, budget: MemoryBudget, objects_of: Callable[[ServedResource], int]) -> None:
         self.budget = budget
         self._objects_of = objects_of
 
     def check(self, call: ApiCall, resource: ServedResource) -> None:
-        """Raises TooManyRequests if the server has not the memory for a call."""
+        """Refuse a call for which there is not enough memory. Raises TooManyRequests."""
         limits = _LIMITS.get(self.budget.pressure)
         if limits is None:
             return

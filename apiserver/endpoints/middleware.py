@@ -357,7 +357,7 @@ def authorize(chain: AuthorizationChain, metrics: AuthorizationMetrics) -> Middl
     taking_long: dict[str, int] = {}  # how many quick answers are left until each is forgotten
 
     def require(call: ApiCall, attributes: Attributes, verdict: Verdict, began: float) -> None:
-        """Raises Forbidden, InternalError."""
+        """Record a verdict, and refuse a request that it does not allow. Raises Forbidden, InternalError."""
         metrics.decided(verdict, time.monotonic() - began)
         if call.audit is not None:
             is_allowed = verdict.decision is ALLOW

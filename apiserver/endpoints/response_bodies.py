@@ -34,7 +34,7 @@ class ResponseBody(Protocol):
     def is_shared(self) -> bool: ...
 
     def reader(self, offload: Offload) -> SliceReader:
-        """offload: decides where slices are made."""
+        """Returns a reader of the slices. offload: decides where slices are made."""
         ...
 
 

@@ -219,7 +219,7 @@ async def accept_websocket(
 
 
 def require_allowed_origin(request: web.BaseRequest, origins: AllowedOrigins) -> None:
-    """Raises Forbidden."""
+    """Refuse a page from an origin that may not open WebSockets. Raises Forbidden."""
     origin = request.headers.get(hdrs.ORIGIN, "")
     if not origins.allows_websocket(origin, request.headers.get(hdrs.HOST, "")):
         raise Forbidden(f"the origin {go_quote(origin)} is not allowed by --cors-allowed-origins")

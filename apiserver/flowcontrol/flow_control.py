@@ -78,8 +78,9 @@ _Key: TypeAlias = tuple[str, tuple[str, ...], str, str, str, str, str]
 
 
 class FlowControl:
-    """seats: what all levels share.
+    """The flows and priority levels of one server.
 
+    seats: those that all levels share.
     mandatory_levels, mandatory_schemas: `exempt` and `catch-all` of each, which stand in for objects that do
     not exist.
     """

@@ -113,7 +113,7 @@ class _Rule(NamedTuple):
 
 
 class FlowSchema(NamedTuple):
-    """level: the name of its priority level. distinguisher: ByUser, ByNamespace, or empty."""
+    """A FlowSchema. level: the name of its priority level. distinguisher: ByUser, ByNamespace, or empty."""
 
     name: str
     uid: str
@@ -124,7 +124,7 @@ class FlowSchema(NamedTuple):
 
     @classmethod
     def of(cls, document: Document) -> FlowSchema:
-        """Raises Malformed."""
+        """Returns the FlowSchema that a document describes. Raises Malformed."""
         try:
             meta, spec = document["metadata"], document["spec"]
             return cls(

@@ -45,7 +45,7 @@ _NOTHING: Final = ExecutingRequests()
 
 
 class FlowControlMetrics:
-    """clock: that of the levels, in seconds."""
+    """The metrics of API Priority and Fairness. clock: that of the levels, in seconds."""
 
     def __init__(self, control: FlowControl, clock: Callable[[], float]) -> None:
         self._control, self._clock = control, clock

@@ -36,7 +36,7 @@ class LevelSpec(NamedTuple):
 
     @classmethod
     def of(cls, document: Document) -> LevelSpec:
-        """Raises Malformed."""
+        """Returns what the document of a PriorityLevelConfiguration says. Raises Malformed."""
         try:
             return cls._of(document)
         except (LookupError, TypeError, AttributeError, ValueError) as error:

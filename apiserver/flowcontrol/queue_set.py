@@ -38,8 +38,9 @@ CANCELLED: Final = "cancelled"
 
 
 class QueueRules(NamedTuple):
-    """queues: 0 if requests that find no seat are refused. length_max: of each queue.
+    """The queues and limits of a priority level.
 
+    queues: 0 if requests that find no seat are refused. length_max: that of each queue.
     is_exempt: there is no limit.
     is_closed: it has no shares, and no request runs without a seat, not even alone.
     """

@@ -36,7 +36,7 @@ class RequestKinds:
         self._observed_at = now
 
     def set_capacities(self, executing: int, waiting: int, now: float) -> None:
-        """executing, waiting: how many requests may at most."""
+        """Set how many requests of each kind may execute, and wait, at most."""
         self.observe(now)
         self._executing_max, self._waiting_max = max(1, executing), max(1, waiting)
 

@@ -26,7 +26,7 @@ WATCHED_VERBS: Final = frozenset({"create", "update", "patch", "delete"})
 
 
 class WorkEstimate(NamedTuple):
-    """final_seats: those that are kept for `lingers_s` seconds after the answer."""
+    """The seats that a request takes. final_seats: those kept for `lingers_s` seconds after the answer."""
 
     seats: int = 1
     final_seats: int = 0

@@ -33,7 +33,7 @@ _FILTER: Final = (
 
 
 def parse_certificate(der: bytes) -> x509.Certificate:
-    """Raises pem.UNREADABLE."""
+    """Returns the certificate that is encoded as DER. Raises pem.UNREADABLE."""
     _ignore_warnings()
     return _checked(x509.load_der_x509_certificate(der))
 
@@ -60,13 +60,13 @@ def parse_request(der: bytes) -> x509.CertificateSigningRequest:
 
 
 def parse_public_key(der: bytes) -> PublicKeyTypes:
-    """Raises pem.UNREADABLE."""
+    """Returns the public key that is encoded as DER. Raises pem.UNREADABLE."""
     _ignore_warnings()
     return load_der_public_key(der)
 
 
 def parse_pem_public_key(pem: bytes) -> PublicKeyTypes:
-    """Raises pem.UNREADABLE."""
+    """Returns the public key that is encoded as PEM. Raises pem.UNREADABLE."""
     _ignore_warnings()
     return load_pem_public_key(pem)
 

@@ -54,7 +54,10 @@ class Creator:
     async def create(
         self, call: ApiCall, draft: Draft, options: WriteOptions, size: SizeClass
     ) -> StoredObject:
-        """size: of the body. Raises Invalid, AlreadyExists, and what admission and `lifecycle` raise."""
+        """Create an object. size: that of the body.
+
+        Raises Invalid, AlreadyExists, and what admission and `lifecycle` raise.
+        """
         assert call.resource is not None
         name = draft.document["metadata"].get("name", "")
         try:

@@ -54,7 +54,7 @@ class Decoder:
     async def decode_offloaded(
         self, offload: Offload, body: Body, resource: ServedResource, namespace: str, field_validation: str
     ) -> Decoded:
-        """As `decode`, but large bodies are decoded off the event loop."""
+        """Decode a body as `decode` does; a large one off the event loop."""
         if body.size is not SizeClass.SMALL:
             resource.compile()
         return await offload.run(body.size, self.decode, body, resource, namespace, field_validation)

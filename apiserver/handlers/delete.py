@@ -108,7 +108,7 @@ class DeleteOptionsReader:
         self._parser = BodyParser(brand, has_cbor=has_cbor)
 
     async def read(self, call: ApiCall) -> DeleteOptions:
-        """Raises BadRequest, UnsupportedMediaType, Invalid."""
+        """Returns the options of a DELETE. Raises BadRequest, UnsupportedMediaType, Invalid."""
         body = await read_body(call)
         if body.data:
             document = await call.offload.run(body.size, self._decode, body)

@@ -146,7 +146,7 @@ def virtual_kinds(schemas: BuiltinSchemas, brand: Brand) -> Mapping[str, ServedR
         shown: Columns | None = None,
         also_accepts: tuple[str, ...] = (),
     ) -> ServedResource:
-        """shown: the columns of its table; None for a kind that is only posted."""
+        """Returns a virtual kind. shown: the columns of its table; None for a kind that is only posted."""
         kind = definition.rpartition(".")[2]
         return ServedResource(
             group_version=group_version,

@@ -30,7 +30,7 @@ class Pressure(enum.IntEnum):
 
 
 class MemoryBudget:
-    """limit_bytes: what the process may have; 0 for no limit. refused: how often work was, by its kind."""
+    """The memory of the process: `limit_bytes`, 0 for no limit. refused: how often work was, by its kind."""
 
     def __init__(self, limit_bytes: int = 0) -> None:
         self.limit_bytes = limit_bytes

@@ -94,7 +94,7 @@ class FullCollections:
         self._is_ready = True
 
     def may_begin(self, versions: int, now: float, *, is_computing: bool) -> bool:
-        """versions: of objects, in the watch cache.
+        """Tells whether a full collection may begin now. versions: those of objects in the watch cache.
 
         is_computing: whether a thread works on documents beside the event loop. They may be a million
         objects, all of which a full collection would visit.

@@ -209,13 +209,13 @@ class Offload:
     async def run_begun(
         self, size: SizeClass, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
     ) -> _T:
-        """As `run`, for what has begun, and is better finished than refused: it waits however long."""
+        """Run work as `run` does, but wait however long: what has begun is better finished than refused."""
         if size is SizeClass.SMALL:
             return work(*args, **kwargs)
         return await self.lanes[size].run(self._user, partial(work, *args, **kwargs), may_refuse=False)
 
     async def run_bounded(self, size: SizeClass, work: Callable[[bool], _T]) -> _T:
-        """As `run_begun`; `work` is told whether it is bounded, which it is on the event loop."""
+        """Run `work(is_bounded)` as `run_begun` does. It is bounded on the event loop."""
         if size is SizeClass.SMALL:
             try:
                 return work(True)
@@ -252,7 +252,7 @@ def _read(found: EncodedObject, reading: Callable[[Document], _T]) -> _T:
 
 
 async def run_unqueued(size: SizeClass, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """As `Offload.run_begun`, in one of the event loop's threads if it is not small, and in no lane.
+    """Run work that is not small in one of the event loop's threads, in no lane.
 
     It is for the server's own work that must not wait for what users have sent, as to learn of permissions
     that were taken away.

@@ -55,7 +55,7 @@ SHORT_SWITCH_INTERVAL: Final = _ShortSwitchInterval()
 
 
 async def compute_in_thread(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """As `asyncio.to_thread`, for work that is mostly Python."""
+    """Run work that is mostly Python in a thread, as `asyncio.to_thread` does."""
 
     def computed() -> _T:
         with SHORT_SWITCH_INTERVAL:

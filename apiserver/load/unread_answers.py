@@ -90,8 +90,9 @@ class _Unread:
 
 
 class UnreadAnswers:
-    """stalled_s: how long a client may take nothing. all_bytes_max, user_bytes_max: see the constants.
+    """The bytes that clients have not taken yet, within bounds.
 
+    stalled_s: how long a client may take nothing. all_bytes_max, user_bytes_max: see the constants.
     clock: in seconds, that clients, too, go by: not the loop's, which tests put forward.
     """
 

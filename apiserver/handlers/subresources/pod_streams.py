@@ -131,7 +131,10 @@ def pod_connectors(
     *,
     splits_log_streams: bool = False,
 ) -> Mapping[str, Connector]:
-    """splits_log_streams: whether one of the streams of a log may be asked for."""
+    """Returns the connectors of `log`, `exec`, `attach` and `portforward`.
+
+    splits_log_streams: whether one of the streams of a log may be asked for.
+    """
 
     async def place_of(call: ApiCall, place: Callable[[Document], _Place]) -> _Place:
         """Returns where the pod is that is asked for. Raises NotFound, and what `place` raises."""

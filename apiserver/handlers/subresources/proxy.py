@@ -85,8 +85,9 @@ def proxy_connectors(
     endpoints: Callable[[], ServedResource | None],
     service_label: str,
 ) -> Mapping[str, Connector]:
-    """slices, endpoints: return the resources EndpointSlices and Endpoints.
+    """Returns the connectors of `proxy`, of Services, pods and nodes.
 
+    slices, endpoints: return the resources EndpointSlices and Endpoints.
     service_label: by which EndpointSlices name their Service.
     """
     context = insecure_context()

@@ -115,7 +115,7 @@ def scale_handlers(
                 _put(document, fields.replicas, 0)
 
         def check_object(document: Document) -> None:
-            """Raises Invalid for an object without a scale, which is the answer."""
+            """Check that an object has a scale to answer with. Raises Invalid."""
             scale_of(document, resource, fields, kind)
 
         applied, _ = await applier.apply(
