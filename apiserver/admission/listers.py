@@ -39,7 +39,7 @@ class Lister:
         return await self.offload.document(found) if found is not None else None
 
     async def get(self, name: str, namespace: str = "") -> StoredObject | None:
-        """Like `get_document`, without decoding the object."""
+        """Returns what `get_document` does, without decoding the object."""
         resource = self.served
         if resource is None:
             return None
@@ -54,7 +54,7 @@ class Lister:
         return await self.offload.document(found) if found is not None else None
 
     async def get_live(self, name: str, namespace: str = "") -> StoredObject | None:
-        """Like `get_live_document`, without decoding the object."""
+        """Returns what `get_live_document` does, without decoding the object."""
         resource = self.served
         return await self._get_stored(resource, name, namespace) if resource is not None else None
 

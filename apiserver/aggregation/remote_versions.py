@@ -52,7 +52,7 @@ class RemoteVersion:
 
     @property
     def rank(self) -> tuple[int, int, str]:
-        """By which versions are sorted, the most important first."""
+        """The sort key of versions: the most important comes first."""
         return -self.priority.group, -self.priority.version, self.name
 
     @classmethod

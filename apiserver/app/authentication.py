@@ -45,7 +45,7 @@ class Background(Protocol):
 
 
 class Authentication(NamedTuple):
-    """Who asks. background: what keeps it up to date, by name."""
+    """What authenticates requests. background: what keeps it up to date, by name."""
 
     chain: AuthenticationChain
     tokens: BearerTokens

@@ -133,7 +133,7 @@ def build_default_service_cidr(core: Core) -> DefaultServiceCidr | None:
 
 
 def build_authentication_info(core: Core, certificates: pki.Pki, tls: ServingTls) -> AuthenticationInfo:
-    """Build what publishes the CAs and headers by which this server authenticates. Raises OSError."""
+    """Build what publishes the CAs and headers that authenticate clients here. Raises OSError."""
     config, names = core.config, front_proxy_names(core.config)
     own_authority = b""
     if config.proxy_client_cert_file is None and config.requestheader_client_ca_file is not None:

@@ -80,7 +80,7 @@ class _PublishesCa(Runnable, Protocol):
     """A controller of objects that hold the CA by which clients know this server."""
 
     def look_again(self) -> None:
-        """To be called when it is another one."""
+        """Write the CA anew: called when it has changed."""
         ...
 
 

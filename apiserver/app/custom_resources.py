@@ -23,7 +23,7 @@ CONVERTED_BYTES_MAX: Final = 32 * 1024 * 1024
 
 
 def build_definitions(core: Core, webhooks: WebhookClient) -> DefinitionController:
-    """To be called while the table has only the built-in resources."""
+    """Build the controller of definitions, while the table has only the built-in resources."""
     return DefinitionController(
         core.registry,
         core.served.current,

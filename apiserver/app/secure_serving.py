@@ -70,7 +70,7 @@ class SecureServing:
             bound.close()
 
     def end(self) -> None:
-        """To be called when all connections have been closed: their clients need not close them, too."""
+        """Forget the connections, all of which have been closed: their clients need not close them, too."""
         if self._listener is not None:
             self._listener.forget_connections()
 

@@ -152,7 +152,7 @@ def decode_stored(document: Document) -> ManagedFields:
 
 
 def encode(managed: ManagedFields) -> list[Document]:
-    """metadata.managedFields in the order that Kubernetes has: Apply managers first, then by time."""
+    """Returns metadata.managedFields in Kubernetes' order: Apply managers first, then by time."""
     if len(managed) == 1:
         return [entry.to_document() for entry in managed.values()]
     in_order = sorted(managed.values(), key=_entry_rank)

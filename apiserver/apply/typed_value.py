@@ -285,7 +285,7 @@ def _prune_unknown(value: Any, type_def: TypeDef, place: _Place, unknown: list[U
 
 
 class Comparison(NamedTuple):
-    """In what a newer document differs from an older one.
+    """The differences of a newer document from an older one.
 
     changed: the fields that were added or have another value. removed: those that only the older one has.
     """
@@ -390,7 +390,7 @@ def _compare_both(
 
 
 def may_be_object(value: Any) -> bool:
-    """Where there is no schema, null is an object without fields, as it is where the schema has an object."""
+    """Tells whether a value may be an object: null is one without fields, with or without a schema."""
     return value is None or type(value) is dict
 
 

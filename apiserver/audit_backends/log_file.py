@@ -39,7 +39,7 @@ _ATTEMPTS_MAX: Final = 20
 
 
 class LogOutput(Protocol):
-    """Where lines are written."""
+    """A destination of lines."""
 
     def write(self, pieces: Sequence[bytes]) -> None:
         """Write whole lines. Raises OSError; then none of them is there, if that can be undone."""

@@ -77,7 +77,7 @@ class TruncateOptions(NamedTuple):
 
 
 class RotationOptions(NamedTuple):
-    """When the file is rotated, and what becomes of what was; 0 for no limit. Sizes are in bytes."""
+    """The rotation of the audit log's file; 0 for no limit. Sizes are in bytes."""
 
     max_size: int = 0
     max_age_days: int = 0

@@ -24,7 +24,7 @@ _STOPPED: Final = "the server stops, and they are not sent yet"
 
 
 class EventServer(Protocol):
-    """Who is sent events."""
+    """The server that receives events."""
 
     async def tell(self, body: bytes) -> None:
         """Post a body, again and again if that fails. Raises CallFailed."""

@@ -39,7 +39,7 @@ _RESERVED_DOMAINS: Final = ("k8s.io", "kubernetes.io")
 
 
 class Issuer(NamedTuple):
-    """Who issues tokens.
+    """An issuer of tokens.
 
     url: the claim `iss`. discovery_url: where its discovery document is, if not below that URL.
     authorities: who must have signed its certificate, in PEM; empty: the system's.
@@ -57,7 +57,7 @@ class Issuer(NamedTuple):
 
 
 class ClaimMapping(NamedTuple):
-    """Where a part of the user is: in a claim, behind a prefix, or what an expression makes of all claims."""
+    """The source of a part of the user: a claim, behind a prefix, or an expression over all claims."""
 
     claim: str = ""
     prefix: str = ""

@@ -27,7 +27,7 @@ class TokenAuthenticator(Protocol):
 
 
 class BearerTokens:
-    """Who may know a token.
+    """The authenticators of bearer tokens.
 
     others: are asked after the file and the service accounts, in order.
     audiences: those of this server. Tokens that name none are for them.

@@ -287,7 +287,7 @@ class ServiceAccountAuthenticator:
         return (await self.identity(claims, self._audiences)).user
 
     async def identity(self, claims: Claims | LegacyClaims, audiences: Sequence[str]) -> Identity:
-        """Like `user`, for other audiences. Raises Unauthorized."""
+        """Returns what `user` does, for other audiences. Raises Unauthorized."""
         if isinstance(claims, LegacyClaims):
             told = ("legacy-token", f"{USER_PREFIX}{claims.namespace}:{claims.account.name}")
             try:

@@ -60,7 +60,7 @@ class Type:
 
     @property
     def element(self) -> Type:
-        """Of a list or an optional: what is in it."""
+        """The type of the items of a list, or of an optional's value."""
         return self.parameters[0]
 
     @property
@@ -69,7 +69,7 @@ class Type:
 
     @property
     def value(self) -> Type:
-        """Of a map."""
+        """The type of a map's values."""
         return self.parameters[1]
 
 

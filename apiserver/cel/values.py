@@ -175,7 +175,7 @@ def type_of(value: Any) -> Type:
 
 
 def type_name(value: Any) -> str:
-    """`int`, `google.protobuf.Timestamp`, `kubernetes.Quantity`."""
+    """Returns the name of a value's type, like `int`, `google.protobuf.Timestamp`, `kubernetes.Quantity`."""
     found = type_of(value)
     return found.name or found.kind.value
 
@@ -206,7 +206,7 @@ def equal(a: Any, b: Any) -> bool:
 
 
 def equal_within(a: Any, b: Any, left: list[int]) -> bool:
-    """`equal` within a limit.
+    """Tells whether two values are equal, within a limit of comparisons.
 
     left: how many items and entries may be looked at, in a list of one; reduced by those that were.
     """

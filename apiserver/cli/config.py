@@ -44,7 +44,7 @@ _MEGABYTE: Final = 1024 * 1024
 
 
 class AuthenticationFiles(NamedTuple):
-    """Who authenticates tokens of others. content: of the file of `--authentication-config`.
+    """What authenticates tokens of others. content: that of the file of `--authentication-config`.
 
     webhook: the server that reviews tokens; None if there is none.
     """
@@ -270,7 +270,7 @@ class Config:
 
     @property
     def authorizers(self) -> tuple[ConfiguredAuthorizer, ...]:
-        """Who is asked whether a request is allowed, one after the other."""
+        """The authorizers, in the order in which they are asked."""
         if self.authorization_config is not None:
             return self.authorization_config_authorizers
         webhook = None

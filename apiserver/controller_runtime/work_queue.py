@@ -209,7 +209,7 @@ class WorkQueue(Generic[K]):
         return len(self._processing)
 
     def unfinished_work_s(self) -> float:
-        """For how long the keys that are being processed have been, added up."""
+        """Returns for how many seconds, added up, the keys in work have been processed."""
         now = self._clock.time()
         return sum(now - since for since in self._processing.values())
 

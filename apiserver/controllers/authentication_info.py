@@ -33,7 +33,7 @@ _CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIF
 
 
 class TrustedClients(NamedTuple):
-    """Whom a server trusts.
+    """The CAs and names that a server trusts to authenticate clients.
 
     client_cas, front_proxy_cas: the CAs of clients and of front proxies, as PEM.
     front_proxy_names: the common names of front proxies; any, if there are none.

@@ -44,7 +44,7 @@ _PORT_NAME: Final = "https"
 
 
 class Endpoint(NamedTuple):
-    """Where one server is reached."""
+    """The address and port of one server."""
 
     address: IPAddress
     port: int

@@ -30,7 +30,7 @@ class FailureThrottle:
         return max(0.0, self._next_at - now)
 
     async def wait(self) -> None:
-        """To be called before a failure is answered."""
+        """Wait before a failure is answered."""
         delay_s = self.delay_s(asyncio.get_running_loop().time())
         if delay_s:
             await asyncio.sleep(delay_s)

@@ -140,7 +140,7 @@ class FlowSchema(NamedTuple):
 
     @property
     def order(self) -> tuple[int, str]:
-        """Of the schemas that match a request, the first in this order has it."""
+        """The sort key of FlowSchemas: the first that matches a request is its own."""
         return self.precedence, self.name
 
     def matches(self, user: UserInfo, target: ClassifiedRequest) -> bool:

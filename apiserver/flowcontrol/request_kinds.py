@@ -52,7 +52,7 @@ class RequestKinds:
             usage.waiting_ratios.add(usage.waiting / self._waiting_max, seconds)
 
     def histograms(self, now: float) -> Iterator[tuple[tuple[str, str], TimedHistogram]]:
-        """Yields them with their phase and kind."""
+        """Yields the histograms with their phase and kind."""
         self.observe(now)
         for kind, usage in (("readOnly", self.reads), ("mutating", self.writes)):
             yield ("executing", kind), usage.executing_ratios

@@ -23,7 +23,7 @@ _REQUESTS: Final = "apiserver_flowcontrol_priority_level_request_utilization"
 
 
 class TimedHistogram(Histogram):
-    """For how long a ratio had which value: its counts are nanoseconds."""
+    """A histogram of how long a ratio had which value: its counts are nanoseconds."""
 
     __slots__ = ()
 

@@ -63,7 +63,7 @@ def _content(lines: Sequence[bytes]) -> bytes | None:
 
 
 class NoCertificate(ValueError):
-    """There is no certificate in a CA bundle. The message is for the client."""
+    """A CA bundle has no certificate. The message is for the client."""
 
 
 def bundle_certificates(bundle: bytes) -> list[bytes]:

@@ -70,12 +70,12 @@ class Reclaiming:
         return self._pause_s <= LAST_PAUSE_S and now >= self._next_at
 
     def begin(self, now: float) -> None:
-        """To be called when memory has become free that may be given back."""
+        """Try soon: memory has become free that may be given back."""
         self._pause_s = FIRST_PAUSE_S
         self._next_at = min(self._next_at, now + FIRST_PAUSE_S)
 
     def done(self, resident_bytes: int, now: float) -> None:
-        """To be called with what is left."""
+        """Note what is left after a try."""
         self._floor = resident_bytes
         self._next_at = now + self._pause_s
         self._pause_s *= 2
@@ -90,7 +90,7 @@ class FullCollections:
         self._again_at = 0.0
 
     def begin(self) -> None:
-        """To be called when the server is ready: what there is by now is never visited again."""
+        """Allow full collections: the server is ready, and what there is by now is never visited again."""
         self._is_ready = True
 
     def may_begin(self, versions: int, now: float, *, is_computing: bool) -> bool:

@@ -29,7 +29,7 @@ def holder_of(user: UserInfo) -> str:
 
 
 class SharedPool:
-    """Who holds how much of a capacity.
+    """The shares of a capacity that users hold.
 
     capacity: math.inf for no limit.
     free: what nobody holds.

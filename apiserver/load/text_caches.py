@@ -28,6 +28,6 @@ def text_cache(maxsize: int) -> Callable[[Callable[..., _T]], _lru_cache_wrapper
 
 
 def empty_text_caches() -> None:
-    """Empty all of them. Takes some microseconds for each thousand results."""
+    """Empty all caches of texts. Takes some microseconds for each thousand results."""
     for cache in _CACHES:
         cache.cache_clear()

@@ -24,7 +24,7 @@ _DISABLED: Final = -1
 
 
 class ImagePolicy(NamedTuple):
-    """Who decides about images.
+    """The webhook that decides about images, and how its answers are used.
 
     allow_ttl_s, deny_ttl_s: how long answers are remembered; 0: not at all.
     backoff_s: the pause before the second attempt to call; those after it are longer.

@@ -38,7 +38,7 @@ def parse(document: Any) -> NodeSelectors:
 
 
 def labels_of(text: str) -> dict[str, str]:
-    """`a=b, c=d` -> the labels. Raises InvalidSelector."""
+    """Returns the labels in `a=b, c=d`. Raises InvalidSelector."""
     labels = {}
     if text.count(",") >= LABELS_MAX:
         raise InvalidSelector(f"a selector has at most {LABELS_MAX} labels")

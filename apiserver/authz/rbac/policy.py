@@ -29,7 +29,7 @@ _ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 
 
 class Subject(NamedTuple):
-    """To whom a binding grants its role.
+    """A subject of a binding: what the role is granted to.
 
     kind: User, Group, or ServiceAccount, which alone has a namespace.
     """
@@ -88,7 +88,7 @@ class Binding(NamedTuple):
         return next(each for each in self.subjects if _is_one_of(user, each.principal))
 
     def describe(self, user: UserInfo) -> str:
-        """`RoleBinding "read/default" of Role "reader" to Group "dev"`."""
+        """Returns a text like `RoleBinding "read/default" of Role "reader" to Group "dev"`."""
         return self.described(self.subject_of(user))
 
     def described(self, subject: Subject) -> str:

@@ -67,7 +67,10 @@ class PolicyRule(NamedTuple):
         return group in self.api_groups or ANY in self.api_groups
 
     def has_resource(self, resource: str, subresource: str) -> bool:
-        """`pods` does not include `pods/log`; `*/log` is the subresource of every resource; `*` is all."""
+        """Tells whether a resource is covered.
+
+        `pods` does not include `pods/log`; `*/log` is the subresource of every resource; `*` is all.
+        """
         if ANY in self.resources:
             return True
         if not subresource:
@@ -78,7 +81,7 @@ class PolicyRule(NamedTuple):
         return not self.resource_names or name in self.resource_names
 
     def has_url(self, path: str) -> bool:
-        """`/healthz/*` covers all paths below."""
+        """Tells whether a path is covered: `/healthz/*` covers all paths below."""
         return any(
             url == path or (url.endswith(ANY) and path.startswith(url.rstrip(ANY))) for url in self.urls
         )

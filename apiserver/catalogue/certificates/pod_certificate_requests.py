@@ -129,7 +129,7 @@ def builtin_type() -> BuiltinType:
 
 
 def from_v1(document: Document) -> None:
-    """v1beta1 always shows the fields that v1 has not."""
+    """Add the fields that v1 does not have: v1beta1 always shows them."""
     if "spec" in document:
         for field in _OLD_KEYS:
             document["spec"].setdefault(field)

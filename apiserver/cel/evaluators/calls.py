@@ -91,7 +91,7 @@ def _reading_call(function: Callable[..., Any], first: Evaluator, second: Evalua
 
 
 def search(text: Evaluator, find: Callable[[str], bool], pattern_length: int) -> Evaluator:
-    """`matches` of a pattern that is known. Costs what `costs.regex_cost` says."""
+    """Evaluates `matches` of a pattern that is known. Costs what `costs.regex_cost` says."""
     factor = ceil(pattern_length * REGEX_FACTOR)
 
     def evaluate(frame: Frame) -> bool:

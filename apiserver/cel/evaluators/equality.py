@@ -136,7 +136,7 @@ def is_plain(value: Any) -> bool:
 
 
 def membership_of_constants(item: Evaluator, item_type: Type, items: Sequence[Any]) -> Evaluator:
-    """`in` of a list of plain constants, which costs nothing."""
+    """Evaluates `in` of a list of plain constants, which costs nothing."""
     known = frozenset(BoolKey(each) if type(each) is bool else each for each in items if each == each)
     if item_type.kind in _PLAIN:
         return lambda frame: item(frame) in known

@@ -45,7 +45,7 @@ class Ip:
 
     @property
     def size(self) -> int:
-        """In bytes."""
+        """The size of the address, in bytes."""
         return self.bits // 8
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class Ip:
         return str(ipaddress.IPv6Address(self.number))
 
     def starts(self, bits: int) -> int:
-        """Its first bits."""
+        """Returns the first bits of the address."""
         return self.number >> (self.bits - bits)
 
 

@@ -72,7 +72,7 @@ class _Budget:
 
 
 class DisruptionController:
-    """Its keys are namespaces. clock: seconds since 1970."""
+    """The controller of PodDisruptionBudgets. Its keys are namespaces. clock: seconds since 1970."""
 
     def __init__(
         self, registry: Registry, served: ServedTable, events: EventRecorder, clock: Callable[[], float]

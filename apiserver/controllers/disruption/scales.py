@@ -29,7 +29,7 @@ WATCHED: Final = (
 
 
 class NoScale(Exception):
-    """It cannot be told how many pods there should be. The message says why."""
+    """The scale of a budget's pods cannot be found out. The message says why."""
 
 
 class Scales:

@@ -18,7 +18,7 @@ _IGNORED: Final = frozenset({("", "events"), ("events.k8s.io", "events")})
 
 
 class ObjectLocation(NamedTuple):
-    """Where an object is: what its key means."""
+    """The resource, namespace and name that the key of an object means."""
 
     resource: ServedResource
     namespace: str

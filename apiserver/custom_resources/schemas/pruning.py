@@ -80,7 +80,7 @@ class Pruner:
         return CheckedDocument(self(document, is_merged=is_merged))
 
     def default(self, document: Document) -> bool:
-        """Only set defaults. Returns whether something has changed. Raises TypeMismatch."""
+        """Set defaults only. Returns whether something has changed. Raises TypeMismatch."""
         return self._run(document, _Report(prunes=False, coerces=False))
 
     def prune(self, document: Document, *, keeps_null: bool = False) -> bool:
