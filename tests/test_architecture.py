@@ -77,9 +77,10 @@ def hops(heading: str) -> list[str]:
 class TracedServer:
     """A server that tells which of its files were visited; see `tests.support.traced_server`."""
 
-    def __init__(self, process: ServerProcess, api: Api) -> None:
+    def __init__(self, process: ServerProcess, api: Api, audit_log: Path) -> None:
         self._process = process
         self.api = api
+        self.audit_log = audit_log
 
     def visited(self) -> set[str]:
         """The files that were visited since the last call."""
@@ -96,12 +97,13 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TracedServer]:
     directory = tmp_path_factory.mktemp("traced")
     policy = directory / "audit.yaml"
     policy.write_text("{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Request}]}")
-    flags = (f"--audit-policy-file={policy}", f"--audit-log-path={directory / 'audit.log'}")
+    audit_log = directory / "audit.log"
+    flags = (f"--audit-policy-file={policy}", f"--audit-log-path={audit_log}")
     with (
         ServerProcess(directory / "data", *flags, module="tests.support.traced_server") as process,
         closing(Api(process)) as api,
     ):
-        yield TracedServer(process, api)
+        yield TracedServer(process, api, audit_log)
 
 
 def test_a_write_has_few_hops() -> None:
@@ -165,6 +167,7 @@ def test_how_a_create_that_others_judge_differs(traced: TracedServer, tmp_path: 
         until(lambda: api.post(f"{path}?dryRun=All", config_map("refused")).status, lambda it: it == 422)
         traced.visited()
         api.post(path, config_map("a")).ok()
+        until(lambda: f'"requestURI":"{path}",' in traced.audit_log.read_text(), what="the audit event")
         assert set(hops("How a create that others judge differs")) - traced.visited() == set()
 
 
