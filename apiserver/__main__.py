@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
-import logging
-import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import Final, NoReturn
 
 from apiserver import __version__
+from apiserver.app.process import MakeHooks, run
 from apiserver.cli.command_line import KUBE_APISERVER, parse
 from apiserver.cli.config import Config
 from apiserver.cli.flags import UsageError
 from apiserver.cli.printing import print_error
 from apiserver.cli.subcommand import run_subcommand
 from apiserver.clock import SYSTEM_CLOCK, Clock
-from apiserver.load.collection_pause import lasting_imports
-from apiserver.load.process_memory import Allocator
 from apiserver.releases.emulation import EmulatedRelease
-from apiserver.serving import exit_codes, logs
-from apiserver.serving.event_loops import loop_factory
-
-if TYPE_CHECKING:
-    from apiserver.workers.worker import SupervisorClient
-
-log = logging.getLogger(__name__)
-
-# Requests create few reference cycles; collecting every 700 allocations, Python's default, costs 10 % of CPU.
-# But everybody waits while all that is new is looked at: 50,000 objects, the first two together, take 30 ms.
-GC_THRESHOLDS: Final = (10_000, 5, 400)
+from apiserver.serving import exit_codes
 
 
 def main(
@@ -53,12 +38,13 @@ def main(
             command, failed = subcommand
             return run_subcommand(partial(command, given[1:]), failed)
         config = parse(given)
+        make_hooks = _hooks_for(config)
     except (SystemExit, OSError) as end:  # It has printed the help, or could not.
         return run_subcommand(partial(_raise, end), exit_codes.FAILURE)
     except UsageError as error:
         print_error(error)
         return exit_codes.USAGE
-    return run(config, clock=clock, drain_s=drain_s)
+    return run(config, clock=clock, drain_s=drain_s, make_hooks=make_hooks)
 
 
 def _print(line: str) -> int:
@@ -75,55 +61,13 @@ def _raise(error: BaseException) -> NoReturn:
     raise error
 
 
-def announce_ready(url: str, kubeconfig: Path) -> None:
-    """Print the only line on stdout; scripts wait for it."""
-    print(f"ready {url} kubeconfig={kubeconfig.resolve()}", flush=True)
+def _hooks_for(config: Config) -> MakeHooks | None:
+    """Returns what makes the hooks that flags for tests ask for. Raises UsageError."""
+    if not config.is_for_tests:
+        return None
+    from apiserver.testkit.flags import hooks_for
 
-
-def run(
-    config: Config,
-    announce: Callable[[str, Path], None] = announce_ready,
-    clock: Clock = SYSTEM_CLOCK,
-    drain_s: float | None = None,
-) -> int:
-    """Serve until a signal ends it, and return the exit code.
-
-    announce: called in the event loop when the server is ready, with its URL and the kubeconfig.
-    clock: that it goes by, if it is a single process.
-    drain_s: how long requests under way may take then, if it is a single process; by default as long as
-        requests may.
-    """
-    logs.configure(as_json=config.logging_format == "json", verbosity=config.verbosity)
-    for warning in config.warnings:
-        log.warning("%s", warning)
-    gc.set_threshold(*GC_THRESHOLDS)
-    Allocator().tune()
-    _raise_open_files_limit()
-    # Imported late, so that --help and usage errors are fast.
-    with lasting_imports():
-        from apiserver.serving.listening import CannotStart
-
-    try:
-        if config.workers > 1:
-            from apiserver.workers.supervisor import supervise
-
-            return supervise(config, announce, loop_factory, _serve_as_worker)
-        with asyncio.Runner(loop_factory=clock.new_event_loop or loop_factory()) as runner:
-            return runner.run(_serve(config, announce, clock, drain_s))
-    except CannotStart as error:
-        print_error(error)
-        return exit_codes.FAILURE
-
-
-def _raise_open_files_limit() -> None:
-    """Raise the soft limit of open files to the hard one, as Go does: each connection is a file."""
-    try:
-        import resource
-
-        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    except (ImportError, OSError, ValueError) as error:  # not on Windows; macOS may refuse "unlimited"
-        log.debug("the limit of open files cannot be raised: %s", error)
+    return hooks_for(config)
 
 
 def _snapshot(arguments: Sequence[str]) -> int:
@@ -222,38 +166,6 @@ _SUBCOMMANDS: Final[Mapping[str, tuple[Callable[[Sequence[str]], int], int]]] = 
     "envtest-assets": (_envtest_assets, exit_codes.FAILURE),
     "faults": (_faults, exit_codes.FAILURE),
 }
-
-
-async def _serve_as_worker(config: Config, client: SupervisorClient) -> int:
-    from apiserver.app.worker import serve_as_worker
-
-    return await serve_as_worker(config, client)
-
-
-async def _serve(
-    config: Config, announce: Callable[[str, Path], None], clock: Clock, drain_s: float | None
-) -> int:
-    with lasting_imports():
-        from apiserver.app import App
-        from apiserver.app.host_process import HostProcess
-
-    app = App(config, host=HostProcess(clock=clock))
-    loop = asyncio.get_running_loop()
-    is_stopping = False
-
-    def on_signal(number: int) -> None:
-        # The first signal starts the graceful shutdown, the second ends the process at once. The default
-        # action of a signal would do nothing to the first process of a container.
-        nonlocal is_stopping
-        if is_stopping:
-            os._exit(exit_codes.SIGNALLED + number)
-        is_stopping = True
-        app.stop(drain_s)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal, number)
-    await app.run(announce)
-    return 0
 
 
 if __name__ == "__main__":

@@ -12,8 +12,6 @@ the controllers, `cluster` what the server tells about itself, `release_sharing`
 of older releases on the store, and `background` starts all that runs beside requests. `waiting_room`
 answers probes while a store that is needed first does not answer. `host_process` tells whether the process
 is the server's alone, and what servers in it share; if it is, `load.memory_keeper` watches over its memory.
+`process` runs one that is. `hooks` is the seam through which tests of clients add to a server what it does
+not have.
 """
-
-from apiserver.app.server import App
-
-__all__ = ["App"]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+from apiserver.app.hooks import Hooks
 from apiserver.app.host_process import HostProcess, SharedParts, service_allocator
 from apiserver.app.metrics import Metrics
 from apiserver.app.secure_serving import SecureServing
@@ -36,9 +37,6 @@ from apiserver.registry.strategy import DeclaredChecks
 from apiserver.registry.transactions import WriteObservers
 from apiserver.registry.write_path import IsStale
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.testkit.faults import FaultInjector
-from apiserver.testkit.faults.watches import FaultyWatchStreams
-from apiserver.testkit.request_history import RequestHistory
 from apiserver.validation.declarative.rules import DeclaredRules
 from apiserver.workers.worker import SupervisorClient
 from storage.interface import Storage
@@ -49,8 +47,7 @@ class Core:
     """The collaborators that most parts of a server share.
 
     catalogue: all versions of the built-in types. forms: in which objects are stored.
-    origins: of pages that may call this server. history: has the last requests, if they are kept.
-    faults: those that are injected, if any can be.
+    origins: of pages that may call this server.
     clock: seconds since 1970.
     """
 
@@ -69,8 +66,7 @@ class Core:
     catalogue: Catalogue
     allocations: AllocationMetrics
     forms: StorageForms
-    history: RequestHistory | None
-    faults: FaultInjector | None
+    hooks: Hooks
     origins: AllowedOrigins
     streams: WatchStreams
     loop: asyncio.AbstractEventLoop
@@ -132,9 +128,6 @@ def build_core(
     )
     field_managers = FieldManagers(served, config.deviations, clock.time)
     origins = AllowedOrigins(config.cors_allowed_origins)
-    faults = inputs.host.faults
-    if faults is None and config.enable_fault_injection:
-        faults = FaultInjector(loop.time)
     return Core(
         config=config,
         store=store,
@@ -151,12 +144,11 @@ def build_core(
         catalogue=catalogue,
         allocations=allocations,
         forms=storage.forms,
-        history=inputs.host.history,
-        faults=faults,
+        hooks=inputs.host.hooks,
         origins=origins,
-        streams=WatchStreams(metrics.requests, loop.time, origins, watches_max=config.max_watches)
-        if faults is None
-        else FaultyWatchStreams(faults, metrics.requests, loop.time, origins, watches_max=config.max_watches),
+        streams=inputs.host.hooks.watch_streams(
+            metrics.requests, loop.time, origins, watches_max=config.max_watches
+        ),
         loop=loop,
         clock=clock.time,
     )

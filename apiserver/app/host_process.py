@@ -1,4 +1,4 @@
-"""The process that a server runs in: its own, or one of tests, which gives it more than its configuration."""
+"""The process that a server runs in: its own, or one of tests."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import cached_property, partial
 from hashlib import sha256
 from typing import Final, NamedTuple
 
+from apiserver.app.hooks import Hooks, InitialState
 from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
@@ -21,10 +22,6 @@ from apiserver.releases.lifecycles import lifecycle_of
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.serving.listening import Sockets
 from apiserver.serving.serving_tls import TlsContent, TlsOptions, make_context
-from apiserver.testkit.faults import FaultInjector
-from apiserver.testkit.request_history import RequestHistory
-from apiserver.testkit.state_copies import InitialState
-from apiserver.testkit.write_history import WriteHistory
 from apiserver.vocabulary import IPNetwork
 from apiserver.webhooks.tls import load_certificate
 
@@ -142,19 +139,15 @@ class HostProcess:
         garbage collector and the allocator, and measures how long turns of its event loop take. Otherwise it
         changes nothing that others in the process would notice.
     shared: what servers in the process share.
-    beginning: with which objects the server begins, in memory; without, it opens the configured store.
+    initial_state: the objects that the server begins with; without, it opens the configured store.
     sockets: those on which it serves, which are bound already, and stay open; without, it binds some.
-    history: has the last requests; without, they are not kept.
-    faults: those that tests inject; without, there are none, unless the configuration allows them.
-    writes: has who wrote what; without, that is not kept.
     clock: that the server goes by; its event loop is one of those that the clock makes.
+    hooks: what is added to the server.
     """
 
     is_own: bool = True
     shared: SharedParts = field(default_factory=SharedParts)
-    beginning: InitialState | None = None
+    initial_state: InitialState | None = None
     sockets: Sockets = ()
-    history: RequestHistory | None = None
-    faults: FaultInjector | None = None
-    writes: WriteHistory | None = None
     clock: Clock = SYSTEM_CLOCK
+    hooks: Hooks = field(default_factory=Hooks)

@@ -37,8 +37,6 @@ from apiserver.endpoints.version import version_document
 from apiserver.endpoints.zpages import FLAGZ, STATUSZ, ZPages, ZPagesServer
 from apiserver.handlers.patch import ACCEPTED as PATCH_TYPES
 from apiserver.registry.served_resource import ServedTable
-from apiserver.testkit.faults.debug_endpoint import FaultRequests
-from apiserver.testkit.faults.middleware import ExpiringTokens, inject_faults
 from apiserver.vocabulary import GroupResource
 from apiserver.wire.media_types import APPLY_YAML, supported_media_types
 
@@ -80,9 +78,7 @@ def build_endpoints(
         debugging={} if fairness is None else fairness.dump_handlers,
         zpages=_zpages(core),
         slis=health.metrics if config.gates.is_on("ComponentSLIs") else None,
-        faults=FaultRequests(core.faults, core.registry.cache.compact)
-        if core.faults is not None and config.enable_fault_injection
-        else None,
+        debug_paths=core.hooks.debug_paths(core),
     )
 
 
@@ -157,12 +153,11 @@ def build_http_server(
         mutating_max=config.max_mutating_requests_inflight,
         lease_group=core.brand.group("coordination"),
     )
-    chain_of_users = access.authentication.chain
-    authentication = chain_of_users if core.faults is None else ExpiringTokens(chain_of_users, core.faults)
+    hooks, authentication = core.hooks, core.hooks.authentication(access.authentication.chain)
     directives = config.strict_transport_security_directives
     # The middleware that every request passes, outermost first.
     chain = (
-        *((core.history.middleware,) if core.history is not None else ()),
+        *((hooks.request,) if hooks.request is not None else ()),
         auditor.record(core.metrics.requests) if auditor else middleware.measure(core.metrics.requests),
         *((middleware.strict_transport_security(directives),) if directives else ()),
         middleware.errors_to_status(partial(_is_confidential, encryption)),
@@ -177,7 +172,7 @@ def build_http_server(
         ),
         *((fairness.classify(),) if fairness is not None else ()),
         middleware.authorize(authorize, core.metrics.authorization),
-        *((inject_faults(core.faults),) if core.faults is not None else ()),
+        *((hooks.authorized_request,) if hooks.authorized_request is not None else ()),
         middleware.limit_in_flight(slots, limits.bodies, fairness),
     )
     handle: Handler = routes

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 from apiserver.app.aggregation import Aggregation, build_aggregation
 from apiserver.app.audit import Audit, build_audit
@@ -20,9 +19,6 @@ from apiserver.webhooks.caller import AdmissionCaller
 from apiserver.webhooks.client import WebhookClient
 from apiserver.webhooks.document_fetcher import DocumentFetcher
 from apiserver.webhooks.review_server import CallerFactory
-
-if TYPE_CHECKING:
-    from apiserver.testkit.simulation.kubelet_server.server import SimulatedKubelets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -60,10 +56,10 @@ async def open_outbound(
         audit = build_audit(config, webhooks, core.metrics.audit, core.registry.clock.time_ns)
         if audit is not None:
             stack.push_async_callback(audit.backend.close)
-        simulated = _simulated_kubelets(core)
-        if simulated is not None:
-            stack.push_async_callback(simulated.close)
-        backends = BackendConnector(config.proxy_deny_cidrs, in_process=simulated)
+        kubelets = core.hooks.kubelets(core)
+        if kubelets is not None:
+            stack.push_async_callback(kubelets.close)
+        backends = BackendConnector(config.proxy_deny_cidrs, in_process=kubelets)
         stack.push_async_callback(backends.close)
         aggregation = build_aggregation(core, services, certificates, require_pair)
         stack.push_async_callback(aggregation.client.close)
@@ -74,14 +70,3 @@ async def open_outbound(
             aggregation=aggregation,
             audit=audit,
         )
-
-
-def _simulated_kubelets(core: Core) -> SimulatedKubelets | None:
-    """Returns the kubelets of simulated nodes, if the flags ask for such nodes."""
-    if not core.config.simulate_nodes:
-        return None
-    from apiserver.testkit.simulated_cluster import (
-        build_simulated_kubelets,
-    )  # Only tests have a use for it: others start sooner.
-
-    return build_simulated_kubelets(core)

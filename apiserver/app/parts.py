@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from apiserver.admission.chain import AdmissionChain
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.plugin_names import AUTO_PROVISION
 from apiserver.app.access import Access, build_access
@@ -46,7 +45,7 @@ from apiserver.controllers import flow_control_configuration, flow_control_objec
 from apiserver.controllers.api_service_registration import ApiServiceRegistration
 from apiserver.controllers.authentication_info import AuthenticationInfo
 from apiserver.controllers.bootstrap import BootstrapHook, bootstrap_hooks
-from apiserver.controllers.controller_manager import ControllerManager, ControllerSpec
+from apiserver.controllers.controller_manager import ControllerManager
 from apiserver.controllers.flow_control_configuration import FlowControlConfiguration
 from apiserver.controllers.flow_control_objects import FlowControlObjects
 from apiserver.controllers.kubernetes_service import KubernetesServiceReconciler
@@ -242,7 +241,7 @@ def build_parts(
             PublishedCredentials(tls, certificates, access.accounts.issuer.issue_legacy),
             access.authorizers.chain,
             aggregation,
-            _simulated(core, lifecycle, admission),
+            core.hooks.controllers(core, lifecycle, admission),
         ),
         limits=limits,
         storage_size=storage_size,
@@ -259,19 +258,6 @@ def build_parts(
         kubeconfig=kubeconfig,
         encryption=encryption,
     )
-
-
-def _simulated(
-    core: Core, lifecycle: NamespaceLifecycle, admission: AdmissionChain
-) -> Iterable[ControllerSpec]:
-    """Returns the simulated components of a cluster, if the flags ask for some."""
-    if not (core.config.simulate_nodes or core.config.simulate_workloads):
-        return ()
-    from apiserver.testkit.simulated_cluster import (
-        build_simulation,
-    )  # Only tests have a use for it: others start sooner.
-
-    return build_simulation(core, lifecycle, admission)
 
 
 def _flow_control(core: Core, health: Health, fairness: Fairness | None) -> _FlowControl:

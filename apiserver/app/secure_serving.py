@@ -18,18 +18,24 @@ class SecureServing:
 
     worker: the client of the supervisor, if the server is one of several processes on one port.
     given: sockets to use instead, which are bound already and stay open.
-    refuses_handshake: asked of each TLS handshake, if faults can be injected.
+    refuses_handshake: asked of each TLS handshake; None: none is refused.
     sockets, port: those bound; none, and 0, before `bind`.
     """
 
-    def __init__(self, config: Config, worker: SupervisorClient | None, given: Sockets = ()) -> None:
+    def __init__(
+        self,
+        config: Config,
+        worker: SupervisorClient | None,
+        given: Sockets = (),
+        refuses_handshake: Callable[[], bool] | None = None,
+    ) -> None:
         self._config = config
         self.worker = worker
         self._given = given
         self.taking = RecordRead()
         self.sockets: Sockets = ()
         self.port = 0
-        self.refuses_handshake: Callable[[], bool] | None = None
+        self._refuses_handshake = refuses_handshake
         self._listener: Listener | None = None
 
     def bind(self) -> None:
@@ -51,7 +57,7 @@ class SecureServing:
         """Accept connections from now on. Raises CannotStart."""
         limits = ConnectionLimits(self._config.max_connections, self._config.max_connections_per_client)
         self._listener = Listener(tls.context, server, limits.within_open_files(), self.taking)
-        self._listener.refuses_handshake = self.refuses_handshake
+        self._listener.refuses_handshake = self._refuses_handshake
         try:
             self._listener.listen(self.sockets)
         except OSError as error:

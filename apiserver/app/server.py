@@ -28,7 +28,6 @@ from apiserver.load.memory_keeper import MemoryKeeper
 from apiserver.load.offload import Offload
 from apiserver.metrics.health_checks import HealthCheckMetrics
 from apiserver.metrics.storage import ObservedStorage
-from apiserver.registry.stored_object import StoredObject
 from apiserver.serving import pki
 from apiserver.serving.cluster_identity import UnusableStoredIdentity, fetch_identity
 from apiserver.serving.listening import (
@@ -41,8 +40,6 @@ from apiserver.serving.listening import (
     url,
 )
 from apiserver.serving.serving_tls import ServingTls
-from apiserver.testkit.object_history import ObjectHistory, read_history
-from apiserver.testkit.state_copies import StateCopy, copy_state
 from apiserver.workers.worker import SupervisorClient
 from storage.errors import StorageError
 from storage.interface import Storage
@@ -76,7 +73,7 @@ class App:
         self._drain_s = config.request_timeout_s
         self._stopping = asyncio.Event()
         self._offload = Offload()
-        self._serving = SecureServing(config, worker, self._host.sockets)
+        self._serving = SecureServing(config, worker, self._host.sockets, self._host.hooks.refuses_handshake)
         self._metrics = build_metrics(config, self._serving)
 
     def stop(self, drain_s: float | None = None) -> None:
@@ -88,57 +85,29 @@ class App:
             self._drain_s = drain_s
         self._stopping.set()
 
-    async def copy_state(self) -> StateCopy:
-        """Returns a copy of all that was answered before; to be called while the server is ready.
-
-        Raises CannotBeCopied, StorageUnavailable.
-        """
+    @property
+    def running(self) -> tuple[Storage, Core]:
+        """Its store, and its core; to be asked for while the server is ready."""
         assert self._running is not None
-        store, core = self._running
-        return await copy_state(store, core.registry.cache)
-
-    async def compact(self) -> int:
-        """Forget all history up to now; returns which revision that is. To be called while it is ready.
-
-        Raises StorageUnavailable.
-        """
-        assert self._running is not None
-        return await self._running[1].registry.cache.compact()
-
-    async def object_history(
-        self, group_version: tuple[str, str], resource: str, namespace: str, name: str
-    ) -> ObjectHistory:
-        """Returns the versions of an object that the store still has; to be called while the server is ready.
-
-        Raises StorageError, and KeyError if there is no such resource.
-        """
-        assert self._running is not None
-        _, core = self._running
-        found = core.served.current.find(*group_version, resource)
-        if found is None:
-            raise KeyError(resource)
-        return await read_history(core, found, namespace, name)
+        return self._running
 
     async def run(self, on_ready: Callable[[str, Path], None]) -> None:
         """Serve until stopped. on_ready: called once with URL and kubeconfig when /readyz passes.
 
         Raises CannotStart.
         """
-        config, metrics, beginning = self._config, self._metrics, self._host.beginning
+        config, metrics, initial = self._config, self._metrics, self._host.initial_state
         async with AsyncExitStack() as stack:
             stack.callback(self._offload.close)
             if self._host.is_own:
                 metrics.event_loop.start()
             stack.callback(metrics.event_loop.close)
             clock = self._host.clock
-            store = await open_store(config, clock) if beginning is None else beginning.open_store(clock)
+            store = await open_store(config, clock) if initial is None else initial.open_store(clock)
             stack.push_async_callback(self._close, store)
             stack.callback(self._serving.close)
             self._serving.bind()
-            writes = self._host.writes
-            observed = ObservedStorage(
-                store if writes is None else writes.in_front_of(store), metrics.storage
-            )
+            observed = ObservedStorage(self._host.hooks.store(store), metrics.storage)
             encryption = await EncryptionAtRest.start(config, metrics.encryption)
             make_core = partial(
                 build_core,
@@ -151,12 +120,9 @@ class App:
                 stack.push_async_callback(encryption.close)
                 encrypted = encryption.in_front_of(observed)
                 core = make_core(encrypted, encrypted.is_stale)
-            if beginning is not None and beginning.copy.cached is not None:
-                # The store may have gone on, as leases have expired while a KMS plugin was waited for.
-                core.registry.cache.begin_with(beginning.copy.cached, beginning.revision, StoredObject.copy)
+            if initial is not None:
+                initial.fill(core.registry.cache)
             self._running = store, core
-            if core.faults is not None:
-                self._serving.refuses_handshake = core.faults.refuses_handshake
             memory_keeper = self._memory_keeper(core, store, stack) if self._host.is_own else None
             health = _health(core, encryption)
             identity = await self._cluster_identity(core, health) if config.etcd_servers else None
@@ -165,7 +131,7 @@ class App:
             # A server that begins with what another one had has its keys, too: mostly none has to be made.
             certificates = (
                 await asyncio.to_thread(make_certificates, config, identity)
-                if beginning is None
+                if initial is None
                 else make_certificates(config, identity)
             )
             tls = self._serving_tls(certificates)
@@ -184,7 +150,7 @@ class App:
                 # Controllers of another server have done what there was to do about what it begins with. Who
                 # waits for this one does not wait for its own to look at all of it.
                 is_announced = asyncio.Event()
-                running = background.start(tasks, parts, None if beginning is None else is_announced)
+                running = background.start(tasks, parts, None if initial is None else is_announced)
                 if memory_keeper is not None:
                     running.append(tasks.create_task(memory_keeper.run(), name="memory"))
                 announcing = self._announce(parts, memory_keeper, on_ready, tls, is_announced)
@@ -341,6 +307,7 @@ def _health(core: Core, encryption: EncryptionAtRest | None) -> Health:
         live_grace_s=config.livez_grace_period_s,
         clock=core.loop_clock,
         metrics=HealthCheckMetrics(core.clock()),
-        faults=core.faults,
+        readiness=core.hooks.readiness,
+        readiness_notes=core.hooks.readiness_notes,
         kms=encryption.check if encryption is not None and checks_plugins else None,
     )

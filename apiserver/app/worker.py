@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 
+from apiserver.app.host_process import HostProcess
 from apiserver.app.server import App
 from apiserver.cli.config import Config
 from apiserver.serving import exit_codes
@@ -13,9 +14,9 @@ from apiserver.workers.messages import MessageKind
 from apiserver.workers.worker import SupervisorClient
 
 
-async def serve_as_worker(config: Config, client: SupervisorClient) -> int:
+async def serve_as_worker(config: Config, client: SupervisorClient, host: HostProcess) -> int:
     """Serve until the supervisor says to stop. Returns the exit code."""
-    app = App(config, client)
+    app = App(config, client, host=host)
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, app.stop)
     receiving = asyncio.create_task(client.receive(await client.connect(), app.stop), name="supervisor")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from apiserver.errors import Unauthorized
 from apiserver.vocabulary import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, UserInfo
@@ -84,6 +84,10 @@ class Anonymous(NamedTuple):
 
     def is_allowed(self, path: str) -> bool:
         return self.is_enabled and (self.paths is None or path in self.paths)
+
+
+# Returns whose credentials are, for the path of a request. Raises Unauthorized.
+Authenticate: TypeAlias = Callable[[Credentials, str], Awaitable[UserInfo | Identity]]
 
 
 class AuthenticationChain:

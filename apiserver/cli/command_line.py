@@ -464,7 +464,7 @@ def _check_combinations(config: Config) -> None:
         raise UsageError("--proxy-client-cert-file and --proxy-client-key-file must be given together")
     if (config.cluster_signing_cert_file is None) is not (config.cluster_signing_key_file is None):
         raise UsageError("--cluster-signing-cert-file and --cluster-signing-key-file must be given together")
-    if config.simulate_stages and not config.simulate_nodes:
+    if config.simulate_stages is not None and not config.simulate_nodes:
         raise UsageError("--simulate-stages requires --simulate-nodes")
     if config.cluster_signing_duration_s < SIGNING_DURATION_S_MIN:
         raise UsageError("--cluster-signing-duration must be at least 10m")

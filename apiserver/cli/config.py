@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from apiserver.admission import plugin_names
 from apiserver.admission.configuration.plugin_configurations import TOLERATION_S, PluginConfigurations
@@ -27,9 +27,6 @@ from apiserver.vocabulary import IPNetwork
 from apiserver.webhooks.credentials import ClientCredentials
 from apiserver.webhooks.kubeconfig import Kubeconfig, KubeconfigCluster
 from storage.encryption.configuration import EncryptionConfiguration
-
-if TYPE_CHECKING:
-    from apiserver.testkit.simulation.stages import Stage
 
 # Where clouds hand out a machine's credentials.
 _CREDENTIALS_SERVICES: Final[tuple[IPNetwork, ...]] = (
@@ -234,7 +231,7 @@ class Config:
     cluster_signing_duration_s: int = 365 * 24 * 3600
     # For tests: nodes that pretend to run pods, what becomes of these, and the controllers of workloads.
     simulate_nodes: int = 0
-    simulate_stages: tuple[Stage, ...] = ()
+    simulate_stages: str | None = None
     simulate_workloads: bool = False
     enable_fault_injection: bool = False
     leader_elect: bool = True
@@ -348,6 +345,11 @@ class Config:
     def elects_leader(self) -> bool:
         """Whether this server may not be the only one on its store, and has to ask before it leads."""
         return bool(self.etcd_servers) and self.leader_elect
+
+    @property
+    def is_for_tests(self) -> bool:
+        """Whether something is asked for that only tests of clients have a use for."""
+        return bool(self.simulate_nodes) or self.simulate_workloads or self.enable_fault_injection
 
     def runs_admission_plugin(self, name: str) -> bool:
         """Whether an admission plugin of this server is enabled."""

@@ -36,7 +36,6 @@ _OF_OTHERS: Final[Mapping[str, Callable[[Config], Any]]] = MappingProxyType(
         "show_hidden_metrics_for_version": lambda config: (
             f"1.{config.release.minor - 1}" if config.metrics.shows_hidden else ""
         ),
-        "simulate_stages": lambda config: len(config.simulate_stages) or "",
     }
 )
 

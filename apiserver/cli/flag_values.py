@@ -10,7 +10,7 @@ import csv
 import ipaddress
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from apiserver.admission import plugin_names
@@ -21,9 +21,6 @@ from apiserver.golang.durations import parse_duration
 from apiserver.golang.regex import InvalidPattern, compile_pattern
 from apiserver.golang.tls import SUITES
 from apiserver.vocabulary import IPNetwork
-
-if TYPE_CHECKING:
-    from apiserver.testkit.simulation.stages import Stage
 
 # As kube-apiserver requires.
 SERVICE_ADDRESSES_MIN: Final = 8
@@ -221,32 +218,6 @@ def workers(text: str) -> int:
     if not 1 <= workers <= WORKERS_MAX:
         raise argparse.ArgumentTypeError(f"{text} is not between 1 and {WORKERS_MAX}")
     return workers
-
-
-def simulated_nodes(text: str) -> int:
-    from apiserver.testkit.simulation.nodes import NODES_MAX  # Servers that simulate nothing start sooner.
-
-    nodes = count(text)
-    if nodes > NODES_MAX:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and {NODES_MAX}")
-    return nodes
-
-
-def simulated_stages(text: str) -> tuple[Stage, ...]:
-    """Reads a file of stages."""
-    from apiserver.testkit.simulation.field_values import InvalidStage  # As above.
-    from apiserver.testkit.simulation.stages import FILE_BYTES_MAX, parse_stages
-
-    try:
-        with Path(text).open("rb") as file:
-            content = file.read(FILE_BYTES_MAX + 1)
-    except (OSError, ValueError) as error:
-        raise argparse.ArgumentTypeError(f"cannot read {text}: {error}") from None
-    try:
-        return parse_stages(content)
-    except InvalidStage as error:
-        place = text if error.place is None else f"{text}:{error.place.line}:{error.place.column}"
-        raise argparse.ArgumentTypeError(f"{place}: {error}") from None
 
 
 def address(text: str) -> str:

@@ -15,7 +15,6 @@ from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.responses import TEXT, send
 from apiserver.metrics.health_checks import HealthCheckMetrics
 from apiserver.registry.stored_object import StoredObject
-from apiserver.testkit.faults import FaultInjector
 from storage.watch_cache import WatchCache
 
 log = logging.getLogger(__name__)
@@ -48,9 +47,10 @@ _ORDER: Final = (
     ),
     "autoregister-completion",
     *(f"poststarthook/apiservice-{name}-controller" for name in ("openapi", "openapiv3")),
-    *("fault-injection", "shutdown"),
+    "shutdown",
 )
 _RANKS: Final = {name: rank for rank, name in enumerate(_ORDER)}
+_BEFORE_SHUTDOWN: Final = len(_ORDER) - 1.5
 # Kubernetes' hooks whose work is done by one of ours.
 _DONE_BY: Final[Mapping[str, Sequence[str]]] = {
     "apiservice-registration-controller": (
@@ -121,7 +121,7 @@ class Health:
     live_grace_s: post-start hooks that are not done do not fail /livez until this many seconds after the
         start (row N08). clock: the event loop's. metrics: count how checks end.
     kms: whether the KMS plugins are well; None if there are none.
-    faults: those that are injected; None if none can be.
+    readiness: further checks of /readyz. readiness_notes: further lines of its answer.
     """
 
     storage: HealthCheck
@@ -131,7 +131,8 @@ class Health:
     clock: Callable[[], float]
     metrics: HealthCheckMetrics
     kms: HealthCheck | None = None
-    faults: FaultInjector | None = None
+    readiness: Mapping[str, HealthCheck] = field(default_factory=dict)
+    readiness_notes: Callable[[], Sequence[str]] = tuple
     hooks: list[PostStartHook] = field(default_factory=list)
     is_shutting_down: bool = False
 
@@ -154,7 +155,7 @@ class Health:
     def checks(self, endpoint: str) -> Mapping[str, HealthCheck]:
         """Returns the checks of an endpoint (livez, readyz or healthz) by name, in Kubernetes' order."""
         checks = self._checks(endpoint)
-        return {name: checks[name] for name in sorted(checks, key=_RANKS.__getitem__)}
+        return {name: checks[name] for name in sorted(checks, key=self._rank)}
 
     def _checks(self, endpoint: str) -> dict[str, HealthCheck]:
         checks: dict[str, HealthCheck] = {"ping": _fine, "log": _fine}
@@ -176,17 +177,16 @@ class Health:
             checks |= {"informer-sync": self.cache, "watch-cache": self.cache}
         checks |= {hook.name: hook.check for hook in self.hooks}
         checks["autoregister-completion"] = _fine
-        if endpoint == "readyz" and self.faults is not None:
-            checks["fault-injection"] = self._ready_by_faults
         if endpoint == "readyz":
-            checks["shutdown"] = self._not_shutting_down
+            checks |= {**self.readiness, "shutdown": self._not_shutting_down}
         return checks
 
     def notes(self, endpoint: str) -> Sequence[str]:
         """Returns what is told beside the checks."""
-        if endpoint != "readyz" or self.faults is None:
-            return ()
-        return (f"warn: fault injection is enabled, active faults: {self.faults.active_count}",)
+        return self.readiness_notes() if endpoint == "readyz" else ()
+
+    def _rank(self, name: str) -> float:
+        return _BEFORE_SHUTDOWN if name in self.readiness else _RANKS[name]
 
     async def wait_for_hooks(self) -> None:
         """Return once all post-start hooks are done; it cannot be ready before."""
@@ -203,10 +203,6 @@ class Health:
                 await hook.check()
 
         return check
-
-    async def _ready_by_faults(self) -> None:
-        if self.faults is not None and not self.faults.is_ready():
-            raise Unhealthy("an injected fault: not ready")
 
     async def _not_shutting_down(self) -> None:
         if self.is_shutting_down:

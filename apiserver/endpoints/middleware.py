@@ -13,6 +13,7 @@ from aiohttp import hdrs
 
 from apiserver.authn.chain import (
     NO_CERTIFICATE,
+    Authenticate,
     Credentials,
     Identity,
     NoCredentials,
@@ -47,7 +48,7 @@ from apiserver.meta.options import first
 from apiserver.metrics.authentication import ERROR, FAILURE, AuthenticationMetrics
 from apiserver.metrics.authorization import AuthorizationMetrics
 from apiserver.metrics.requests import Ending, RequestMetrics
-from apiserver.vocabulary import GroupResource, UserInfo
+from apiserver.vocabulary import GroupResource
 from storage.errors import StorageError
 from storage.turns import TURN_S, Turn
 
@@ -157,7 +158,7 @@ _EXTRA_SPACE: Final = (
 
 
 def authenticate(
-    chain: Callable[[Credentials, str], Awaitable[UserInfo | Identity]],
+    chain: Authenticate,
     certificates: PeerCertificates,
     metrics: AuthenticationMetrics,
 ) -> Middleware:

@@ -28,7 +28,6 @@ from apiserver.load.size_class import SizeClass
 from apiserver.metrics.exposition import CONTENT_TYPE
 from apiserver.metrics.health_checks import HealthCheckMetrics
 from apiserver.registry.served_resource import ServedResource, ServedTable, Subresource
-from apiserver.testkit.faults.debug_endpoint import FaultRequests
 from apiserver.vocabulary import Deprecation, Document, GroupVersion
 
 # The verbs of each form of path, by method.
@@ -85,7 +84,7 @@ class NonResourceEndpoints:
     deprecated_requests: who asks for what goes away; it answers a path that no index names.
     debugging: the handlers of other paths that no index names. zpages: /statusz and /flagz.
     slis: how health checks have ended, which /metrics/slis tells; None if there is no such path.
-    faults: those that are injected; None if they cannot be over HTTP.
+    debug_paths: what serves /debug/NAME and all below it, by NAME; it is given the rest of the path.
     """
 
     discovery: Discovery
@@ -98,7 +97,7 @@ class NonResourceEndpoints:
     debugging: Mapping[str, Handler]
     zpages: ZPages
     slis: HealthCheckMetrics | None
-    faults: FaultRequests | None
+    debug_paths: Mapping[str, Callable[[ApiCall, str], Awaitable[None]]]
 
 
 class AggregatedVersions(NamedTuple):
@@ -148,7 +147,7 @@ class Routes:
         self._health = non_resources.health
         self._version_document = non_resources.version
         self._metrics = non_resources.metrics
-        self._faults = non_resources.faults
+        self._debug_paths = non_resources.debug_paths
         self._deprecated_requests = non_resources.deprecated_requests
         self._aggregated = aggregated
         self._knows_everything = knows_everything
@@ -298,8 +297,8 @@ class Routes:
                 self._require_get(call)
                 if not await self._openapi.v3(call, "/".join(rest)):
                     await self._no_such_path(call)
-            case ["debug", "faults", *rest] if self._faults is not None:
-                await self._faults.respond(call, "/".join(rest))
+            case ["debug", name, *rest] if name in self._debug_paths:
+                await self._debug_paths[name](call, "/".join(rest))
             case _:
                 await self._no_such_path(call)
 

@@ -26,6 +26,8 @@ class InProcessKubelets(Protocol):
 
     async def connect(self, node: str) -> socket.socket: ...
 
+    async def close(self) -> None: ...
+
 
 class InProcessConnector(aiohttp.BaseConnector):
     """Connects aiohttp's client to in-process kubelets. The host of a URL is the name of a node."""

@@ -16,15 +16,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
-from apiserver.app import App
 from apiserver.app.host_process import HostProcess
+from apiserver.app.server import App
 from apiserver.cli.config import Config
 from apiserver.serving.listening import CannotStart, bind
 from apiserver.testing.errors import NotInThisProcess, ServerDidNotStart, ServerStopped
 from apiserver.testing.resources import Resource
 from apiserver.testing.server_time import ServerTime
-from apiserver.testkit.object_history import ObjectHistory
-from apiserver.testkit.state_copies import InitialState, StateCopy
+from apiserver.testkit.object_history import ObjectHistory, read_history
+from apiserver.testkit.state_copies import CopiedState, StateCopy, copy_state
 
 log = logging.getLogger(__name__)
 
@@ -109,8 +109,8 @@ class ServerThread:
         self, config: Config, host: HostProcess, time: ServerTime, state: StateCopy | None = None
     ) -> None:
         self._config, self._time = config, time
-        beginning = None if state is None else InitialState(state)
-        self._host = replace(host, clock=time.clock, beginning=beginning)
+        initial = None if state is None else CopiedState(state)
+        self._host = replace(host, clock=time.clock, initial_state=initial)
         # With what it begins again, once it has ended, and who waits for that: one at a time.
         self._next: tuple[StateCopy, Future[str]] | None = None
         self._beginning = threading.Lock()
@@ -159,24 +159,34 @@ class ServerThread:
             raise ServerStopped(asked) from None
 
     def copy_state(self, asked: str) -> StateCopy:
-        app = self._app
-        if app is None:
-            raise ServerStopped(asked)
-        return self.call(app.copy_state, asked)
+        async def copy(app: App) -> StateCopy:
+            store, core = app.running
+            return await copy_state(store, core.registry.cache)
+
+        return self._call_with_app(copy, asked)
 
     def compact(self, asked: str) -> int:
+        async def compact(app: App) -> int:
+            _, core = app.running
+            return await core.registry.cache.compact()
+
+        return self._call_with_app(compact, asked)
+
+    def object_history(self, resource: Resource, namespace: str, name: str) -> ObjectHistory:
+        async def read(app: App) -> ObjectHistory:
+            _, core = app.running
+            return await read_history(
+                core, (resource.group, resource.version), resource.plural, namespace, name
+            )
+
+        return self._call_with_app(read, TIMELINE)
+
+    def _call_with_app(self, ask: Callable[[App], Coroutine[Any, Any, T]], asked: str) -> T:
+        """Raises ServerStopped."""
         app = self._app
         if app is None:
             raise ServerStopped(asked)
-        return self.call(app.compact, asked)
-
-    def object_history(self, resource: Resource, namespace: str, name: str) -> ObjectHistory:
-        app, group_version = self._app, (resource.group, resource.version)
-        if app is None:
-            raise ServerStopped(TIMELINE)
-        return self.call(
-            lambda: app.object_history(group_version, resource.plural, namespace, name), TIMELINE
-        )
+        return self.call(lambda: ask(app), asked)
 
     def advance_clock(self, seconds: float) -> None:
         self.call(lambda: self._time.advance(seconds), ADVANCE)
@@ -249,7 +259,7 @@ class ServerThread:
                 if self._next is None or self._is_stopping:
                     return
                 (state, self._ready), self._next = self._next, None
-                host = replace(host, beginning=InitialState(state, after=app.last_revision + 1))
+                host = replace(host, initial_state=CopiedState(state, after=app.last_revision + 1))
 
 
 def _announcing(ready: Future[str]) -> Callable[[str, Path], None]:

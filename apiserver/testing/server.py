@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
@@ -49,12 +49,17 @@ from apiserver.testing.snapshots import Snapshot
 from apiserver.testing.timeline import Timeline, make_timeline
 from apiserver.testing.waiting import HIDES_ASSERTIONS, assert_quiet, until_answered, wait_for
 from apiserver.testkit.faults import FaultInjector
+from apiserver.testkit.faults.hooks import with_faults
 from apiserver.testkit.faults.matches import OWN_USER_AGENT as USER_AGENT
+from apiserver.testkit.flags import simulated_stages, simulation
 from apiserver.testkit.request_history import RecordedRequest, RequestHistory
 from apiserver.testkit.state_copies import CannotBeCopied
 from apiserver.testkit.write_history import StoreWrite, WriteHistory
 from apiserver.vocabulary import MASTERS
 from apiserver.wire import yaml
+
+if TYPE_CHECKING:
+    from apiserver.testkit.simulation.stages import Stage
 
 # What a server for tests has its own way of.
 _OWN_FLAGS: Final = {
@@ -118,12 +123,14 @@ _KEYS_AND_CERTIFICATES: Final = _KeysAndCertificates()
 class _Fork(NamedTuple):
     """What a fork has of its original.
 
-    pki: the directory of its keys. trusted: the certificates by which clients verify it, as PEM.
+    pki: the directory of its keys. stages: what becomes of its simulated pods.
+    trusted: the certificates by which clients verify it, as PEM.
     """
 
     snapshot: Snapshot
     pki: Path
     config: Config
+    stages: Sequence[Stage]
     trusted: bytes
 
 
@@ -163,6 +170,7 @@ class ApiServer:
         self._directory: Path | None = None
         self._runner: Runner | None = None
         self._config: Config | None = None
+        self._stages: Sequence[Stage] = ()
         # Whose objects, keys and configuration it begins with, if it is a fork.
         self._forked: _Fork | None = None
         self._has_run = False
@@ -497,7 +505,8 @@ class ApiServer:
         fork = ApiServer(flags=self._flags, feature_gates=self._feature_gates)
         fork._tokens, fork.admin_token = self._tokens, self.admin_token
         fork._keep_time(ServerTime(self._time.ahead_s))
-        fork._forked = _Fork(taken, (self._data_dir or directory) / "pki", self._config, self.ca.read_bytes())
+        keys, trusted = (self._data_dir or directory) / "pki", self.ca.read_bytes()
+        fork._forked = _Fork(taken, keys, self._config, self._stages, trusted)
         try:
             with _NO_COLLECTIONS():
                 return fork.start()
@@ -543,7 +552,7 @@ class ApiServer:
         if self._data_dir is None:
             _KEYS_AND_CERTIFICATES.copy_to(directory / "pki")
         arguments = [*self._arguments(self._data_dir or directory, tokens), *self._flags]
-        config = _parsed(arguments)
+        config, self._stages = _parsed(arguments)
         if self._in_process and config.workers > 1:
             raise ServerDidNotStart("--workers needs processes of its own: in_process=False")
         files = EtcdTls(config.etcd_cafile, config.etcd_certfile, config.etcd_keyfile)
@@ -554,12 +563,13 @@ class ApiServer:
                 arguments.append("--enable-fault-injection")
             return ServerChild(arguments, directory / "log", self._time)
         self._config = config
-        return ServerThread(config, self._host(), self._time)
+        return ServerThread(config, self._host(config), self._time)
 
     def _make_fork(self, forked: _Fork, directory: Path, tokens: Path) -> Runner:
         _write_files(directory / "pki", _read_files(forked.pki))
-        self._config = replace(forked.config, data_dir=directory, token_auth_file=tokens)
-        return ServerThread(self._config, self._host(), self._time, forked.snapshot.state)
+        config = replace(forked.config, data_dir=directory, token_auth_file=tokens)
+        self._config, self._stages = config, forked.stages
+        return ServerThread(config, self._host(config), self._time, forked.snapshot.state)
 
     def _advance_clock(self, seconds: float) -> None:
         """Raises ClockNotAdvanced, ServerStopped."""
@@ -571,14 +581,14 @@ class ApiServer:
             raise ClockNotAdvanced("the clock of a server with --workers cannot be put forward")
         self._runner.advance_clock(seconds)
 
-    def _host(self) -> HostProcess:
-        return HostProcess(
-            is_own=False,
-            shared=_SHARED,
-            history=self._history,
-            writes=self._writes,
-            faults=self._injector,
+    def _host(self, config: Config) -> HostProcess:
+        hooks = replace(
+            simulation(config, self._stages),
+            request=self._history.middleware,
+            store=self._writes.in_front_of,
         )
+        faults = with_faults(hooks, self._injector, over_http=config.enable_fault_injection)
+        return HostProcess(is_own=False, shared=_SHARED, hooks=faults)
 
     def _arguments(self, data_dir: Path, tokens: Path) -> list[str]:
         arguments = [f"--data-dir={data_dir}", "--secure-port=0", f"--token-auth-file={tokens}"]
@@ -649,9 +659,10 @@ async def _to_the_end(act: Callable[[], T]) -> T:
     raise cancelled
 
 
-def _parsed(arguments: Sequence[str]) -> Config:
-    """Raises ServerDidNotStart."""
+def _parsed(arguments: Sequence[str]) -> tuple[Config, Sequence[Stage]]:
+    """Returns the configuration, and what becomes of simulated pods. Raises ServerDidNotStart."""
     try:
-        return parse(arguments)
+        config = parse(arguments)
+        return config, simulated_stages(config)
     except UsageError as error:
         raise ServerDidNotStart(str(error)) from None

@@ -62,8 +62,16 @@ class LastEvents:
             self.is_complete = False
 
 
-async def read_history(core: Core, resource: ServedResource, namespace: str, name: str) -> ObjectHistory:
-    """Returns the last versions of an object, as clients of a resource see it. Raises StorageError."""
+async def read_history(
+    core: Core, group_version: tuple[str, str], plural: str, namespace: str, name: str
+) -> ObjectHistory:
+    """Returns the last versions of an object, as clients of a resource see it.
+
+    Raises StorageError, and KeyError if there is no such resource.
+    """
+    resource = core.served.current.find(*group_version, plural)
+    if resource is None:
+        raise KeyError(plural)
     key = core.registry.key(resource, namespace, name)
     last = LastEvents()
     await read_events(core.store, key, last)

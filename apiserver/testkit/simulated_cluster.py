@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
 from apiserver.admission.chain import AdmissionChain
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.app.core import Core
+from apiserver.app.hooks import Hooks
 from apiserver.catalogue.core.pods.rules import CLEARING_GATE
+from apiserver.cli.config import Config
 from apiserver.controllers.controller_manager import ControllerSpec
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, InternalWriter
@@ -18,12 +22,19 @@ from apiserver.testkit.simulation.kubelet import SimulatedKubelet
 from apiserver.testkit.simulation.kubelet_server.server import SimulatedKubelets
 from apiserver.testkit.simulation.node_controller import SimulatedNodes
 from apiserver.testkit.simulation.scheduler import SimulatedScheduler
+from apiserver.testkit.simulation.stages import Stage
 from apiserver.testkit.simulation.workloads import controller as workloads
 from apiserver.testkit.simulation.workloads.controller import WorkloadController
 
 
+def simulation_hooks(config: Config, stages: Sequence[Stage]) -> Hooks:
+    """Returns hooks that add to a server what its flags ask for. stages: what becomes of pods."""
+    hooks = Hooks(controllers=partial(build_simulation, stages))
+    return replace(hooks, kubelets=partial(_simulated_kubelets, stages)) if config.simulate_nodes else hooks
+
+
 def build_simulation(
-    core: Core, lifecycle: NamespaceLifecycle, admission: AdmissionChain
+    stages: Sequence[Stage], core: Core, lifecycle: NamespaceLifecycle, admission: AdmissionChain
 ) -> Iterable[ControllerSpec]:
     """Returns the simulated components that are to run: one of each among all servers on a store."""
     config = core.config
@@ -50,7 +61,7 @@ def build_simulation(
 
     scheduling = events("default-scheduler", InternalWriter("kube-scheduler"))
     running = events("kubelet", InternalWriter("kubelet"))
-    found = list(_simulated_nodes(core, cluster, scheduling, running))
+    found = list(_simulated_nodes(core, cluster, scheduling, running, stages))
     if config.simulate_workloads and all(map(cluster.serves, workloads.NEEDS)):
         workload_events = events("kube-controller-manager", KUBE_CONTROLLER_MANAGER)
         found.append(
@@ -64,7 +75,11 @@ def build_simulation(
 
 
 def _simulated_nodes(
-    core: Core, cluster: ClusterAccess, scheduling: EventRecorder, running: EventRecorder
+    core: Core,
+    cluster: ClusterAccess,
+    scheduling: EventRecorder,
+    running: EventRecorder,
+    stages: Sequence[Stage],
 ) -> Iterator[ControllerSpec]:
     config, version = core.config, core.config.release.git_version
     if not (config.simulate_nodes and all(map(cluster.serves, node_controller.NEEDS))):
@@ -81,18 +96,17 @@ def _simulated_nodes(
     )
     yield ControllerSpec(
         kubelet.NAME,
-        lambda: SimulatedKubelet(cluster, running, config.simulate_stages),
+        lambda: SimulatedKubelet(cluster, running, stages),
         leader_only=True,
     )
 
 
-def build_simulated_kubelets(core: Core) -> SimulatedKubelets:
+def _simulated_kubelets(stages: Sequence[Stage], core: Core) -> SimulatedKubelets:
     """Returns what answers for the nodes that are simulated, in each process of a server."""
-    config = core.config
     return SimulatedKubelets(
         core.registry,
         core.served,
-        config.simulate_stages,
+        stages,
         core.registry.clock,
-        BackendConnector(config.proxy_deny_cidrs),
+        BackendConnector(core.config.proxy_deny_cidrs),
     )

@@ -36,8 +36,8 @@ class StateCopy:
         self.database.close()
 
 
-class InitialState(NamedTuple):
-    """The objects that a server begins with.
+class CopiedState(NamedTuple):
+    """A copy of a state as that with which a server begins: an `InitialState`.
 
     after: a revision that clients have seen, if they may take this server for one that had other objects at
         that revision: the store goes on above it, and what was before cannot be read any more.
@@ -57,6 +57,12 @@ class InitialState(NamedTuple):
         if self.after:
             database.continue_at(self.after)
         return EmbeddedStore(database, monotonic=clock.monotonic, wall=clock.time)
+
+    def fill(self, cache: WatchCache[StoredObject]) -> None:
+        """Fill a cache, unless it has to list the store."""
+        if self.copy.cached is not None:
+            # The store may have gone on, as leases have expired while a KMS plugin was waited for.
+            cache.begin_with(self.copy.cached, self.revision, StoredObject.copy)
 
 
 async def copy_state(store: Storage, cache: WatchCache[StoredObject]) -> StateCopy:

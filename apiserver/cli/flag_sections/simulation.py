@@ -12,14 +12,14 @@ FLAGS: Final[Sequence[Flag]] = (
     Flag(
         "--simulate-nodes",
         "int",
-        flag_values.simulated_nodes,
+        flag_values.count,
         "For tests: the number of simulated Nodes, simulated-0 and so on. Pods are bound to them and become "
         "Running and Ready, but nothing runs.",
     ),
     Flag(
         "--simulate-stages",
         "string",
-        flag_values.simulated_stages,
+        str,
         "For tests: a YAML file that says which pods on simulated Nodes fail, end, restart or wait, and "
         "when, what they log, which commands they answer, and where their ports lead to. It requires "
         "--simulate-nodes.",

@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from apiserver.__main__ import announce_ready, run
-from apiserver.__main__ import main as apiserver_main
 from apiserver.admission import plugin_names
+from apiserver.app.process import MakeHooks, announce_ready, run
 from apiserver.cli import flag_values
 from apiserver.cli.command_line import KUBE_APISERVER, parse
 from apiserver.cli.config import Config
 from apiserver.cli.flags import Parser, UsageError
+from apiserver.cli.subcommand import run_subcommand
+from apiserver.releases.emulation import EmulatedRelease
 from apiserver.serving import exit_codes
 from apiserver.testkit.envtest.etcd_stand_in import NAME as STAND_IN
 from apiserver.testkit.envtest.insecure_port import LOOPBACK, InsecurePort, NotLoopback
@@ -37,15 +38,16 @@ ANSWERED_WITHIN_S: Final = 2.0
 
 def main(arguments: Sequence[str]) -> int:
     if arguments == ["--version"]:
-        return apiserver_main([KUBE_APISERVER, *arguments])
+        return run_subcommand(_print_version, exit_codes.FAILURE)
     try:
         insecure_port, given = take_old_flags(arguments)
         config = with_memory_beside_stand_in(parse([KUBE_APISERVER, *given]))
+        make_hooks = _hooks_for(config)
     except (UsageError, NotLoopback) as error:
         print(f"{KUBE_APISERVER}: {error}", file=sys.stderr)
         return exit_codes.USAGE
     if insecure_port is None:
-        return run(config)
+        return run(config, make_hooks=make_hooks)
     try:
         insecure_port.bind()
     except OSError as error:
@@ -58,7 +60,21 @@ def main(arguments: Sequence[str]) -> int:
         serving.append(asyncio.get_running_loop().create_task(insecure_port.serve(url, kubeconfig)))
         announce_ready(url, kubeconfig)
 
-    return run(config, announce)
+    return run(config, announce, make_hooks=make_hooks)
+
+
+def _print_version() -> int:
+    print(f"Kubernetes {EmulatedRelease().git_version}")
+    return 0
+
+
+def _hooks_for(config: Config) -> MakeHooks | None:
+    """Returns what makes the hooks that flags for tests ask for. Raises UsageError."""
+    if not config.is_for_tests:
+        return None
+    from apiserver.testkit.flags import hooks_for  # Other servers start sooner.
+
+    return hooks_for(config)
 
 
 def take_old_flags(arguments: Sequence[str]) -> tuple[InsecurePort | None, Sequence[str]]:

@@ -11,8 +11,8 @@ What it guarantees:
 `matches` says which requests and watches, `effects` what happens to them, `injector` keeps the faults that
 there are and counts, and `documents` has them as JSON. All of these are pure. What carries effects out is
 where requests are answered (`middleware`), events written (`watches`), and connections accepted
-(`serving.listener`). `debug_endpoint` lets tests in any language inject them, as `command` does
-(`apiserver faults`).
+(`serving.listener`); `hooks` adds it to a server. `debug_endpoint` lets tests in any language inject them, as
+`command` does (`apiserver faults`).
 
 Left out: faults of the store, which no client can tell from slowness, errors and restarts of the server.
 """

@@ -53,7 +53,7 @@ class FaultRequests:
     def __init__(self, injector: FaultInjector, compact: Callable[[], Awaitable[int]]) -> None:
         self._injector, self._compact = injector, compact
 
-    async def respond(self, call: ApiCall, name: str) -> None:
+    async def __call__(self, call: ApiCall, name: str) -> None:
         """Answers a request. Raises Forbidden, MethodNotAllowed, …
 
         name: the segment that follows /debug/faults; empty if there is none.

@@ -11,7 +11,7 @@ from typing import Final
 
 from aiohttp import hdrs
 
-from apiserver.authn.chain import AuthenticationChain, Credentials, Identity
+from apiserver.authn.chain import Authenticate, Credentials, Identity
 from apiserver.authn.token_file import bearer_token
 from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
 from apiserver.endpoints.request_info import selected_name
@@ -148,8 +148,8 @@ def _end(call: ApiCall, ending: Answer | CutConnection, attributes: RequestAttri
 class ExpiringTokens:
     """An authentication chain, but for the bearer tokens that faults have expired."""
 
-    def __init__(self, chain: AuthenticationChain, injector: FaultInjector) -> None:
-        self._chain, self._injector = chain, injector
+    def __init__(self, injector: FaultInjector, chain: Authenticate) -> None:
+        self._injector, self._chain = injector, chain
 
     async def __call__(self, credentials: Credentials, path: str) -> UserInfo | Identity:
         """Raises Unauthorized."""

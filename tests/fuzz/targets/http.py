@@ -19,7 +19,7 @@ from typing import Final
 
 import orjson
 
-from apiserver.app import App
+from apiserver.app.server import App
 from apiserver.cli.command_line import parse
 from apiserver.endpoints.connection import Connection, Server
 from apiserver.serving.serving_tls import ServingTls

@@ -1,0 +1,89 @@
+"""What may be added to a server that this tree does not have: the one seam for tools that test its clients.
+
+`apiserver.testkit` adds faults, histories and simulated nodes here. Nothing below knows of it: each hook says
+when it is called, not what it is for. A server without hooks has none of them in the way of its requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from apiserver.authn.chain import Authenticate
+from apiserver.clock import Clock
+from apiserver.endpoints.api_call import ApiCall, Middleware
+from apiserver.endpoints.health import HealthCheck
+from apiserver.endpoints.watch_stream import WatchStreams
+from apiserver.registry.stored_object import StoredObject
+from apiserver.reverse_proxy.in_process import InProcessKubelets
+from storage.interface import Storage
+from storage.watch_cache import WatchCache
+
+if TYPE_CHECKING:
+    from apiserver.admission.chain import AdmissionChain
+    from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+    from apiserver.app.core import Core
+    from apiserver.controllers.controller_manager import ControllerSpec
+
+T = TypeVar("T")
+
+
+class InitialState(Protocol):
+    """The objects that a server begins with, in memory, where another server has seen to them before."""
+
+    def open_store(self, clock: Clock) -> Storage:
+        """Returns a store that has the objects."""
+        ...
+
+    def fill(self, cache: WatchCache[StoredObject]) -> None:
+        """Fill the cache with them, if that can be done without reading the store."""
+        ...
+
+
+def _unchanged(value: T) -> T:
+    return value
+
+
+def _no_paths(_: Core) -> Mapping[str, Callable[[ApiCall, str], Awaitable[None]]]:
+    return {}
+
+
+def _no_controllers(
+    _: Core, lifecycle: NamespaceLifecycle, admission: AdmissionChain
+) -> Iterable[ControllerSpec]:
+    return ()
+
+
+def _no_kubelets(_: Core) -> InProcessKubelets | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class Hooks:
+    """What is called at some points of a server's work. By default nothing is.
+
+    store: returns a store in front of the configured one.
+    authentication: returns what authenticates requests, given what would.
+    request: a middleware around whole requests, outside of all others.
+    authorized_request: a middleware around requests that are authorized, before they wait for their seats.
+    watch_streams: makes what writes watches, from the arguments of `WatchStreams`.
+    refuses_handshake: asked of each TLS handshake whether it is refused.
+    readiness: further checks of /readyz. readiness_notes: further lines of its answer.
+    debug_paths: what serves /debug/NAME and all below it, by NAME; it is given the rest of the path.
+    controllers: further controllers. kubelets: those that answer in this process.
+    """
+
+    store: Callable[[Storage], Storage] = _unchanged
+    authentication: Callable[[Authenticate], Authenticate] = _unchanged
+    request: Middleware | None = None
+    authorized_request: Middleware | None = None
+    watch_streams: Callable[..., WatchStreams] = WatchStreams
+    refuses_handshake: Callable[[], bool] | None = None
+    readiness: Mapping[str, HealthCheck] = field(default_factory=dict)
+    readiness_notes: Callable[[], Sequence[str]] = tuple
+    debug_paths: Callable[[Core], Mapping[str, Callable[[ApiCall, str], Awaitable[None]]]] = _no_paths
+    controllers: Callable[[Core, NamespaceLifecycle, AdmissionChain], Iterable[ControllerSpec]] = (
+        _no_controllers
+    )
+    kubelets: Callable[[Core], InProcessKubelets | None] = _no_kubelets

@@ -1,0 +1,130 @@
+"""Runs the process of a server: its limits, its signals, and its workers, if it has several."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from apiserver.cli.config import Config
+from apiserver.cli.printing import print_error
+from apiserver.clock import SYSTEM_CLOCK, Clock
+from apiserver.load.collection_pause import lasting_imports
+from apiserver.load.process_memory import Allocator
+from apiserver.serving import exit_codes, logs
+from apiserver.serving.event_loops import loop_factory
+
+if TYPE_CHECKING:
+    from apiserver.app.hooks import Hooks
+    from apiserver.app.host_process import HostProcess
+    from apiserver.workers.worker import SupervisorClient
+
+log = logging.getLogger(__name__)
+
+# Requests create few reference cycles; collecting every 700 allocations, Python's default, costs 10 % of CPU.
+# But everybody waits while all that is new is looked at: 50,000 objects, the first two together, take 30 ms.
+GC_THRESHOLDS: Final = (10_000, 5, 400)
+
+# Called in each process that serves, with the clock of its server.
+MakeHooks: TypeAlias = Callable[[Clock], "Hooks"]
+
+
+def announce_ready(url: str, kubeconfig: Path) -> None:
+    """Print the only line on stdout; scripts wait for it."""
+    print(f"ready {url} kubeconfig={kubeconfig.resolve()}", flush=True)
+
+
+def run(
+    config: Config,
+    announce: Callable[[str, Path], None] = announce_ready,
+    clock: Clock = SYSTEM_CLOCK,
+    drain_s: float | None = None,
+    make_hooks: MakeHooks | None = None,
+) -> int:
+    """Serve until a signal ends it, and return the exit code.
+
+    announce: called in the event loop when the server is ready, with its URL and the kubeconfig.
+    clock: that it goes by, if it is a single process.
+    drain_s: how long requests under way may take then, if it is a single process; by default as long as
+        requests may.
+    """
+    logs.configure(as_json=config.logging_format == "json", verbosity=config.verbosity)
+    for warning in config.warnings:
+        log.warning("%s", warning)
+    gc.set_threshold(*GC_THRESHOLDS)
+    Allocator().tune()
+    _raise_open_files_limit()
+    # Imported late, so that --help and usage errors are fast.
+    with lasting_imports():
+        from apiserver.serving.listening import CannotStart
+
+    try:
+        if config.workers > 1:
+            from apiserver.workers.supervisor import supervise
+
+            return supervise(config, announce, loop_factory, partial(_serve_as_worker, make_hooks))
+        with asyncio.Runner(loop_factory=clock.new_event_loop or loop_factory()) as runner:
+            return runner.run(_serve(config, announce, drain_s, partial(_host, clock, make_hooks)))
+    except CannotStart as error:
+        print_error(error)
+        return exit_codes.FAILURE
+
+
+def _raise_open_files_limit() -> None:
+    """Raise the soft limit of open files to the hard one, as Go does: each connection is a file."""
+    try:
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    except (ImportError, OSError, ValueError) as error:  # not on Windows; macOS may refuse "unlimited"
+        log.debug("the limit of open files cannot be raised: %s", error)
+
+
+def _host(clock: Clock, make_hooks: MakeHooks | None) -> HostProcess:
+    from apiserver.app.host_process import HostProcess
+
+    if make_hooks is None:
+        return HostProcess(clock=clock)
+    return HostProcess(clock=clock, hooks=make_hooks(clock))
+
+
+async def _serve_as_worker(make_hooks: MakeHooks | None, config: Config, client: SupervisorClient) -> int:
+    from apiserver.app.worker import serve_as_worker
+
+    return await serve_as_worker(config, client, _host(SYSTEM_CLOCK, make_hooks))
+
+
+async def _serve(
+    config: Config,
+    announce: Callable[[str, Path], None],
+    drain_s: float | None,
+    make_host: Callable[[], HostProcess],
+) -> int:
+    with lasting_imports():
+        from apiserver.app.server import App
+
+        host = make_host()
+    app = App(config, host=host)
+    loop = asyncio.get_running_loop()
+    is_stopping = False
+
+    def on_signal(number: int) -> None:
+        # The first signal starts the graceful shutdown, the second ends the process at once. The default
+        # action of a signal would do nothing to the first process of a container.
+        nonlocal is_stopping
+        if is_stopping:
+            os._exit(exit_codes.SIGNALLED + number)
+        is_stopping = True
+        app.stop(drain_s)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal, number)
+    await app.run(announce)
+    return 0

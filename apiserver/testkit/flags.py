@@ -1,0 +1,76 @@
+"""The flags that only tests have a use for: what they ask for, as hooks of a server.
+
+The supervisor of workers reads them, too. So nothing that serves requests is imported before a server is made
+(see `workers.supervisor`), and what is simulated only where something is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from apiserver.cli.config import Config
+from apiserver.cli.flags import UsageError
+from apiserver.clock import Clock
+
+if TYPE_CHECKING:
+    from apiserver.app.hooks import Hooks
+    from apiserver.testkit.simulation.stages import Stage
+
+
+def hooks_for(config: Config) -> Callable[[Clock], Hooks]:
+    """Returns what makes the hooks that flags ask for, in the process that serves. Raises UsageError."""
+    return partial(_hooks, config, simulated_stages(config))
+
+
+def _hooks(config: Config, stages: Sequence[Stage], clock: Clock) -> Hooks:
+    hooks = simulation(config, stages)
+    if not config.enable_fault_injection:
+        return hooks
+    from apiserver.testkit.faults import FaultInjector
+    from apiserver.testkit.faults.hooks import with_faults
+
+    return with_faults(hooks, FaultInjector(clock.monotonic), over_http=True)
+
+
+def simulation(config: Config, stages: Sequence[Stage]) -> Hooks:
+    """Returns hooks for what is simulated. stages: what becomes of pods."""
+    if not (config.simulate_nodes or config.simulate_workloads):
+        from apiserver.app.hooks import Hooks
+
+        return Hooks()
+    from apiserver.testkit.simulated_cluster import simulation_hooks
+
+    return simulation_hooks(config, stages)
+
+
+def simulated_stages(config: Config) -> Sequence[Stage]:
+    """Returns what becomes of simulated pods. Raises UsageError for a number of nodes, or a file."""
+    if not config.simulate_nodes:
+        return ()
+    from apiserver.testkit.simulation.nodes import NODES_MAX
+
+    if config.simulate_nodes > NODES_MAX:
+        raise UsageError(
+            f"argument --simulate-nodes: {config.simulate_nodes} is not between 0 and {NODES_MAX}"
+        )
+    return () if config.simulate_stages is None else _read_stages(config.simulate_stages)
+
+
+def _read_stages(file: str) -> Sequence[Stage]:
+    """Raises UsageError."""
+    from apiserver.testkit.simulation.field_values import InvalidStage
+    from apiserver.testkit.simulation.stages import FILE_BYTES_MAX, parse_stages
+
+    try:
+        with Path(file).open("rb") as opened:
+            content = opened.read(FILE_BYTES_MAX + 1)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"argument --simulate-stages: cannot read {file}: {error}") from None
+    try:
+        return parse_stages(content)
+    except InvalidStage as error:
+        place = file if error.place is None else f"{file}:{error.place.line}:{error.place.column}"
+        raise UsageError(f"argument --simulate-stages: {place}: {error}") from None
