@@ -490,6 +490,18 @@ def test_without_etcd_it_is_live_and_not_ready(tmp_path: Path) -> None:
         etcd.kill()
 
 
+def test_each_worker_answers_for_simulated_nodes(tmp_path: Path, etcd: EtcdProcess) -> None:
+    """What flags for tests add is added to each; one of them runs the controllers."""
+    pods = "/api/v1/namespaces/default/pods"
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    with two_workers(tmp_path, etcd, "--simulate-nodes=1") as server, each_worker(server) as apis:
+        first, second = apis.values()
+        first.post(pods, pod).ok()
+        until(lambda: second.get(f"{pods}/p").ok()["status"]["phase"] == "Running", what="the pod runs")
+        for api in (first, second):
+            await_status(api, f"{pods}/p/log", 200)
+
+
 def test_calls_of_deprecated_versions_are_told_of_all_workers(shared: ServerProcess) -> None:
     """Row S07: whichever worker a client happened to reach."""
     path = "/api/v1/namespaces/default/endpoints"
