@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from apiserver.cel import types
+from apiserver.cel.escaping import RESERVED, escape
 from apiserver.cel.types import Field, Type
-from apiserver.custom_resources.rules.schema_types import RESERVED, escape
 from apiserver.schema.structural import Schema, ValueKind
 
 _SCALARS: Final[Mapping[ValueKind, Type]] = {

@@ -15,7 +15,7 @@ it.
 - In the event loop evaluation is bounded to a few milliseconds; what takes longer raises
   `registry.size_class.TakesLong` and is evaluated again, with the same result, in a thread.
 
-    schema_types     from a schema to CEL's types, and how names are escaped
+    schema_types     from a schema to CEL's types
     value_adapters   from a document's values to CEL's
     compilation      a rule, checked and compiled
     rule_tree        where a schema has rules; compiles them

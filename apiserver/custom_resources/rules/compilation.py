@@ -158,7 +158,7 @@ _STRING: Final = _ExpectedType(
 def _compiled(
     environment: Environment, text: str, wanted: _ExpectedType, versions: ExpressionVersions | None
 ) -> Expression:
-    """Raises _InvalidExpression."""
+    """Returns an expression that has the type it must have. Raises _InvalidExpression."""
     try:
         checked = environment.check(text, None if versions is None else versions.version_of(text))
         if checked.type.kind is not wanted.kind:

@@ -97,7 +97,7 @@ class Evaluation:
             self._value(node, new, old, path, change)
 
     def _value(self, node: RuleNode, new: Any, old: Any, path: Path | None, change: ValueChange) -> None:
-        """Raises _Stopped and TakesLong."""
+        """Evaluates the rules of a node and below it. Raises _Stopped and TakesLong."""
         if new is None:
             return
         if node.has_rules:

@@ -1,16 +1,16 @@
 """The CEL types of schemas, with the sizes that their values may have.
 
-Source: k8s.io/apiserver, pkg/cel/common/schemas.go, pkg/cel/{escaping,limits}.go.
+Source: k8s.io/apiserver, pkg/cel/common/schemas.go, pkg/cel/limits.go.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
 from apiserver.cel import types
 from apiserver.cel.compatibility_version import KEYWORD_FIELDS
+from apiserver.cel.escaping import RESERVED, escape
 from apiserver.cel.types import Field, Type, TypeKind
 from apiserver.custom_resources.schemas.json_schema import JSONSchema
 from apiserver.schema.extensions import Extensions
@@ -148,26 +148,3 @@ def _string_size(schema: JSONSchema, *, factor: int) -> int:
 def _limit(schema: JSONSchema, name: str, otherwise: int) -> int:
     found = schema.get(name)
     return otherwise if found is None else max(0, int(found))
-
-
-# ---- names
-
-
-# fmt: off
-RESERVED: Final = frozenset((
-    "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if",
-    "import", "let", "loop", "package", "namespace", "return", "var", "void", "while",
-))
-# fmt: on
-_ESCAPES: Final = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
-_NEEDS_ESCAPE: Final = re.compile(r"__|[./-]")
-_ESCAPABLE: Final = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
-
-
-def escape(name: str) -> str | None:
-    """Returns a property's name as expressions have it; None if they cannot use it."""
-    if name in RESERVED:
-        return f"__{name}__"
-    if _ESCAPABLE.fullmatch(name) is None:
-        return None
-    return _NEEDS_ESCAPE.sub(lambda match: _ESCAPES[match[0]], name)

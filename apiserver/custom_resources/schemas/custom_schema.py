@@ -67,24 +67,6 @@ class CustomSchema:
         """How many bytes defaults add at most to one object, or one null, in a document."""
         return default_bytes(self.document) if self.has_defaults else 0
 
-    def default(self, document: Document) -> bool:
-        """Set defaults in a document, in place. Returns whether it has changed. Raises TypeMismatch."""
-        return self.has_defaults and self.pruner.default(document)
-
-    def prune(self, document: Document, *, keeps_null: bool = False) -> bool:
-        """Prune a converted document. keeps_null: also a null that the schema does not allow.
-
-        Returns whether something has changed. Raises TypeMismatch.
-        """
-        return self.pruner.prune(document, keeps_null=keeps_null)
-
-    def prune_and_default(self, document: Document) -> bool:
-        """Prune a stored document and set defaults, in place.
-
-        Returns whether something has changed. Raises TypeMismatch.
-        """
-        return self.pruner.prune_and_default(document)
-
     # ---- validation
 
     def validate(self, document: Document, old: Document | None = None) -> list[FieldError]:

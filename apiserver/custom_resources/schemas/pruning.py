@@ -79,10 +79,6 @@ class Pruner:
         """Returns what the call returns: nothing that stays is emptied."""
         return CheckedDocument(self(document, is_merged=is_merged))
 
-    def default(self, document: Document) -> bool:
-        """Set defaults only. Returns whether something has changed. Raises TypeMismatch."""
-        return self._run(document, _Report(prunes=False, coerces=False))
-
     def prune(self, document: Document, *, keeps_null: bool = False) -> bool:
         """Prune a converted object, whose metadata stays as it is; what has a default stays null.
 

@@ -122,7 +122,7 @@ class ConversionWebhook:
         return document, answer.body
 
     def _tls(self) -> ssl.SSLContext:
-        """Raises WebhookError for a CA bundle that cannot be loaded."""
+        """Returns the TLS context. Raises WebhookError for a CA bundle that cannot be loaded."""
         if self._context is None:
             try:
                 self._context = client_context(self._ca_bundle)

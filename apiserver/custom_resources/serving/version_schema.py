@@ -126,7 +126,7 @@ class VersionSchema:
 
     @cached_property
     def is_due(self) -> bool:
-        """The schema has not been compiled yet, and the definition is large, or has costly patterns."""
+        """Whether a thread compiles the schema first: the definition is large, or has costly patterns."""
         tail = self._source.stored.tail
         return "custom" not in self.__dict__ and (
             len(tail) > LARGE_DEFINITION_BYTES or len(_COSTLY_PATTERN.findall(tail)) > _COSTLY_PATTERNS_MAX
@@ -168,15 +168,15 @@ class VersionSchema:
 
     def prune(self, document: Document) -> bool:
         """Prune a converted document. Returns whether it has changed."""
-        return self.custom.prune(document)
+        return self.custom.pruner.prune(document)
 
     def prune_unknown(self, document: Document) -> bool:
         """Prune a converted document, but keep each null. Returns whether it has changed."""
-        return self.custom.prune(document, keeps_null=True)
+        return self.custom.pruner.prune(document, keeps_null=True)
 
     def complete(self, document: Document) -> bool:
         """Prune a stored document and give it its defaults. Returns whether it has changed."""
-        return self.custom.prune_and_default(document)
+        return self.custom.pruner.prune_and_default(document)
 
     @cached_property
     def rules(self) -> RuleValidator | None:

@@ -27,11 +27,6 @@ from apiserver.custom_resources.definitions.validation.internal_types import (
     internal_schema,
     internal_version,
 )
-from apiserver.custom_resources.definitions.validation.names import (
-    validate_group,
-    validate_names,
-    validate_spec_names,
-)
 from apiserver.custom_resources.definitions.validation.openapi_schemas import (
     ALL,
     SchemaRequirements,
@@ -41,13 +36,13 @@ from apiserver.custom_resources.definitions.validation.openapi_schemas import (
 from apiserver.custom_resources.definitions.validation.schema_defaults import DefaultsValidator
 from apiserver.custom_resources.definitions.validation.schema_rules import check_rules, expressions_of
 from apiserver.custom_resources.definitions.validation.schema_tree import nodes, same, validate_extent
-from apiserver.custom_resources.definitions.validation.selectable_fields import validate_selectable_fields
 from apiserver.custom_resources.definitions.validation.structural_schemas import (
     unsupported,
     validate_structural,
 )
 from apiserver.custom_resources.definitions.validation.versions import (
     validate_column,
+    validate_selectable_fields,
     validate_stored_versions,
     validate_subresources,
     validate_version,
@@ -55,6 +50,7 @@ from apiserver.custom_resources.definitions.validation.versions import (
 )
 from apiserver.field_errors import Errors, forbidden, invalid, required
 from apiserver.golang.quoting import go_quote
+from apiserver.meta import names as name_rules
 from apiserver.meta.conditions import is_condition_true
 from apiserver.schema.extensions import Extensions
 from apiserver.schema.structural import Schema
@@ -185,7 +181,7 @@ class DefinitionValidator:
         return errors + self._rest(new, old)
 
     def validate_status_update(self, new: Document, old: Document) -> Errors:
-        return validate_names("status.acceptedNames", at(new, "status", "acceptedNames") or {})
+        return _names("status.acceptedNames", at(new, "status", "acceptedNames") or {})
 
     def warn(self, new: Document, old: Document | None) -> list[str]:
         before = unrecognized_formats(_schemas(old)) if old is not None else []
@@ -220,7 +216,7 @@ class DefinitionValidator:
     # ---- beside the spec
 
     def _rest(self, new: Document, old: Document | None) -> Errors:
-        errors = validate_names("status.acceptedNames", at(new, "status", "acceptedNames") or {})
+        errors = _names("status.acceptedNames", at(new, "status", "acceptedNames") or {})
         errors += validate_stored_versions("status.storedVersions", new)
         if self._of_v1beta1:
             return errors
@@ -255,7 +251,7 @@ class DefinitionValidator:
         spec = _in_common(document.get("spec", {}))
         versions: list[Document] = spec["versions"]
         keeps_unknown = spec.get("preserveUnknownFields", False)
-        errors = validate_group(spec.get("group", ""))
+        errors = _group(spec.get("group", ""))
         errors += one_of("spec.scope", spec.get("scope"), _SCOPES, required_text="")
         errors += _missing_schemas(spec, requirements)
         beyond_all = validate_extent(_schemas_in_place(document))
@@ -287,7 +283,7 @@ class DefinitionValidator:
         first_version = versions[0].get("name", "") if versions else ""
         if first_version:
             errors += validate_version_name("spec.version", first_version)
-        errors += validate_spec_names(spec["names"])
+        errors += _spec_names(spec["names"])
         has_status = any("status" in (each.get("subresources") or {}) for each in (spec, *versions))
         part = _Part("spec", spec, "validation", has_status, before(first_version))
         errors += self._part(part, requirements, looks_into_schema=not beyond_all)
@@ -443,3 +439,51 @@ def _missing_schemas(spec: Document, requirements: _Requirements) -> Errors:
         elif version.get("served") and not spec.get("preserveUnknownFields"):
             errors.append(required(path, "because otherwise all fields are pruned"))
     return errors
+
+
+# ---- the group and the names (row S01)
+
+
+def _group(group: str) -> Errors:
+    if not group:
+        return [required("spec.group")]
+    if problems := name_rules.dns_subdomain(group):
+        return [invalid("spec.group", group, ",".join(problems))]
+    if "." not in group:
+        return [invalid("spec.group", group, "should be a domain with at least one dot")]
+    return []
+
+
+def _spec_names(found: Document) -> Errors:
+    """Validates the names that a spec asks for, some of which are required."""
+    errors: Errors = [
+        required(f"spec.names.{field}")
+        for field in ("plural", "singular", "kind", "listKind")
+        if not found.get(field)
+    ]
+    return errors + _names("spec.names", found)
+
+
+def _names(path: str, found: Document) -> Errors:
+    errors: Errors = []
+    for field in ("plural", "singular", "kind", "listKind"):
+        name, is_kind = found.get(field, ""), field in ("kind", "listKind")
+        problems = name_rules.dns1035_label(name.lower() if is_kind else name) if name else []
+        if problems:
+            text = ",".join(problems)
+            if is_kind:
+                text = f"may have mixed case, but should otherwise match: {text}"
+            errors.append(invalid(f"{path}.{field}", name, text))
+    errors += _labels(path, found, "shortNames")
+    if found.get("kind") and found["kind"] == found.get("listKind"):
+        text = "kind and listKind may not be the same"
+        errors.append(invalid(f"{path}.listKind", found["listKind"], text))
+    return errors + _labels(path, found, "categories")
+
+
+def _labels(path: str, holder: Document, field: str) -> Errors:
+    return [
+        invalid(where, name, ",".join(problems))
+        for where, name in items(holder, field, path)
+        if (problems := name_rules.dns1035_label(name))
+    ]

@@ -1,4 +1,4 @@
-"""The versions of a CustomResourceDefinition: names, storage, deprecation, subresources, printer columns.
+"""The versions of a CustomResourceDefinition: names, storage, deprecation, subresources, columns, selection.
 
 Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions/validation.
 """
@@ -9,13 +9,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from apiserver.custom_resources.definitions import versions_of
-from apiserver.field_errors import Errors, invalid, required
+from apiserver.custom_resources.schemas.schema_paths import InvalidSchemaPath, find_field
+from apiserver.field_errors import Errors, duplicate, invalid, required, too_many
 from apiserver.meta import names
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 _DEPRECATION_WARNING_BYTES_MAX: Final = 256
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
+_SELECTABLE_FIELDS_MAX: Final = 8
+_SELECTABLE_TYPES: Final = ("string", "boolean", "integer")
 _COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 
 
@@ -75,7 +78,7 @@ def _deprecation(path: str, version: Document) -> Errors:
     return errors
 
 
-# ---- subresources and printer columns
+# ---- subresources, printer columns and selectable fields
 
 
 def validate_subresources(path: str, subresources: Document) -> Errors:
@@ -117,3 +120,36 @@ def validate_column(path: str, column: Document) -> Errors:
     if not (found := column.get("jsonPath")):
         return [*errors, required(where)]
     return errors + _json_path(where, found)
+
+
+def validate_selectable_fields(path: str, fields: Sequence[Document], schema: Document) -> Errors:
+    """Returns the errors in the selectable fields of a version.
+
+    Source: pkg/apis/apiextensions/validation, ValidateCustomResourceSelectableFields.
+    """
+    errors: Errors = []
+    seen: set[tuple[str, ...]] = set()
+    for index, field in enumerate(fields):
+        where, json_path = f"{path}[{index}].jsonPath", field.get("jsonPath", "")
+        if not json_path:
+            errors.append(required(where))
+            continue
+        try:
+            found = find_field(json_path, schema, allows_brackets=False)
+        except InvalidSchemaPath as error:
+            errors.append(invalid(where, json_path, f"is an invalid path: {error}"))
+            continue
+        if found.steps[0] == "metadata":
+            errors.append(invalid(where, json_path, "must not point to fields in metadata"))
+        if found.schema is None or found.schema.get("type") not in _SELECTABLE_TYPES:
+            text = (
+                "must point to a field of type string, boolean or integer. "
+                "Enum string fields and strings with formats are allowed."
+            )
+            errors.append(invalid(where, json_path, text))
+        if found.steps in seen:
+            errors.append(duplicate(where, json_path))
+        seen.add(found.steps)
+    if len(seen) > _SELECTABLE_FIELDS_MAX:
+        errors.append(too_many(path, len(seen), _SELECTABLE_FIELDS_MAX))
+    return errors

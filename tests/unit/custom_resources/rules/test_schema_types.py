@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.cel.types import Type, TypeKind
-from apiserver.custom_resources.rules.schema_types import SchemaTypes, escape
+from apiserver.custom_resources.rules.schema_types import SchemaTypes
 from apiserver.schema.extensions import Extensions
 
 Schema = dict[str, Any]
@@ -114,26 +114,3 @@ def test_the_vendor_names_the_extensions() -> None:
     found = SchemaTypes(Extensions("acme")).of(schema, "self")
     assert found is not None
     assert found.kind is TypeKind.DYN
-
-
-NAMES: Mapping[str, tuple[str, str | None]] = {
-    "plain": ("aB_1", "aB_1"),
-    "two underscores": ("a__b", "a__underscores__b"),
-    "three underscores": ("a___b", "a__underscores___b"),
-    "a dash": ("a-b", "a__dash__b"),
-    "a slash and dots": ("a.b/c.d", "a__dot__b__slash__c__dot__d"),
-    "a keyword": ("if", "__if__"),
-    "a keyword in a name": ("iffy", "iffy"),
-    "a type's name": ("int", "int"),
-    "a leading digit": ("1a", None),
-    "a leading dot": (".a", "__dot__a"),
-    "a blank": ("a b", None),
-    "not ASCII": ("\u00e4", None),
-    "a dollar": ("$ref", None),
-    "nothing": ("", None),
-}
-
-
-@pytest.mark.parametrize(("name", "escaped"), NAMES.values(), ids=NAMES)
-def test_how_names_are_escaped(name: str, escaped: str | None) -> None:
-    assert escape(name) == escaped

@@ -67,7 +67,7 @@ SCHEMAS: Final[dict[str, tuple[Schema, Any, int]]] = {
 def test_defaults_add_no_more(schema: Schema, document: Any, places: int) -> None:
     before = len(orjson.dumps(document))
     meta = Structural(ValueKind.STRUCT, "v1.ObjectMeta", fields={})
-    Pruner(schema, Extensions("kubernetes.io"), meta).default(document)
+    Pruner(schema, Extensions("kubernetes.io"), meta).prune_and_default(document)
     added = len(orjson.dumps(document)) - before
     assert added <= places * default_bytes(schema)
 

@@ -148,17 +148,16 @@ def test_a_walk_leaves_nothing_for_a_second(schema: dict[str, Any], value: Any) 
     twice = copy.deepcopy(once)
     assert prune(custom, twice) == []
     assert repr(twice) == repr(once)
-    assert not custom.prune_and_default(twice)
-    assert not custom.default(twice)
+    assert not custom.pruner.prune_and_default(twice)
 
 
 @given(SCHEMAS, VALUES)
-def test_defaults_alone_are_set_once(schema: dict[str, Any], value: Any) -> None:
-    custom = root(of(v=schema))
+def test_stored_objects_are_completed_once(schema: dict[str, Any], value: Any) -> None:
+    pruner = root(of(v=schema)).pruner
     document = {"v": copy.deepcopy(value)}
-    has_changed = custom.default(document)
+    has_changed = pruner.prune_and_default(document)
     assert has_changed or document == {"v": value}
-    assert not custom.default(document)
+    assert not pruner.prune_and_default(document)
 
 
 @given(SCHEMAS | LOGIC, VALUES)
