@@ -27,7 +27,7 @@ SELF: Final = "self"
 OLD_SELF: Final = "oldSelf"
 
 
-class Rule(NamedTuple):
+class ValidationRule(NamedTuple):
     """A rule as the schema has it. reason, optional_old_self: None if not set."""
 
     rule: str
@@ -38,7 +38,7 @@ class Rule(NamedTuple):
     optional_old_self: bool | None = None
 
     @classmethod
-    def of(cls, document: Document) -> Rule:
+    def of(cls, document: Document) -> ValidationRule:
         return cls(
             rule=document.get("rule", ""),
             message=document.get("message", ""),
@@ -59,8 +59,8 @@ class Rule(NamedTuple):
         return self.message.strip() or f"failed rule: {self.rule.strip()}"
 
 
-def rules_of(schema: JSONSchema, extensions: Extensions) -> tuple[Rule, ...]:
-    return tuple(map(Rule.of, schema.get(extensions.validations) or ()))
+def rules_of(schema: JSONSchema, extensions: Extensions) -> tuple[ValidationRule, ...]:
+    return tuple(map(ValidationRule.of, schema.get(extensions.validations) or ()))
 
 
 class Expression(NamedTuple):
@@ -78,7 +78,7 @@ class Expression(NamedTuple):
 class CompilationResult(NamedTuple):
     """A rule with its compiled expressions or errors. A rule without text has neither."""
 
-    rule: Rule
+    rule: ValidationRule
     expression: Expression | None = None
     error: str | None = None
     message: Expression | None = None
@@ -95,7 +95,7 @@ class RuleCompiler:
     def __init__(self, self_type: Type) -> None:
         self._type = self_type
 
-    def _environment(self, rule: Rule) -> Environment:
+    def _environment(self, rule: ValidationRule) -> Environment:
         """Returns what a rule may name. Old values may be missing only in rules that allow for it."""
         return self._with_optional_old if rule.optional_old_self else self._with_old
 
@@ -107,7 +107,7 @@ class RuleCompiler:
     def _with_optional_old(self) -> Environment:
         return kubernetes_environment({SELF: self._type, OLD_SELF: types.optional_of(self._type)})
 
-    def compile(self, rule: Rule, versions: ExpressionVersions | None = None) -> CompilationResult:
+    def compile(self, rule: ValidationRule, versions: ExpressionVersions | None = None) -> CompilationResult:
         """Compile a rule. versions: what expressions may use; None: everything, since they are stored."""
         if not rule.rule.strip():
             return CompilationResult(rule)

@@ -14,7 +14,7 @@ from apiserver import field_errors
 from apiserver.cel.compiler import Program
 from apiserver.cel.costs import PER_CALL_LIMIT
 from apiserver.cel.values import NO_SUCH_OVERLOAD, NONE, CostExceeded, EvaluationError, OptionalValue
-from apiserver.custom_resources.rules.compilation import OLD_SELF, SELF, Rule
+from apiserver.custom_resources.rules.compilation import OLD_SELF, SELF, ValidationRule
 from apiserver.custom_resources.rules.rule_tree import CompiledRule, RuleNode
 from apiserver.custom_resources.schemas.correlation import Correlation
 from apiserver.custom_resources.schemas.paths import Key, Path, bracketed
@@ -247,7 +247,7 @@ class Evaluation:
         self._end()
 
 
-def _unevaluated(error: str, rule: Rule) -> str:
+def _unevaluated(error: str, rule: ValidationRule) -> str:
     if error.startswith(NO_SUCH_OVERLOAD):
         # The types of values are known only now. The text does not say where.
         text = "call arguments did not match a supported operator, function or macro signature for rule"

@@ -13,8 +13,8 @@ from apiserver.custom_resources.rules.compilation import (
     OLD_SELF,
     SELF,
     CompilationResult,
-    Rule,
     RuleCompiler,
+    ValidationRule,
     rules_of,
 )
 from apiserver.custom_resources.rules.schema_types import SchemaTypes
@@ -39,7 +39,7 @@ class CompiledRule:
     field_path: the field that errors name, relative to the value; empty for the value itself.
     """
 
-    rule: Rule
+    rule: ValidationRule
     program: Program | None = None
     error: str | None = None
     uses_old: bool = False

@@ -28,8 +28,8 @@ from apiserver.custom_resources.schemas.findings import (
 from apiserver.custom_resources.schemas.formats import is_recognised
 from apiserver.custom_resources.schemas.json_schema import JSONSchema
 from apiserver.custom_resources.schemas.value_rules import (
-    Rule,
     Test,
+    ValueRule,
     enum_rule,
     format_rule,
     number_rules,
@@ -131,7 +131,7 @@ class SchemaValidator:
         self._tests = _shared(tests)
         return self._tests
 
-    def _rules(self, kind: type) -> list[Rule]:
+    def _rules(self, kind: type) -> list[ValueRule]:
         """The rules for values of one type, in the order of their errors. Not kept: few values fail."""
         schema = self._schema
         if kind is str:

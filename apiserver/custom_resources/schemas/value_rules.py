@@ -25,7 +25,7 @@ from apiserver.golang.regex import InvalidPattern, compile_pattern
 Test: TypeAlias = Callable[[Any], object]
 
 
-class Rule(NamedTuple):
+class ValueRule(NamedTuple):
     """One rule for values of one type. finding: makes the error of a value that fails, at a path."""
 
     is_valid: Test
@@ -36,12 +36,12 @@ def refuse(_: Any) -> bool:
     return False
 
 
-def text_rules(schema: JSONSchema) -> list[Rule]:
+def text_rules(schema: JSONSchema) -> list[ValueRule]:
     """Lengths are in characters, although one of the messages says bytes."""
     rules = []
     if (most := schema.get("maxLength")) is not None:
         rules.append(
-            Rule(
+            ValueRule(
                 lambda text: len(text) <= most,
                 lambda text, path: (
                     f"{path} in body should be at most {most} chars long",
@@ -51,7 +51,7 @@ def text_rules(schema: JSONSchema) -> list[Rule]:
         )
     if (least := schema.get("minLength")) is not None:
         rules.append(
-            Rule(
+            ValueRule(
                 lambda text: len(text) >= least,
                 lambda text, path: invalid_value(
                     path, text, f"{path} in body should be at least {least} chars long"
@@ -63,23 +63,23 @@ def text_rules(schema: JSONSchema) -> list[Rule]:
     return rules
 
 
-def pattern_rule(pattern: str) -> Rule:
+def pattern_rule(pattern: str) -> ValueRule:
     description = truncated(pattern)
     try:
         search: Test = compile_pattern(pattern).search
     except InvalidPattern as error:
         search, description = refuse, truncated(f"{pattern}, but pattern is invalid: {error}")
-    return Rule(
+    return ValueRule(
         search, lambda text, path: invalid_value(path, text, f"{path} in body should match '{description}'")
     )
 
 
-def format_rule(name: str, kind: str) -> Rule | None:
+def format_rule(name: str, kind: str) -> ValueRule | None:
     is_valid = format_of(kind, name)
-    return is_valid and Rule(is_valid, lambda text, path: wrong_type(path, name, text))
+    return is_valid and ValueRule(is_valid, lambda text, path: wrong_type(path, name, text))
 
 
-def enum_rule(values: Sequence[Any]) -> Rule:
+def enum_rule(values: Sequence[Any]) -> ValueRule:
     scalars = frozenset(
         (type(each) is bool, each) for each in values if type(each) not in (dict, list, type(None))
     )
@@ -96,7 +96,7 @@ def enum_rule(values: Sequence[Any]) -> Rule:
         values = " ".join(allowed)
         return f"{path} in body should be one of [{values}]", not_supported(field_of(path), value, allowed)
 
-    return Rule(is_valid, finding)
+    return ValueRule(is_valid, finding)
 
 
 def _beginning(values: Iterable[str]) -> list[str]:
@@ -111,12 +111,12 @@ def _beginning(values: Iterable[str]) -> list[str]:
     return shown
 
 
-def size_rules(schema: JSONSchema, name: str, noun: str) -> list[Rule]:
+def size_rules(schema: JSONSchema, name: str, noun: str) -> list[ValueRule]:
     """The rules for the sizes of lists and of objects."""
     rules = []
     if (least := schema.get(f"min{name}")) is not None:
         rules.append(
-            Rule(
+            ValueRule(
                 lambda value: len(value) >= least,
                 lambda value, path: invalid_value(
                     path, len(value), f"{path} in body should have at least {least} {noun}"
@@ -125,7 +125,7 @@ def size_rules(schema: JSONSchema, name: str, noun: str) -> list[Rule]:
         )
     if (most := schema.get(f"max{name}")) is not None:
         rules.append(
-            Rule(
+            ValueRule(
                 lambda value: len(value) <= most,
                 lambda value, path: (
                     f"{path} in body should have at most {most} {noun}",
@@ -136,7 +136,7 @@ def size_rules(schema: JSONSchema, name: str, noun: str) -> list[Rule]:
     return rules
 
 
-def number_rules(schema: JSONSchema, kind: str, text_format: str, values: type) -> list[Rule]:
+def number_rules(schema: JSONSchema, kind: str, text_format: str, values: type) -> list[ValueRule]:
     """The rules for integers or for floats, as `values` says. kind: the schema's type, if it has only one."""
     rules = []
     typed = kind if kind == "integer" else "number"
@@ -146,7 +146,7 @@ def number_rules(schema: JSONSchema, kind: str, text_format: str, values: type) 
         return lambda value, path: general(f"{subject} value must be of type {described} in {path}")
 
     if text_format == "int32" or (values is float and (kind == "integer" or text_format == "float")):
-        rules.append(Rule(lambda value: numbers.fits(value, typed, text_format), misfit("Checked")))
+        rules.append(ValueRule(lambda value: numbers.fits(value, typed, text_format), misfit("Checked")))
     for name, label, make in (
         ("multipleOf", "MultipleOf", _multiple_rule),
         ("minimum", "Minimum boundary", _minimum_rule),
@@ -157,7 +157,7 @@ def number_rules(schema: JSONSchema, kind: str, text_format: str, values: type) 
         limit = float(limit)
         if not numbers.fits(limit, typed, text_format):
             # Definitions are not validated for this, so Kubernetes refuses every value.
-            rules.append(Rule(refuse, misfit(label)))
+            rules.append(ValueRule(refuse, misfit(label)))
         elif values is int:
             # Integers are compared with integers: a factor below 1 is 0, which Kubernetes refuses.
             limit = int(limit)
@@ -165,26 +165,26 @@ def number_rules(schema: JSONSchema, kind: str, text_format: str, values: type) 
     return rules
 
 
-def _multiple_rule(factor: float, _: bool) -> Rule:
+def _multiple_rule(factor: float, _: bool) -> ValueRule:
     def finding(value: float, path: str) -> Finding:
         if factor <= 0:
             text = f"factor MultipleOf declared for {path} must be positive: {number_text(factor)}"
             return invalid_value(path, factor, text)
         return invalid_value(path, value, f"{path} in body should be a multiple of {number_text(factor)}")
 
-    return Rule(lambda value: numbers.is_multiple(value, factor), finding)
+    return ValueRule(lambda value: numbers.is_multiple(value, factor), finding)
 
 
-def _minimum_rule(least: float, is_exclusive: bool) -> Rule:
+def _minimum_rule(least: float, is_exclusive: bool) -> ValueRule:
     if is_exclusive:
-        return Rule(least.__lt__, _out_of_range("greater than", least))
-    return Rule(least.__le__, _out_of_range("greater than or equal to", least))
+        return ValueRule(least.__lt__, _out_of_range("greater than", least))
+    return ValueRule(least.__le__, _out_of_range("greater than or equal to", least))
 
 
-def _maximum_rule(most: float, is_exclusive: bool) -> Rule:
+def _maximum_rule(most: float, is_exclusive: bool) -> ValueRule:
     if is_exclusive:
-        return Rule(most.__gt__, _out_of_range("less than", most))
-    return Rule(most.__ge__, _out_of_range("less than or equal to", most))
+        return ValueRule(most.__gt__, _out_of_range("less than", most))
+    return ValueRule(most.__ge__, _out_of_range("less than or equal to", most))
 
 
 def _out_of_range(relation: str, limit: float) -> Callable[[float, str], Finding]:

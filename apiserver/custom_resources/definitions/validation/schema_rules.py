@@ -15,8 +15,8 @@ from apiserver.cel.types import Type
 from apiserver.custom_resources.rules.compilation import (
     SELF,
     CompilationResult,
-    Rule,
     RuleCompiler,
+    ValidationRule,
     rules_of,
 )
 from apiserver.custom_resources.rules.schema_types import REQUEST_BYTES_MAX, SchemaTypes
@@ -69,7 +69,7 @@ def expressions_of(schema: JSONSchema, extensions: Extensions) -> Iterator[str]:
             yield rule.message_expression
 
 
-def _all_rules(schema: JSONSchema, extensions: Extensions) -> Iterator[Rule]:
+def _all_rules(schema: JSONSchema, extensions: Extensions) -> Iterator[ValidationRule]:
     return (rule for each in all_schemas(schema) for rule in rules_of(each, extensions))
 
 
@@ -227,11 +227,11 @@ def _over_budget(what: str, cost: int, limit: int) -> str:
     )
 
 
-def _refused(field: str, rule: Rule, detail: str) -> FieldError:
+def _refused(field: str, rule: ValidationRule, detail: str) -> FieldError:
     return FieldError(field, "FieldValueInvalid", f"Invalid value: {go_json(_in_go(rule))}: {detail}")
 
 
-def _in_go(rule: Rule) -> Document:
+def _in_go(rule: ValidationRule) -> Document:
     """Returns a rule as the struct of it in Go."""
     return {
         "Rule": rule.rule,

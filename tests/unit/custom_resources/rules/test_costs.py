@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.cel.references import References
-from apiserver.custom_resources.rules.compilation import Rule, RuleCompiler
+from apiserver.custom_resources.rules.compilation import RuleCompiler, ValidationRule
 from apiserver.custom_resources.rules.schema_types import SchemaTypes
 from apiserver.custom_resources.rules.value_adapters import adapter
 from apiserver.schema.extensions import Extensions
@@ -524,7 +524,7 @@ def test_what_a_rule_costs(
     schema = object_of(**properties)
     type_ = SchemaTypes(Extensions("kubernetes")).of(schema, "self")
     assert type_ is not None
-    checked = RuleCompiler(type_).compile(Rule(rule))
+    checked = RuleCompiler(type_).compile(ValidationRule(rule))
     assert checked.error is None
     assert checked.expression is not None
     adapt = adapter(schema, References(is_whole=True), Extensions("kubernetes"))
