@@ -31,7 +31,7 @@ class AdmissionDurations(NamedTuple):
 
 
 class AdmissionMetrics:
-    """The durations of all plugins and steps. A step, and an operation, are named as in the labels."""
+    """Times all plugins and steps of admission. A step, and an operation, are named as in the labels."""
 
     def __init__(self) -> None:
         self._plugins: dict[tuple[str, str, str], AdmissionDurations] = {}

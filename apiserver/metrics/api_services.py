@@ -11,14 +11,14 @@ from apiserver.metrics.series import Family, family
 
 
 class ApiServiceMetrics:
-    """Counts by APIService, and by the reason in its condition. One that is gone is forgotten."""
+    """Counts checks of APIServices, by name and by the reason in the condition. Deleted ones are dropped."""
 
     def __init__(self) -> None:
         self._unavailable: dict[str, bool] = {}
         self._times: dict[tuple[str, str], int] = {}
 
     def observe(self, name: str, reason: str, *, is_available: bool, was_available: bool) -> None:
-        """Take note of a check. was_available: what was known before the first one."""
+        """Counts a check. was_available: what was known before the first one."""
         is_new = not self._unavailable.get(name, not was_available)
         if not is_available and is_new:
             self._times[name, reason] = self._times.get((name, reason), 0) + 1

@@ -12,8 +12,9 @@ from apiserver.metrics.series import Family, family, single
 
 
 class AuditMetrics:
-    """events: those that were made. levels: the requests at each level. lost: the events that plugins lost.
+    """Counts audit events and the requests that they are about.
 
+    events: those that were made. levels: the requests at each level. lost: the events that plugins lost.
     rejected: the requests that failed because their first event could not be written.
     """
 

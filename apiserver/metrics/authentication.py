@@ -63,7 +63,7 @@ class AuthenticationMetrics:
     # ---- requests
 
     def identified(self, user: str, seconds: float) -> None:
-        """Count a request of which it is known who makes it."""
+        """Counts a request whose user is known."""
         self._attempts[SUCCESS].observe(seconds)
         if user not in _NAMED_USERS:
             user = "email_id" if "@" in user else "other"
@@ -97,7 +97,7 @@ class AuthenticationMetrics:
     # ---- the configuration
 
     def configured(self, content: bytes) -> None:
-        """A file is in use."""
+        """Notes the digest of the configuration file that is in use."""
         self._configuration = _digest(content)
 
     def reloaded(self, is_success: bool) -> None:
@@ -121,7 +121,7 @@ class AuthenticationMetrics:
     # ---- service accounts
 
     def legacy_token_used(self, *, is_looked_up: bool, is_of_account: bool) -> None:
-        """A token that stands in a Secret. is_of_account: its account names the Secret."""
+        """Counts a use of a token that is in a Secret. is_of_account: its account names the Secret."""
         self._legacy_tokens["all"] += 1
         if is_looked_up:
             self._legacy_tokens["auto" if is_of_account else "manual"] += 1

@@ -28,8 +28,9 @@ _WEBHOOK: Final = "Webhook"
 
 
 class AuthorizationMetrics:
-    """The names of authorizers come from a file of the server's own: it bounds the series.
+    """Counts decisions of authorizers and calls of authorization webhooks.
 
+    The names of authorizers come from a file of the server's own: it bounds the series.
     counts: the decisions of each authorizer; set when there are authorizers.
     """
 
@@ -52,7 +53,7 @@ class AuthorizationMetrics:
     # ---- requests
 
     def decided(self, verdict: Verdict, seconds: float) -> None:
-        """Count a request that was authorized, or refused."""
+        """Counts a request that was authorized, or refused."""
         if verdict.decision is ALLOW:
             self._attempts[_ALLOWED].observe(seconds)
         elif verdict.error:
@@ -80,7 +81,7 @@ class AuthorizationMetrics:
     # ---- the configuration
 
     def configured(self, content: bytes) -> None:
-        """Note what the file has that is in use."""
+        """Notes the digest of the configuration file that is in use."""
         self._configuration = _digest(content)
 
     def reloaded(self, is_applied: bool) -> None:

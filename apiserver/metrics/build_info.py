@@ -15,7 +15,7 @@ _FIELDS: Final = (
 
 
 class BuildInfo:
-    """Always 1; the labels tell the build. version: the body of /version."""
+    """The metric of the build: always 1, with labels that tell the build. version: the body of /version."""
 
     def __init__(self, version: Mapping[str, str]) -> None:
         self._labels = [version[field] for field in _FIELDS]

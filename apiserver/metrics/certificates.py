@@ -12,7 +12,7 @@ _CLIENT_EXPIRATION: Final = "apiserver_client_certificate_expiration_seconds"
 
 
 class CertificateMetrics:
-    """Counts, and asks when /metrics is requested.
+    """Counts client certificates and handshakes, and shows when certificates expire.
 
     client_expiration: for how many seconds client certificates are still valid, request by request.
     handshake_errors: returns how many TLS handshakes have failed.

@@ -19,7 +19,7 @@ _BUCKETS: Final = "buckets "
 
 
 class Stability(StrEnum):
-    """How long one may count on a metric. Those of the process itself have none: nothing is promised."""
+    """How long users can rely on a metric. Metrics of the process itself have none: nothing is promised."""
 
     INTERNAL = "INTERNAL"
     ALPHA = "ALPHA"
@@ -45,7 +45,7 @@ DEPRECATED_RELEASES: Final[Mapping[Stability, int]] = MappingProxyType(
 
 
 class Stage(StrEnum):
-    """What has become of a metric in a release."""
+    """The stage of a metric's life in a release."""
 
     CURRENT = "current"
     DEPRECATED = "deprecated"
@@ -70,7 +70,7 @@ class Metric(NamedTuple):
     deprecated: int | None = None
 
     def stage(self, minor: int) -> Stage:
-        """Returns what has become of it in release 1.`minor`."""
+        """Returns the stage of the metric in release 1.`minor`."""
         if self.deprecated is None or minor < self.deprecated:
             return Stage.CURRENT
         hidden = self.deprecated + DEPRECATED_RELEASES[self.stability]

@@ -137,7 +137,7 @@ class EncryptionMetrics:
 
 
 def hash_of(text: str) -> str:
-    """Returns how a name is told that is nobody's business."""
+    """Returns the hash by which a name is shown that must stay secret."""
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}" if text else ""
 
 

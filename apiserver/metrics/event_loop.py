@@ -65,15 +65,15 @@ class Clocks(NamedTuple):
 
 
 class BoundedCalls(Protocol):
-    """Calls of the event loop that may not take long."""
+    """The calls of the event loop that may not take long."""
 
     @property
     def under_way(self) -> object | None:
-        """The one that is made at this moment; each is another object."""
+        """The call that is made at this moment; each is another object."""
         ...
 
     def end(self) -> None:
-        """Have the one that is under way return soon."""
+        """Makes the call that is under way return soon."""
         ...
 
 
@@ -123,7 +123,7 @@ class EventLoopMonitor:
         self._stacks.close()
 
     def wake(self) -> None:
-        """Measure the turn that begins now."""
+        """Measures the turn that begins now."""
         if self._timer is not None:
             self._timer.cancel()
             self._quiet = 0

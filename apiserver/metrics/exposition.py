@@ -18,7 +18,7 @@ LINE_BYTES: Final = 128
 
 
 class MetricsSource(Protocol):
-    """What has counted something, or knows something."""
+    """A source of metrics."""
 
     def families(self) -> Iterable[Family]: ...
 

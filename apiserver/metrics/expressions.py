@@ -19,7 +19,10 @@ _EVALUATIONS: Final = "apiserver_cel_evaluation_duration_seconds"
 
 
 class ExpressionMetrics:
-    """An `ExpressionTimer`: what has given up, to be done again in a thread, is not counted."""
+    """Times the expressions of validation rules, as an `ExpressionTimer`.
+
+    An evaluation that has given up, to be done again in a thread, is not counted.
+    """
 
     now = staticmethod(time.perf_counter)
 

@@ -9,7 +9,7 @@ from apiserver.metrics.series import Family, family
 
 
 class FeatureGateMetrics:
-    """Source: k8s.io/component-base, metrics/prometheus/feature."""
+    """Shows which feature gates are on. Source: k8s.io/component-base, metrics/prometheus/feature."""
 
     def __init__(self, gates: FeatureGates) -> None:
         self._gates = gates

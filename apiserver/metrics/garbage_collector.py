@@ -11,7 +11,10 @@ from apiserver.metrics.series import Family, single
 
 
 class GarbageCollectorMetrics:
-    """sync_errors: how often a resource could not be followed, so that its objects are read again."""
+    """Counts failures of the garbage collector.
+
+    sync_errors: how often a resource could not be followed, so that its objects are read again.
+    """
 
     def __init__(self) -> None:
         self.sync_errors = 0

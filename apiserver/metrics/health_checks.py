@@ -16,7 +16,7 @@ _STARTED: Final = "process_start_time_seconds"
 
 
 class HealthCheckMetrics:
-    """started_at: seconds since 1970."""
+    """Counts the results of health checks, by name. started_at: seconds since 1970."""
 
     def __init__(self, started_at: float) -> None:
         self._started_at = started_at

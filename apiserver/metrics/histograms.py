@@ -41,7 +41,7 @@ class Histogram:
         return found
 
     def merge(self, other: Histogram) -> None:
-        """Add what another has observed, which has all bounds of this one, and may have more."""
+        """Adds what another histogram has observed, which has all bounds of this one, and may have more."""
         self.sum += other.sum
         for bound, count in zip((*other.bounds, inf), other.buckets, strict=True):
             self.buckets[bisect_left(self.bounds, bound)] += count

@@ -21,7 +21,7 @@ _CHECKS: Final = "apiserver_impersonation_authorization_attempts_duration_second
 
 
 class ImpersonationMetrics:
-    """The modes of impersonation are few, and fixed: they bound the series."""
+    """Counts impersonation by its mode. The modes are few and fixed: they bound the series."""
 
     def __init__(self) -> None:
         attempts, checks = partial(Histogram.of, _ATTEMPTS, FILTER_DURATIONS), partial(Histogram.of, _CHECKS)
@@ -33,7 +33,7 @@ class ImpersonationMetrics:
         self._attempts[mode, _DECISIONS[is_allowed]].observe(seconds)
 
     def authorized(self, mode: str, is_allowed: bool, seconds: float) -> None:
-        """Count a question to the authorizers."""
+        """Counts a question to the authorizers."""
         self._checks[mode, _DECISIONS[is_allowed]].observe(seconds)
 
     def durations(self) -> Iterable[Histogram]:

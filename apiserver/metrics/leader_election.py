@@ -13,14 +13,14 @@ from apiserver.metrics.series import Family, family
 
 @dataclass(slots=True)
 class ElectionStatus:
-    """name: of the Lease."""
+    """Whether this server is the leader of one election. name: of the Lease."""
 
     name: str
     is_leader: bool = False
 
 
 class LeaderElectionMetrics:
-    """The elections that this server takes part in, none if it has the store for itself."""
+    """Shows the elections that this server takes part in; none if it has the store for itself."""
 
     def __init__(self) -> None:
         self._elections: list[ElectionStatus] = []

@@ -23,7 +23,7 @@ OTHER: Final = "other"
 
 
 class MatchConditionMetrics:
-    """The evaluations of all webhooks and policies that have conditions.
+    """Counts evaluations of the match conditions of all webhooks and policies.
 
     A step is `admit` or `validating` of webhooks; of policies, also those that change objects, `validate`.
     """
@@ -46,7 +46,7 @@ class MatchConditionMetrics:
             self._errors[key] += errors
 
     def excluded(self, name: str, kind: str, step: str, operation: str) -> None:
-        """Count a webhook that was not asked because of its conditions."""
+        """Counts a webhook that was not called because of its conditions."""
         self._exclusions[self._key(name, kind, step, operation)] += 1
 
     def _key(self, name: str, kind: str, step: str, operation: str) -> tuple[str, str, str, str]:

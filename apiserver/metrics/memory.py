@@ -9,7 +9,7 @@ from apiserver.metrics.series import Family, family, single
 
 
 class MemoryMetrics:
-    """Reads a budget when /metrics is requested."""
+    """Shows the memory budget as it is when /metrics is requested."""
 
     def __init__(self, budget: MemoryBudget) -> None:
         self._budget = budget

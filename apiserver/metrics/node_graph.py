@@ -17,7 +17,10 @@ _DURATIONS: Final = "node_authorizer_graph_actions_duration_seconds"
 
 
 class NodeGraphMetrics:
-    """Counts changes by what is done, as `AddPod`: there are two for each kind of object."""
+    """Times changes of the Node authorizer's graph, by what is done, as `AddPod`.
+
+    There are two such names for each kind of object.
+    """
 
     def __init__(self) -> None:
         self._durations: defaultdict[str, Histogram] = defaultdict(partial(Histogram.of, _DURATIONS))

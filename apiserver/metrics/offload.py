@@ -9,7 +9,7 @@ from apiserver.metrics.series import Family, family
 
 
 class OffloadMetrics:
-    """Reads the lanes of an `Offload` when they are asked for."""
+    """Shows the lanes of an `Offload` as they are when /metrics is requested."""
 
     def __init__(self, offload: Offload) -> None:
         self._lanes = offload.lanes

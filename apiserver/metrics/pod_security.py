@@ -25,7 +25,7 @@ class EvaluatedWrite(NamedTuple):
 
 
 class Count:
-    """A number that grows."""
+    """A counter."""
 
     __slots__ = ("value",)
 
@@ -34,7 +34,7 @@ class Count:
 
 
 class PodSecurityMetrics:
-    """What has been evaluated, and what was exempt."""
+    """Counts evaluations of the Pod Security Standards, and exemptions."""
 
     def __init__(self) -> None:
         self._evaluations: defaultdict[tuple[str, ...], Count] = defaultdict(Count)
@@ -43,7 +43,10 @@ class PodSecurityMetrics:
     def evaluations(
         self, write: EvaluatedWrite, mode: str, level: str, version: str, *, is_allowed: bool
     ) -> Count:
-        """version: of the standard; `future` for one that this server does not know."""
+        """Returns the counter of evaluations with these labels.
+
+        version: of the standard; `future` for one that this server does not know.
+        """
         decision = "allow" if is_allowed else "deny"
         return self._evaluations[decision, level, version, mode, *write]
 

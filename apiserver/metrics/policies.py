@@ -24,7 +24,7 @@ _CONDITIONS_STEP: Final = "validate"
 
 
 class ConditionsCheck(Protocol):
-    """What has come of the conditions of a policy. errors: of how many."""
+    """The result of a policy's match conditions. errors: how many of them had an error."""
 
     @property
     def policy(self) -> str: ...
@@ -35,7 +35,7 @@ class ConditionsCheck(Protocol):
 
 
 class PolicyMetrics:
-    """What all policies of one kind have done."""
+    """Counts and times the evaluations of all policies of one kind."""
 
     def __init__(self, kind: str, conditions: MatchConditionMetrics | None = None) -> None:
         """kind: `mutating` or `validating`.

@@ -52,7 +52,10 @@ def _booted_at() -> int:
 
 
 class ProcessMetrics:
-    """Reads the counters when /metrics is requested. counters: a file as `NETWORK_COUNTERS`."""
+    """Shows how large the process may get, and what its network has carried.
+
+    counters: a file as `NETWORK_COUNTERS`.
+    """
 
     def __init__(self, counters: Path = NETWORK_COUNTERS) -> None:
         self._counters = counters

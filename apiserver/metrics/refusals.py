@@ -8,7 +8,7 @@ from apiserver.metrics.series import Family, single
 
 
 class RefusalMetrics:
-    """Asks for the counts when /metrics is requested."""
+    """Shows how many connections and watches were refused."""
 
     def __init__(
         self, connections: Callable[[], int], watches: Callable[[], int], unauthorized: Callable[[], int]

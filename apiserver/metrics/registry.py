@@ -26,7 +26,7 @@ _LABEL: Final = re.compile(r'([a-zA-Z_]\w*)="((?:\\.|[^"\\])*)"')
 
 @dataclass(frozen=True, slots=True)
 class MetricsConfiguration:
-    """What is served of the metrics.
+    """Which metrics are served.
 
     shows_hidden: hidden metrics are served, too.
     disabled: the names of metrics that are not served, hidden or not.
@@ -69,7 +69,7 @@ class MetricRegistry:
             yield from family.series if allowed is None else self._constrained(family.series, allowed)
 
     def warn(self) -> None:
-        """Tell in the log, once, which metrics are deprecated: somebody reads them."""
+        """Logs, once, which metrics are deprecated: somebody reads them."""
         if not self._has_warned:
             self._has_warned = True
             for name, metric in self._metrics.items():

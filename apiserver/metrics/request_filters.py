@@ -17,7 +17,10 @@ FILTER_DURATIONS: Final = "apiserver_request_filter_duration_seconds"
 
 
 class RequestFilterMetrics:
-    """durations: for each filter, called under its name, returns what it has measured."""
+    """Shows how long requests take in each filter.
+
+    durations: for each filter, called under its name, returns what it has measured.
+    """
 
     def __init__(self, durations: Mapping[str, Callable[[], Iterable[Histogram]]]) -> None:
         self._durations = durations

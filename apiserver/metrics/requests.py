@@ -60,7 +60,7 @@ _Subject: TypeAlias = tuple[VersionedResource, str, str, str]
 
 
 class Ending(enum.Enum):
-    """How a request has ended that was not answered as it wanted to be.
+    """How a request ended that did not get the answer that it asked for.
 
     TERMINATED: the server refused it to protect itself, or because it took too long.
     UNAVAILABLE: the extension server that has what it asks for cannot be asked.
@@ -172,7 +172,7 @@ class _Waits:
         self.moved = [0] * (len(_BOUNDS) + 1)
 
     def add(self, seconds: float, waited_s: float) -> None:
-        """seconds: all of the time that a request has taken."""
+        """Adds the wait of one request. seconds: all of the time that the request has taken."""
         waited_s = min(waited_s, seconds)
         self.seconds += waited_s
         self.moved[bisect_left(_BOUNDS, seconds)] -= 1

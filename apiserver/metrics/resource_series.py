@@ -50,7 +50,7 @@ class ServedNames:
         return self._state(group_version.group, (group_version,), plural)
 
     def of_resource(self, resource: GroupResource) -> ServedState:
-        """As `of_version`; a resource is served if any of its versions is."""
+        """Returns what a resource is to metrics: it is served if any of its versions is."""
         if self.table is None:
             return ServedState.BUILT_IN
         return self._state(

@@ -64,7 +64,7 @@ def label_text(name: str, values: Sequence[str]) -> str:
 
 
 def number_text(value: float) -> str:
-    """Whole numbers have no fraction, as kube-apiserver writes them."""
+    """Returns a number as kube-apiserver writes it: whole numbers have no fraction."""
     if isinstance(value, int):
         return str(value)
     return f"{value:.0f}" if value.is_integer() and abs(value) < 1e15 else repr(value)

@@ -63,7 +63,7 @@ class _Listed:
 
 
 class StorageMetrics:
-    """Counts calls. resource_of: returns the resource that a key belongs to.
+    """Counts and times calls to the store. resource_of: returns the resource that a key belongs to.
 
     lease_objects: how many objects the leases had that were given up for the next one.
     """

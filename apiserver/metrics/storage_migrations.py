@@ -14,7 +14,7 @@ _OTHER: Final = "other"
 
 
 class StorageMigrationMetrics:
-    """Counts by the name of the resource, as in `deployments.apps`."""
+    """Counts migrations and migrated objects, by the name of the resource, as `deployments.apps`."""
 
     def __init__(self) -> None:
         self._migrated: Counter[str] = Counter()
@@ -23,7 +23,7 @@ class StorageMigrationMetrics:
         self._ended: Counter[str] = Counter()
 
     def count_migrated(self, resource: str) -> None:
-        """An object is in its storage version, because it was written or was already."""
+        """Counts an object that is in its storage version, because it was written or was already."""
         self._migrated[self._label(resource)] += 1
 
     def count_failed(self, resource: str) -> None:
@@ -33,7 +33,7 @@ class StorageMigrationMetrics:
         self._remaining[self._label(resource)] = count
 
     def count_ended(self, status: str) -> None:
-        """status: `Succeeded` or `Failed`."""
+        """Counts a migration that has ended. status: `Succeeded` or `Failed`."""
         self._ended[status] += 1
 
     def _label(self, resource: str) -> str:

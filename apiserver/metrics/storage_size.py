@@ -21,7 +21,7 @@ class StorageSizeMetric:
         self._bytes: int | None = None  # while it is not known
 
     async def run(self) -> None:
-        """Ask at intervals, until cancelled."""
+        """Asks for the size at intervals, until cancelled."""
         while True:
             try:
                 self._bytes = await self._size()

@@ -23,7 +23,7 @@ _TEXT_BYTES_MAX: Final = 2 * 1024 * 1024
 
 
 class ThreadStacks:
-    """Has a file in memory for what is written, once it has been asked."""
+    """Finds out where a thread is, by a file in memory that `faulthandler` writes to."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None

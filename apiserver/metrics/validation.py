@@ -13,8 +13,9 @@ from apiserver.metrics.series import Family, family, single
 
 
 class ValidationMetrics:
-    """mismatches: errors that only the checks, or only the declared rules of a type have found.
+    """Counts mismatches between the checks and the declared rules of types, and rules that failed.
 
+    mismatches: errors that only the checks, or only the declared rules of a type have found.
     They are counted by the kind and the operation, too, which are those of built-in types.
     """
 

@@ -24,7 +24,7 @@ CODE_MAX: Final = 600
 
 
 class WebhookMetrics:
-    """What all webhooks have done. A step is `admit` or `validating`."""
+    """Counts and times the calls of all webhooks. A step is `admit` or `validating`."""
 
     def __init__(self, conditions: MatchConditionMetrics | None = None) -> None:
         """conditions: those of all policies and webhooks, which are served by themselves."""
@@ -50,7 +50,7 @@ class WebhookMetrics:
             self._rejections[name, step, operation, why, code] += 1
 
     def failed_open(self, webhook: str, step: str) -> None:
-        """Count a write that has passed because a webhook failed that may be ignored."""
+        """Counts a write that has passed although a webhook failed, because its failure may be ignored."""
         self._failed_open[self._label(webhook), step] += 1
 
     def observe_conditions(

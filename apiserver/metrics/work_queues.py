@@ -67,7 +67,7 @@ class WorkQueueMetrics:
         self._queues.append(queue)
 
     def remove(self, queue: MeasuredQueue) -> None:
-        """Forget a queue, whose controller does not run any more."""
+        """Drops a queue whose controller does not run any more."""
         self._queues.remove(queue)
 
     def families(self) -> Iterable[Family]:
