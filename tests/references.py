@@ -12,7 +12,7 @@ from apiserver.cli.flags import SECTIONS, default_of
 from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED, REFUSED
 from apiserver.features.gate_effects import BUILTIN, GATED, NONE, gate_effects
 from apiserver.features.gates import known_gates
-from apiserver.metrics.declarations import Metric, Stability, known_metrics, not_served
+from apiserver.metrics.declarations import Metric, MetricStability, known_metrics, not_served
 from apiserver.releases.emulation import NEWEST_MINOR
 
 ROOT: Final = Path(__file__).parent.parent
@@ -188,7 +188,7 @@ def _code(text: str) -> str:
 
 
 def _life(metric: Metric) -> str:
-    stability = "-" if metric.stability is Stability.NONE else str(metric.stability)
+    stability = "-" if metric.stability is MetricStability.NONE else str(metric.stability)
     return stability if metric.deprecated is None else f"{stability}, deprecated since 1.{metric.deprecated}"
 
 

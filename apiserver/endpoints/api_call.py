@@ -17,7 +17,7 @@ from apiserver.endpoints.request_info import RequestInfo
 from apiserver.endpoints.request_slots import RequestSlot
 from apiserver.flowcontrol.flow_control import Flow
 from apiserver.load.offload import Offload
-from apiserver.metrics.requests import Ending
+from apiserver.metrics.requests import RequestEnding
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Query, UserInfo
 from apiserver.wire.media_types import APPLY_YAML
@@ -85,7 +85,7 @@ class ApiCall:
     deadline: float | None = None
     waited_s: float = 0.0
     has_copied: bool = False
-    ending: Ending | None = None
+    ending: RequestEnding | None = None
     audit: RequestAudit | None = None
     audit_encoder: Encoder | None = None
 

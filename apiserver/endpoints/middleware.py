@@ -47,7 +47,7 @@ from apiserver.golang.durations import parse_duration
 from apiserver.meta.options import first
 from apiserver.metrics.authentication import ERROR, FAILURE, AuthenticationMetrics
 from apiserver.metrics.authorization import AuthorizationMetrics
-from apiserver.metrics.requests import Ending, RequestMetrics
+from apiserver.metrics.requests import RequestEnding, RequestMetrics
 from apiserver.vocabulary import GroupResource
 from storage.errors import StorageError
 from storage.turns import TURN_S, Turn
@@ -89,11 +89,11 @@ def errors_to_status(is_confidential: IsConfidential = lambda _: False) -> Middl
         call.warnings += error.warnings
         if not call.status:
             if error.is_termination:
-                call.ending = Ending.TERMINATED
+                call.ending = RequestEnding.TERMINATED
             await send_error(call, error, recorded)
             return
         # The response has begun and cannot be taken back. The client sees that it is cut off.
-        call.ending = Ending.ABORTED
+        call.ending = RequestEnding.ABORTED
         call.closes_connection = True
         if call.request.transport is not None:
             call.request.transport.abort()

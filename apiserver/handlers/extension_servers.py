@@ -15,7 +15,7 @@ from apiserver.aggregation.identity_headers import NotAHeader, identity_headers
 from apiserver.aggregation.remote_versions import RemoteVersion, RemoteVersions
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.responses import TEXT, send
-from apiserver.metrics.requests import Ending
+from apiserver.metrics.requests import RequestEnding
 from apiserver.reverse_proxy.errors import BackendUnreachable, ForwardingFailed
 from apiserver.reverse_proxy.forwarder import Forwarder
 from apiserver.reverse_proxy.links import escaped
@@ -85,7 +85,7 @@ async def _target(call: ApiCall, version: RemoteVersion, client: ExtensionClient
 
 async def _send_unavailable(call: ApiCall, status: int, text: str) -> None:
     """Answer for an extension server that cannot be asked."""
-    call.ending = Ending.UNAVAILABLE
+    call.ending = RequestEnding.UNAVAILABLE
     await _send_text(call, status, text)
 
 

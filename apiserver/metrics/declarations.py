@@ -18,7 +18,7 @@ _REASON: Final = "> "
 _BUCKETS: Final = "buckets "
 
 
-class Stability(StrEnum):
+class MetricStability(StrEnum):
     """How long users can rely on a metric. Metrics of the process itself have none: nothing is promised."""
 
     INTERNAL = "INTERNAL"
@@ -29,22 +29,22 @@ class Stability(StrEnum):
 
 
 # As the tables name them.
-_STABILITIES: Final = {each.value or _NONE: each for each in Stability}
+_STABILITIES: Final = {each.value or _NONE: each for each in MetricStability}
 # For how many releases a metric is served with a notice once it is deprecated. Then it is hidden for one
 # release, and after that it is gone. Those that need not be kept are served for one release, as in
 # Kubernetes, so that somebody can see the notice.
-DEPRECATED_RELEASES: Final[Mapping[Stability, int]] = MappingProxyType(
+DEPRECATED_RELEASES: Final[Mapping[MetricStability, int]] = MappingProxyType(
     {
-        Stability.INTERNAL: 1,
-        Stability.ALPHA: 1,
-        Stability.BETA: 1,
-        Stability.STABLE: 3,
-        Stability.NONE: 1,
+        MetricStability.INTERNAL: 1,
+        MetricStability.ALPHA: 1,
+        MetricStability.BETA: 1,
+        MetricStability.STABLE: 3,
+        MetricStability.NONE: 1,
     }
 )
 
 
-class Stage(StrEnum):
+class MetricStage(StrEnum):
     """The stage of a metric's life in a release."""
 
     CURRENT = "current"
@@ -63,20 +63,20 @@ class Metric(NamedTuple):
 
     name: str
     kind: str
-    stability: Stability
+    stability: MetricStability
     labels: tuple[str, ...] = ()
     text: str = ""
     bounds: tuple[float, ...] = ()
     deprecated: int | None = None
 
-    def stage(self, minor: int) -> Stage:
+    def stage(self, minor: int) -> MetricStage:
         """Returns the stage of the metric in release 1.`minor`."""
         if self.deprecated is None or minor < self.deprecated:
-            return Stage.CURRENT
+            return MetricStage.CURRENT
         hidden = self.deprecated + DEPRECATED_RELEASES[self.stability]
         if minor < hidden:
-            return Stage.DEPRECATED
-        return Stage.HIDDEN if minor == hidden else Stage.GONE
+            return MetricStage.DEPRECATED
+        return MetricStage.HIDDEN if minor == hidden else MetricStage.GONE
 
     def head(self, minor: int) -> str:
         """Returns its HELP and TYPE lines in release 1.`minor`, with its stability and deprecation."""

@@ -49,7 +49,7 @@ _OPERATIONS_MAX: Final = 4
 _STALLS: Final = "apiserver_event_loop_stall_seconds"
 
 
-class Clocks(NamedTuple):
+class ClockReadings(NamedTuple):
     """The values of three clocks, or what passed by them. Seconds; the processor times include the system's.
 
     thread_cpu: of the loop's thread. process_cpu: of all threads of the process.
@@ -60,7 +60,7 @@ class Clocks(NamedTuple):
     thread_cpu: float
 
     @classmethod
-    def read(cls) -> Clocks:
+    def read(cls) -> ClockReadings:
         return cls(time.perf_counter(), time.process_time(), time.thread_time())
 
 
@@ -94,8 +94,8 @@ class EventLoopMonitor:
         self.is_resting = False
         self._loop, self._operation_of, self._bounded_calls = loop, operation_of, bounded_calls
         self._stacks = ThreadStacks()
-        self._histograms = {clock: Histogram.of(_STALLS) for clock in Clocks._fields}
-        self._last = Clocks(0.0, 0.0, 0.0)
+        self._histograms = {clock: Histogram.of(_STALLS) for clock in ClockReadings._fields}
+        self._last = ClockReadings(0.0, 0.0, 0.0)
         self._due = 0.0
         self._quiet = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -111,7 +111,7 @@ class EventLoopMonitor:
     def start(self) -> None:
         self._loop_thread = threading.get_ident()
         gc.callbacks.append(self._on_collection)
-        self._begin(Clocks.read(), INTERVAL_S)
+        self._begin(ClockReadings.read(), INTERVAL_S)
         self._observer.start()
 
     def close(self) -> None:
@@ -127,25 +127,26 @@ class EventLoopMonitor:
         if self._timer is not None:
             self._timer.cancel()
             self._quiet = 0
-            self._begin(Clocks.read(), INTERVAL_S)
+            self._begin(ClockReadings.read(), INTERVAL_S)
 
     def families(self) -> Iterable[Family]:
         yield family(_STALLS, [((clock,), histogram) for clock, histogram in self._histograms.items()])
 
-    def _begin(self, now: Clocks, interval_s: float) -> None:
+    def _begin(self, now: ClockReadings, interval_s: float) -> None:
         self.is_resting = interval_s == RESTING_INTERVAL_S
         self._last, self._due = now, now.wall + interval_s
         self._timer = self._loop.call_later(interval_s, self._tick)
 
     def _tick(self) -> None:
-        now, last = Clocks.read(), self._last
+        now, last = ClockReadings.read(), self._last
         late_s = now.wall - self._due
         used_s = now.thread_cpu - last.thread_cpu
         if late_s >= _LATE_S:
             # In a longer interval it is not known when the turn began.
             wall_s = min(now.wall - last.wall, late_s + INTERVAL_S)
             self._stalled(
-                Clocks(wall_s, min(now.process_cpu - last.process_cpu, wall_s), min(used_s, wall_s)), now.wall
+                ClockReadings(wall_s, min(now.process_cpu - last.process_cpu, wall_s), min(used_s, wall_s)),
+                now.wall,
             )
         if self._operations:
             self._operations = []
@@ -155,7 +156,7 @@ class EventLoopMonitor:
             self._quiet = 0
         self._begin(now, RESTING_INTERVAL_S if self._quiet > _QUIET_INTERVALS else INTERVAL_S)
 
-    def _stalled(self, stall: Clocks, now: float) -> None:
+    def _stalled(self, stall: ClockReadings, now: float) -> None:
         for histogram, seconds in zip(self._histograms.values(), stall, strict=True):
             if seconds >= histogram.bounds[0]:
                 histogram.observe(seconds)

@@ -24,7 +24,7 @@ class EvaluatedWrite(NamedTuple):
     subresource: str
 
 
-class Count:
+class EvaluationCounter:
     """A counter."""
 
     __slots__ = ("value",)
@@ -37,12 +37,12 @@ class PodSecurityMetrics:
     """Counts evaluations of the Pod Security Standards, and exemptions."""
 
     def __init__(self) -> None:
-        self._evaluations: defaultdict[tuple[str, ...], Count] = defaultdict(Count)
-        self._exemptions: defaultdict[EvaluatedWrite, Count] = defaultdict(Count)
+        self._evaluations: defaultdict[tuple[str, ...], EvaluationCounter] = defaultdict(EvaluationCounter)
+        self._exemptions: defaultdict[EvaluatedWrite, EvaluationCounter] = defaultdict(EvaluationCounter)
 
     def evaluations(
         self, write: EvaluatedWrite, mode: str, level: str, version: str, *, is_allowed: bool
-    ) -> Count:
+    ) -> EvaluationCounter:
         """Returns the counter of evaluations with these labels.
 
         version: of the standard; `future` for one that this server does not know.
@@ -50,7 +50,7 @@ class PodSecurityMetrics:
         decision = "allow" if is_allowed else "deny"
         return self._evaluations[decision, level, version, mode, *write]
 
-    def exemptions(self, write: EvaluatedWrite) -> Count:
+    def exemptions(self, write: EvaluatedWrite) -> EvaluationCounter:
         return self._exemptions[write]
 
     def families(self) -> Iterable[Family]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.metrics.declarations import Metric, Stability, Stage, known_metrics
+from apiserver.metrics.declarations import Metric, MetricStability, MetricStage, known_metrics
 from apiserver.metrics.series import Family, family, number_text, single
 from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
 
@@ -73,7 +73,7 @@ class MetricRegistry:
         if not self._has_warned:
             self._has_warned = True
             for name, metric in self._metrics.items():
-                if metric.stage(self._release.minor) is not Stage.CURRENT and self._serves(name):
+                if metric.stage(self._release.minor) is not MetricStage.CURRENT and self._serves(name):
                     log.warning("the metric %s is deprecated since 1.%d", name, metric.deprecated)
 
     def families(self) -> Iterable[Family]:
@@ -81,7 +81,7 @@ class MetricRegistry:
         served = Counter(
             (metric.stability, "" if metric.deprecated is None else f"1.{metric.deprecated}.0")
             for name, metric in self._metrics.items()
-            if metric.stability is not Stability.NONE and self._serves(name)
+            if metric.stability is not MetricStability.NONE and self._serves(name)
         )
         yield family("registered_metrics_total", list(served.items()))
         yield single("hidden_metrics_total", len(self._hidden))
@@ -95,7 +95,9 @@ class MetricRegistry:
 
     def _is_hidden(self, metric: Metric) -> bool:
         stage = metric.stage(self._release.minor)
-        return stage is Stage.GONE or (stage is Stage.HIDDEN and not self._configuration.shows_hidden)
+        return stage is MetricStage.GONE or (
+            stage is MetricStage.HIDDEN and not self._configuration.shows_hidden
+        )
 
     def _constrained(self, series: Iterable[str], allowed: Mapping[str, frozenset[str]]) -> Iterator[str]:
         """Yields the series, those added up that differ in values only which are not allowed.

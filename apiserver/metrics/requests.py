@@ -59,7 +59,7 @@ _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "O
 _Subject: TypeAlias = tuple[VersionedResource, str, str, str]
 
 
-class Ending(enum.Enum):
+class RequestEnding(enum.Enum):
     """How a request ended that did not get the answer that it asked for.
 
     TERMINATED: the server refused it to protect itself, or because it took too long.
@@ -73,7 +73,7 @@ class Ending(enum.Enum):
 
 
 # Which component has ended a request.
-_ENDED_BY: Final = {Ending.TERMINATED: _COMPONENT, Ending.UNAVAILABLE: "aggregator"}
+_ENDED_BY: Final = {RequestEnding.TERMINATED: _COMPONENT, RequestEnding.UNAVAILABLE: "aggregator"}
 
 
 class RequestTarget(Protocol):
@@ -116,7 +116,7 @@ class AnsweredCall(ServedCall, Protocol):
     @property
     def waited_s(self) -> float: ...
     @property
-    def ending(self) -> Ending | None: ...
+    def ending(self) -> RequestEnding | None: ...
 
 
 @dataclass(slots=True)
@@ -154,8 +154,8 @@ class _Kind:
     aborted: int = 0
     long_running: Count | None = None
 
-    def ended(self, ending: Ending, status: int) -> None:
-        if ending is Ending.ABORTED:
+    def ended(self, ending: RequestEnding, status: int) -> None:
+        if ending is RequestEnding.ABORTED:
             self.aborted += 1
         else:
             key = (_ENDED_BY[ending], status)
@@ -285,7 +285,7 @@ class RequestMetrics:
         status = call.status
         requests.counts[status] = requests.counts.get(status, 0) + 1
         # As in kube-apiserver what is refused at the door has taken no time: overload would look like speed.
-        is_refused = status == HTTPStatus.TOO_MANY_REQUESTS and call.ending is Ending.TERMINATED
+        is_refused = status == HTTPStatus.TOO_MANY_REQUESTS and call.ending is RequestEnding.TERMINATED
         if not (requests.is_watch or is_refused):
             requests.durations.observe(seconds)
             if call.waited_s and requests.has_own_durations:

@@ -31,7 +31,14 @@ from apiserver.errors import Invalid
 from apiserver.field_errors import FieldError, invalid, quote
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import size_class
-from apiserver.metrics.pod_security import AUDIT, ENFORCE, WARN, Count, EvaluatedWrite, PodSecurityMetrics
+from apiserver.metrics.pod_security import (
+    AUDIT,
+    ENFORCE,
+    WARN,
+    EvaluatedWrite,
+    EvaluationCounter,
+    PodSecurityMetrics,
+)
 from apiserver.registry.stored_object import StoredObject
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document, GroupResource
@@ -161,7 +168,7 @@ class PodSecurity(Plugin):
         self._configured = configured
         self._metrics = metrics
         # By operation and subresource.
-        self._passed_counts: dict[tuple[str, str], Count] = {}
+        self._passed_counts: dict[tuple[str, str], EvaluationCounter] = {}
         self._default = Policy(configured.enforced, configured.audited, configured.warned)
 
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
@@ -228,7 +235,7 @@ class PodSecurity(Plugin):
             self._evaluations(attributes, WARN, policy.warned, is_allowed=False).value += 1
         return warnings
 
-    def _passed(self, attributes: AdmissionAttributes, policy: Policy) -> Count:
+    def _passed(self, attributes: AdmissionAttributes, policy: Policy) -> EvaluationCounter:
         """Returns the count of pods in namespaces whose policy has no effect: of nearly all."""
         if policy is not self._default:
             return self._evaluations(attributes, ENFORCE, policy.enforced, is_allowed=True)
@@ -241,7 +248,7 @@ class PodSecurity(Plugin):
 
     def _evaluations(
         self, attributes: AdmissionAttributes, mode: str, standard: LevelVersion, *, is_allowed: bool
-    ) -> Count:
+    ) -> EvaluationCounter:
         is_known = standard.version == LATEST or _minor(standard) <= LATEST_MINOR
         version = standard.version if is_known else "future"
         write = _evaluated(attributes)

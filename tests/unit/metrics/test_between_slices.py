@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.metrics.api_services import ApiServiceMetrics
-from apiserver.metrics.requests import Ending, RequestMetrics
+from apiserver.metrics.requests import RequestEnding, RequestMetrics
 from apiserver.metrics.series import Family
 
 Observe = Callable[[str], None]
@@ -37,7 +37,7 @@ def requests() -> tuple[Callable[[], Iterable[Family]], Observe]:
             status=next(codes),
             body_bytes=10,
             waited_s=0.05,
-            ending=Ending.TERMINATED,
+            ending=RequestEnding.TERMINATED,
         )
         metrics.observe(call, 0.1)
 

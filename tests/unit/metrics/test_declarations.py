@@ -9,8 +9,8 @@ import pytest
 from apiserver.metrics.declarations import (
     DEPRECATED_RELEASES,
     Metric,
-    Stability,
-    Stage,
+    MetricStability,
+    MetricStage,
     bounds_of,
     known_metrics,
     not_served,
@@ -19,42 +19,42 @@ from apiserver.metrics.declarations import (
 # Stability, and what becomes of a metric that 1.30 deprecates, from 1.29 on.
 STAGES: Final = {
     "S10, a stable one is hidden in the third release after": (
-        Stability.STABLE,
+        MetricStability.STABLE,
         "current deprecated deprecated deprecated hidden gone gone",
     ),
-    "S13, a beta one in the next": (Stability.BETA, "current deprecated hidden gone gone gone gone"),
+    "S13, a beta one in the next": (MetricStability.BETA, "current deprecated hidden gone gone gone gone"),
     "S13, an alpha one need not be kept, but is for once": (
-        Stability.ALPHA,
+        MetricStability.ALPHA,
         "current deprecated hidden gone gone gone gone",
     ),
-    "S13, as an internal one": (Stability.INTERNAL, "current deprecated hidden gone gone gone gone"),
+    "S13, as an internal one": (MetricStability.INTERNAL, "current deprecated hidden gone gone gone gone"),
 }
 
 
 @pytest.mark.parametrize(("stability", "stages"), STAGES.values(), ids=STAGES)
-def test_what_becomes_of_a_metric(stability: Stability, stages: str) -> None:
+def test_what_becomes_of_a_metric(stability: MetricStability, stages: str) -> None:
     life = Metric("m", "counter", stability, deprecated=30)
-    assert [life.stage(minor) for minor in range(29, 36)] == [Stage(each) for each in stages.split()]
+    assert [life.stage(minor) for minor in range(29, 36)] == [MetricStage(each) for each in stages.split()]
 
 
 def test_s13_deprecated_metrics_stay_as_long_as_the_policy_says() -> None:
     """Releases: 3 of a stable one, 1 of a beta one."""
-    assert DEPRECATED_RELEASES[Stability.STABLE] >= 3
-    assert DEPRECATED_RELEASES[Stability.BETA] >= 1
+    assert DEPRECATED_RELEASES[MetricStability.STABLE] >= 3
+    assert DEPRECATED_RELEASES[MetricStability.BETA] >= 1
 
 
 # Stability, the release that deprecates it, and its help text in 1.35.
 HELPS: Final = {
-    "its class": (Stability.STABLE, None, "[STABLE] Words."),
-    "S09, since when it is deprecated": (Stability.BETA, 34, "[BETA] (Deprecated since 1.34.0) Words."),
-    "S09, from that release on": (Stability.ALPHA, 35, "[ALPHA] (Deprecated since 1.35.0) Words."),
-    "S09, not before": (Stability.ALPHA, 36, "[ALPHA] Words."),
-    "nothing where nothing is promised": (Stability.NONE, None, "Words."),
+    "its class": (MetricStability.STABLE, None, "[STABLE] Words."),
+    "S09, since when it is deprecated": (MetricStability.BETA, 34, "[BETA] (Deprecated since 1.34.0) Words."),
+    "S09, from that release on": (MetricStability.ALPHA, 35, "[ALPHA] (Deprecated since 1.35.0) Words."),
+    "S09, not before": (MetricStability.ALPHA, 36, "[ALPHA] Words."),
+    "nothing where nothing is promised": (MetricStability.NONE, None, "Words."),
 }
 
 
 @pytest.mark.parametrize(("stability", "deprecated", "text"), HELPS.values(), ids=HELPS)
-def test_help_texts(stability: Stability, deprecated: int | None, text: str) -> None:
+def test_help_texts(stability: MetricStability, deprecated: int | None, text: str) -> None:
     metric = Metric("m", "gauge", stability, text="Words.", deprecated=deprecated)
     assert metric.head(35) == f"# HELP m {text}\n# TYPE m gauge\n"
 
@@ -103,9 +103,9 @@ def test_s13_a_stable_metric_is_there_and_deprecated() -> None:
     """Kubernetes 1.34 has deprecated it, so it is hidden from 1.37 on."""
     life = known_metrics()["apiserver_storage_objects"]
     assert [life.stage(minor) for minor in (33, 34, 36, 37, 38)] == [
-        Stage.CURRENT,
-        Stage.DEPRECATED,
-        Stage.DEPRECATED,
-        Stage.HIDDEN,
-        Stage.GONE,
+        MetricStage.CURRENT,
+        MetricStage.DEPRECATED,
+        MetricStage.DEPRECATED,
+        MetricStage.HIDDEN,
+        MetricStage.GONE,
     ]

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from apiserver.metrics.declarations import Metric, Stability, bounds_of
+from apiserver.metrics.declarations import Metric, MetricStability, bounds_of
 from apiserver.metrics.exposition import SLICE_BYTES, Exposition
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.series import Family, family_of, number_text
@@ -43,7 +43,9 @@ def text(*families: Family) -> str:
 
 
 def declaration(name: str, kind: str, *labels: str) -> Metric:
-    return Metric(name, kind, Stability.ALPHA, labels, "Words.", (0.1, 1.0) if kind == "histogram" else ())
+    return Metric(
+        name, kind, MetricStability.ALPHA, labels, "Words.", (0.1, 1.0) if kind == "histogram" else ()
+    )
 
 
 def test_a_histogram_is_cumulative() -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from apiserver.metrics.declarations import Metric, Stability
+from apiserver.metrics.declarations import Metric, MetricStability
 from apiserver.metrics.exposition import Exposition
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.registry import MetricRegistry, MetricsConfiguration
@@ -18,13 +18,13 @@ from apiserver.releases.emulation import EmulatedRelease
 METRICS: Final = {
     each.name: each
     for each in (
-        Metric("new", "gauge", Stability.ALPHA, text="Words."),
-        Metric("old_total", "counter", Stability.STABLE, text="Words.", deprecated=34),
-        Metric("hidden_total", "counter", Stability.STABLE, text="Words.", deprecated=33),
-        Metric("gone_total", "counter", Stability.STABLE, text="Words.", deprecated=32),
+        Metric("new", "gauge", MetricStability.ALPHA, text="Words."),
+        Metric("old_total", "counter", MetricStability.STABLE, text="Words.", deprecated=34),
+        Metric("hidden_total", "counter", MetricStability.STABLE, text="Words.", deprecated=33),
+        Metric("gone_total", "counter", MetricStability.STABLE, text="Words.", deprecated=32),
     )
 }
-COUNTER: Final = Metric("m", "counter", Stability.ALPHA, ("a", "b"))
+COUNTER: Final = Metric("m", "counter", MetricStability.ALPHA, ("a", "b"))
 
 
 class Source:
@@ -135,7 +135,7 @@ def test_histograms_are_added_up_bucket_by_bucket() -> None:
         histogram = Histogram((0.1, 1))
         histogram.observe(seconds)
         durations.append(((label,), histogram))
-    metric = Metric("h", "histogram", Stability.ALPHA, ("a",), bounds=(0.1, 1.0))
+    metric = Metric("h", "histogram", MetricStability.ALPHA, ("a",), bounds=(0.1, 1.0))
     found = lines(family_of(metric, durations), {"a": frozenset({"x"})})
     assert found[-5:] == [
         'h_bucket{a="unexpected",le="0.1"} 0',

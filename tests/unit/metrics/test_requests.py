@@ -24,7 +24,7 @@ from apiserver.endpoints.middleware import errors_to_status, measure
 from apiserver.endpoints.request_info import parse_target
 from apiserver.endpoints.responses import sent
 from apiserver.errors import Forbidden, NotFound, Timeout, TooManyRequests
-from apiserver.metrics.requests import Ending, RequestMetrics
+from apiserver.metrics.requests import RequestEnding, RequestMetrics
 from apiserver.metrics.resource_series import ServedNames
 from apiserver.registry.served_resource import ResourceTable, ServedTable
 from apiserver.reverse_proxy.errors import BackendUnreachable
@@ -347,7 +347,7 @@ async def test_answers_that_are_cut_off_are_counted() -> None:
 
     call = calls.call("POST", PATH)
     await measure(metrics)(errors_to_status()(fail))(call)
-    assert call.ending is Ending.ABORTED
+    assert call.ending is RequestEnding.ABORTED
     labels = {name: value for name, value in CREATES.items() if name != "component"}
     assert samples(metrics, "apiserver_request_aborts_total") == [(labels, 1.0)]
     assert samples(metrics, "apiserver_request_terminations_total") == []
