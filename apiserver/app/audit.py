@@ -12,13 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from apiserver.audit.backends import rotated
+from apiserver.audit.backends.backends import Backend, Backends, TruncatingBackend
+from apiserver.audit.backends.log_backend import LogBackend, WriterThread
+from apiserver.audit.backends.log_file import HOLD_S, LogFile, LogOutput, StandardOutput
+from apiserver.audit.backends.options import BATCH, LogOptions, RotationOptions, WebhookOptions
+from apiserver.audit.backends.webhook_backend import WebhookBackend
 from apiserver.audit.request_audit import AnnotationKeys
-from apiserver.audit_backends import rotated
-from apiserver.audit_backends.backends import Backend, Backends, TruncatingBackend
-from apiserver.audit_backends.log_backend import LogBackend, WriterThread
-from apiserver.audit_backends.log_file import HOLD_S, LogFile, LogOutput, StandardOutput
-from apiserver.audit_backends.options import BATCH, LogOptions, RotationOptions, WebhookOptions
-from apiserver.audit_backends.webhook_backend import WebhookBackend
 from apiserver.cli.config import Config
 from apiserver.endpoints.auditing import Auditor
 from apiserver.metrics.audit import AuditMetrics

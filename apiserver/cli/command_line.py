@@ -22,8 +22,8 @@ import yaml
 
 from apiserver.admission import plugin_names
 from apiserver.admission.configuration.admission_configuration import read_admission_configuration
+from apiserver.audit.backends.options import FORMATS, InvalidOptions, check_version
 from apiserver.audit.policy_file import read_policy
-from apiserver.audit_backends.options import FORMATS, InvalidOptions, check_version
 from apiserver.authz.configuration import RBAC, WEBHOOK
 from apiserver.brand import Brand
 from apiserver.catalogue.gated_fields import gates_of_fields

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from apiserver.admission import plugin_names
 from apiserver.admission.configuration.plugin_configurations import TOLERATION_S, PluginConfigurations
+from apiserver.audit.backends import options as audit_options
 from apiserver.audit.policy import Policy as AuditPolicy
-from apiserver.audit_backends import options as audit_options
 from apiserver.authn.authentication_configuration import AuthenticationConfiguration
 from apiserver.authn.request_header import STANDARD_NAMES, RequestHeaderNames
 from apiserver.authz.configuration import RBAC, V1BETA1, ConfiguredAuthorizer, WebhookSettings, of_modes

@@ -10,8 +10,8 @@ from typing import Final
 
 import pytest
 
+from apiserver.audit.backends.options import DeliveryOptions, RotationOptions, TruncateOptions
 from apiserver.audit.policy import AuditLevel
-from apiserver.audit_backends.options import DeliveryOptions, RotationOptions, TruncateOptions
 from apiserver.cli.command_line import parse
 from apiserver.cli.flags import UsageError
 

@@ -11,20 +11,20 @@ from typing import Any, Final
 import orjson
 import pytest
 
+from apiserver.audit.backends.backends import Backend, Backends, TruncatingBackend
+from apiserver.audit.backends.batches import HELD_BYTES_MAX, Batches, Throttle
+from apiserver.audit.backends.dropped_events import DroppedEvents
+from apiserver.audit.backends.log_backend import TURNS_MAX, LogBackend, WriterThread
+from apiserver.audit.backends.options import DeliveryOptions, TruncateOptions
+from apiserver.audit.backends.webhook_backend import WebhookBackend
 from apiserver.audit.events import Event, size_of, without_objects
-from apiserver.audit_backends.backends import Backend, Backends, TruncatingBackend
-from apiserver.audit_backends.batches import HELD_BYTES_MAX, Batches, Throttle
-from apiserver.audit_backends.dropped_events import DroppedEvents
-from apiserver.audit_backends.log_backend import TURNS_MAX, LogBackend, WriterThread
-from apiserver.audit_backends.options import DeliveryOptions, TruncateOptions
-from apiserver.audit_backends.webhook_backend import WebhookBackend
 from apiserver.metrics.audit import AuditMetrics
 from apiserver.webhooks.client_config import ClientConfig
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.event_server import AuditEventServer
 from apiserver.webhooks.kubeconfig import KubeconfigCluster
 from tests.support.eventually import WITHIN_S, eventually
-from tests.unit.audit_backends.events import event, large_event, process
+from tests.unit.audit.backends.events import event, large_event, process
 
 HEAD: Final = b'{"kind":"Event",'
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from apiserver.audit.backends.backends import Backend
 from apiserver.audit.events import Event, EventWithObjects, event_with_objects, size_of
-from apiserver.audit_backends.backends import Backend
 
 
 def event(name: str, padding: int = 0) -> bytes:

@@ -15,11 +15,11 @@ from typing import Final, NamedTuple, cast
 
 import orjson
 
+from apiserver.audit.backends.batches import HELD_BYTES_MAX, STOPPED, Batches
+from apiserver.audit.backends.dropped_events import DroppedEvents
+from apiserver.audit.backends.log_file import LogOutput
+from apiserver.audit.backends.options import BATCH, BLOCKING_STRICT, LEGACY, DeliveryOptions
 from apiserver.audit.events import Event, Render, legacy_line, pieces_of, without_objects
-from apiserver.audit_backends.batches import HELD_BYTES_MAX, STOPPED, Batches
-from apiserver.audit_backends.dropped_events import DroppedEvents
-from apiserver.audit_backends.log_file import LogOutput
-from apiserver.audit_backends.options import BATCH, BLOCKING_STRICT, LEGACY, DeliveryOptions
 from apiserver.metrics.audit import AuditMetrics
 
 # As much is written by one call, unless one event alone is larger.

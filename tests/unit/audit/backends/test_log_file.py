@@ -18,9 +18,9 @@ from typing import Final
 import orjson
 import pytest
 
-from apiserver.audit_backends.log_file import HOLD_PAUSE_S, HOLD_S, LogFile, write_all
-from apiserver.audit_backends.options import RotationOptions
-from apiserver.audit_backends.rotated import ABANDONED_AFTER_S, clean, new_name, rotated_files
+from apiserver.audit.backends.log_file import HOLD_PAUSE_S, HOLD_S, LogFile, write_all
+from apiserver.audit.backends.options import RotationOptions
+from apiserver.audit.backends.rotated import ABANDONED_AFTER_S, clean, new_name, rotated_files
 
 NOW: Final = 1_700_000_000.125
 DAY_S: Final = 86_400
@@ -226,8 +226,8 @@ def test_what_does_not_fit_on_the_disk_is_no_half_line_in_a_file_that_stays_lock
 _WRITER: Final = """
 import sys
 from pathlib import Path
-from apiserver.audit_backends.log_file import LogFile
-from apiserver.audit_backends.options import RotationOptions
+from apiserver.audit.backends.log_file import LogFile
+from apiserver.audit.backends.options import RotationOptions
 path, name = Path(sys.argv[1]), sys.argv[2].encode()
 log = LogFile(path, RotationOptions(max_size=50_000), lambda: None, hold_s=float(sys.argv[3]))
 for number in range(400):

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from apiserver.audit_backends.options import RotationOptions
+from apiserver.audit.backends.options import RotationOptions
 
 GZ: Final = ".gz"
 _FORMAT: Final = "%Y-%m-%dT%H-%M-%S"

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Final, Protocol
 
+from apiserver.audit.backends.dropped_events import DroppedEvents
+from apiserver.audit.backends.options import TruncateOptions
 from apiserver.audit.events import Event, Render, size_of, truncated
-from apiserver.audit_backends.dropped_events import DroppedEvents
-from apiserver.audit_backends.options import TruncateOptions
 from apiserver.metrics.audit import AuditMetrics
 
 # What an event's line has beside what its size counts: kind, version and braces, about.

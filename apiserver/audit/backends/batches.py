@@ -10,9 +10,9 @@ import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from apiserver.audit.backends.dropped_events import DroppedEvents
+from apiserver.audit.backends.options import DeliveryOptions
 from apiserver.audit.events import Event, Render, size_of
-from apiserver.audit_backends.dropped_events import DroppedEvents
-from apiserver.audit_backends.options import DeliveryOptions
 
 # What waits and what is being sent, together: objects of requests and responses may be large.
 HELD_BYTES_MAX: Final = 128 * 1024 * 1024

@@ -9,10 +9,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from apiserver.audit.backends.batches import HELD_BYTES_MAX, STOPPED, Batches
+from apiserver.audit.backends.dropped_events import DroppedEvents
+from apiserver.audit.backends.options import BATCH, BLOCKING_STRICT, DeliveryOptions
 from apiserver.audit.events import Event, Render, pieces_of
-from apiserver.audit_backends.batches import HELD_BYTES_MAX, STOPPED, Batches
-from apiserver.audit_backends.dropped_events import DroppedEvents
-from apiserver.audit_backends.options import BATCH, BLOCKING_STRICT, DeliveryOptions
 from apiserver.metrics.audit import AuditMetrics
 from apiserver.webhooks.errors import CallFailed
 

@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
-from apiserver.audit_backends import rotated
-from apiserver.audit_backends.options import RotationOptions
+from apiserver.audit.backends import rotated
+from apiserver.audit.backends.options import RotationOptions
 from storage.private_directories import make_directory
 
 log = logging.getLogger(__name__)
