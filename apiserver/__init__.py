@@ -17,13 +17,12 @@ These do no I/O and read no clock: `meta` has names, selectors, object metadata 
 validates, prunes and sets defaults; `validation` has the checks that many kinds share; `patch` and `apply`
 merge; `cel` evaluates expressions; `wire` has protobuf, YAML and CBOR; `golang` has the rules of Go's
 standard library that clients can see. Below them stand `vocabulary` (the types that all else is written in),
-`errors` and `field_errors` (what clients are told), `brand` (the domain of the API groups), `deviations`
-(where Kubernetes differs), `releases` (which APIs each release of Kubernetes has), `features` (which feature
-gates) and `printable_text` (texts of others for terminals and logs). `load` keeps the event loop and the
-memory from heavy load: threads, turns, budgets. `clock` is the time that a server goes by.
+`errors` and `field_errors` (what clients are told), `brand` (the domain of the API groups) and `releases`
+(which APIs and feature gates each release of Kubernetes has). `load` keeps the event loop and the memory from
+heavy load: threads, turns, budgets. `clock` is the time that a server goes by.
 
-`aggregation` has what other API servers serve, and `reverse_proxy` forwards requests; `audit` and
-`audit_backends` record them, `flowcontrol` has them wait for each other. `controllers` run in the background,
+`aggregation` has what other API servers serve, and `reverse_proxy` forwards requests; `audit` records them,
+`flowcontrol` has them wait for each other. `controllers` run in the background,
 on the informers and work queues of `controller_runtime`. `webhooks` has what all calls of webhooks have in
 common. `cli`, `serving` and `workers` start the process, and `app` builds every part once and connects them;
 `metrics` measures. `testing` and `pytest_plugin` are for users: servers inside of their tests; `testkit` is

@@ -10,10 +10,10 @@ from apiserver.catalogue.gated_fields import gates_of_fields
 from apiserver.cli.flag import Flag
 from apiserver.cli.flags import SECTIONS, default_of
 from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED, REFUSED
-from apiserver.features.gate_effects import BUILTIN, GATED, NONE, gate_effects
-from apiserver.features.gates import known_gates
 from apiserver.metrics.declarations import Metric, MetricStability, known_metrics, not_served
 from apiserver.releases.emulation import NEWEST_MINOR
+from apiserver.releases.gate_effects import BUILTIN, GATED, NONE, gate_effects
+from apiserver.releases.gates import known_gates
 
 ROOT: Final = Path(__file__).parent.parent
 METRICS: Final = ROOT / "docs" / "metrics.md"

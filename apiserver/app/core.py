@@ -20,7 +20,6 @@ from apiserver.cli.config import Config
 from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.representation import MetaV1Encoders
 from apiserver.endpoints.watch_stream import WatchStreams
-from apiserver.features.gates import FeatureGates
 from apiserver.load.memory_budget import MemoryBudget
 from apiserver.load.offload import Offload
 from apiserver.metrics.allocations import AllocationMetrics
@@ -36,6 +35,7 @@ from apiserver.registry.stored_object import ObjectDecoder
 from apiserver.registry.strategy import DeclaredChecks
 from apiserver.registry.transactions import WriteObservers
 from apiserver.registry.write_path import IsStale
+from apiserver.releases.gates import FeatureGates
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.validation.declarative.rules import DeclaredRules
 from apiserver.workers.worker import SupervisorClient

@@ -39,8 +39,8 @@ from apiserver.authz.rbac.policy import RbacPolicy
 from apiserver.authz.rbac.rules import ANY
 from apiserver.authz.rule_resolver import NonResourceRule, ResourceRule, RuleResolver, RuleSet, all_rules
 from apiserver.brand import Brand
-from apiserver.features.gates import FeatureGates, gates_of
 from apiserver.releases.emulation import DEFAULT_MINOR
+from apiserver.releases.gates import FeatureGates, gates_of
 from apiserver.vocabulary import MASTERS, UserInfo
 
 # The paths that Kubernetes' default role `system:public-info-viewer` opens to everybody, without /version.

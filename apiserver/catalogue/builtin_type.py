@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from apiserver.features.gates import gates_of
 from apiserver.field_errors import Errors
 from apiserver.meta import table
 from apiserver.meta.table import Columns
@@ -24,6 +23,7 @@ from apiserver.registry.strategy import (
     only_status_without_metadata,
 )
 from apiserver.releases.emulation import DEFAULT_MINOR
+from apiserver.releases.gates import gates_of
 from apiserver.schema.compile import Default
 from apiserver.vocabulary import Document
 

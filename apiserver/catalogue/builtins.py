@@ -46,7 +46,6 @@ from apiserver.catalogue.metadata_checks import with_metadata_checks
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.catalogue.type_versions import TypeVersions, api_version_of, full_group, life_of
 from apiserver.cel.compatibility_version import CompatibilityVersion
-from apiserver.features.gates import FeatureGates, gates_of
 from apiserver.load.shared_values import SharedValues
 from apiserver.registry.conversion_codec import ConversionCodec
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
@@ -54,6 +53,7 @@ from apiserver.registry.storage_form import StorageForm
 from apiserver.registry.stored_object import OtherStorageVersion, StoredKind, StoredKinds
 from apiserver.registry.strategy import DeclaredChecks, Strategy
 from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
+from apiserver.releases.gates import FeatureGates, gates_of
 from apiserver.releases.lifecycles import REMOVED_BEFORE, in_domain, known_lifecycles
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import Default, SchemaCompiler

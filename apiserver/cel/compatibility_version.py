@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from apiserver.features.gates import FeatureGates, gates_of
 from apiserver.releases.emulation import DEFAULT_RELEASE, MAJOR, EmulatedRelease
+from apiserver.releases.gates import FeatureGates, gates_of
 
 Release = tuple[int, int]
 # The releases from which on new expressions compare numbers of different types, have their constants

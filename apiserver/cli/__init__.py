@@ -17,6 +17,7 @@ snapshot                     `apiserver snapshot`
 storage                      `apiserver storage rewrite`, which is also `apiserver migrate`
 deprecations                 `apiserver deprecations`
 printing                     prints what subcommands tell, without what a terminal obeys
+printable_text               texts of others as terminals and logs can show them
 subcommand                   runs a subcommand, whatever becomes of its output
 intermixed_parser            the parser of subcommands: options anywhere
 auth_explain                 `apiserver auth explain`

@@ -35,13 +35,13 @@ from apiserver.cli.config import Config
 from apiserver.cli.encryption_configuration import read_encryption_configuration
 from apiserver.cli.flags import SECTIONS, UsageError, build_parser
 from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED, REFUSED
-from apiserver.deviations import KUBERNETES
-from apiserver.features.gate_effects import effective_gates
-from apiserver.features.gates import STAGE_GATES, FeatureGates, InvalidGates
 from apiserver.golang import urls
 from apiserver.golang.tls import INSECURE_SUITES
 from apiserver.metrics.registry import MetricsConfiguration
+from apiserver.releases.deviations import KUBERNETES
 from apiserver.releases.emulation import DEFAULT_MINOR, EmulatedRelease, InvalidEmulation
+from apiserver.releases.gate_effects import effective_gates
+from apiserver.releases.gates import STAGE_GATES, FeatureGates, InvalidGates
 from apiserver.releases.lifecycles import has_api, last_known_removal
 from apiserver.vocabulary import GroupVersion
 from apiserver.webhooks.kubeconfig import read_kubeconfig, require_https

@@ -18,11 +18,11 @@ from apiserver.authz.configuration import RBAC, V1BETA1, ConfiguredAuthorizer, W
 from apiserver.brand import Brand
 from apiserver.cli import flag_values
 from apiserver.cli.flag_values import NamedCertificate
-from apiserver.deviations import SPECIFIED, Deviations
-from apiserver.features.gates import FeatureGates, gates_of
 from apiserver.golang.tls import DEFAULT_VERSION
 from apiserver.metrics.registry import MetricsConfiguration
+from apiserver.releases.deviations import SPECIFIED, Deviations
 from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
+from apiserver.releases.gates import FeatureGates, gates_of
 from apiserver.vocabulary import IPNetwork
 from apiserver.webhooks.credentials import ClientCredentials
 from apiserver.webhooks.kubeconfig import Kubeconfig, KubeconfigCluster

@@ -12,9 +12,9 @@ from apiserver.cli.api_client import ApiClient, RequestFailed
 from apiserver.cli.flag_values import WORKERS_MAX
 from apiserver.cli.flags import UsageError
 from apiserver.cli.intermixed_parser import IntermixedParser
+from apiserver.cli.printable_text import printable
 from apiserver.cli.printing import print_error, print_json, print_lines
 from apiserver.cli.server_options import ServerOptions, add_server_options
-from apiserver.printable_text import printable
 from apiserver.releases.deprecated_calls import removal_order
 from apiserver.releases.emulation import MAJOR
 from apiserver.vocabulary import Document

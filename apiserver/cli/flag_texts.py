@@ -14,8 +14,8 @@ from typing import Any, Final
 from apiserver.cli.config import Config
 from apiserver.cli.flag import Flag
 from apiserver.cli.flags import SECTIONS
-from apiserver.deviations import KUBERNETES
 from apiserver.golang.durations import duration_text
+from apiserver.releases.deviations import KUBERNETES
 
 _CLASSIFIED: Final = "CLASSIFIED"
 _USER_INFO: Final = re.compile(r"//[^/?#\s\],]*@")

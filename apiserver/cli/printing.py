@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from apiserver.printable_text import printable, printable_json, printable_lines
+from apiserver.cli.printable_text import printable, printable_json, printable_lines
 
 
 def print_lines(text: str) -> None:

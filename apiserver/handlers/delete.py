@@ -8,7 +8,6 @@ from apiserver.admission.chain import Operation
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.authz.attributes import AuthorizationChain, Decision
 from apiserver.brand import Brand
-from apiserver.deviations import Deviations
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.bodies import Body, BodyParser, MalformedBody, read_body
 from apiserver.endpoints.middleware import authorizer_attributes
@@ -21,6 +20,7 @@ from apiserver.meta.options import DeleteOptions
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
+from apiserver.releases.deviations import Deviations
 from apiserver.schema.compile import TypeMismatch, compile_schema
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document

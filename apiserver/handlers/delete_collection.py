@@ -18,7 +18,6 @@ from typing import Final
 
 from apiserver.admission.chain import Operation
 from apiserver.brand import Brand
-from apiserver.deviations import Deviations
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.errors import Invalid, NotFound
 from apiserver.field_errors import invalid
@@ -32,6 +31,7 @@ from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.results import ObjectList, PagedList
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
+from apiserver.releases.deviations import Deviations
 from apiserver.vocabulary import GroupKind
 
 # How many deletions of a collection are committed at the same time.

@@ -10,7 +10,6 @@ from typing import Any, Final, TypeVar
 from aiohttp import hdrs
 
 from apiserver.brand import Brand
-from apiserver.deviations import Deviations
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.compression import BodySlices, accepts_gzip
 from apiserver.endpoints.representation import Encoder
@@ -24,6 +23,7 @@ from apiserver.meta.options import ListOptions
 from apiserver.registry.results import ObjectList, PagedList
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
+from apiserver.releases.deviations import Deviations
 from storage.interface import Consistency, ReadAt
 from storage.watch_cache import WatchCache
 

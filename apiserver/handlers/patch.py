@@ -7,7 +7,6 @@ from typing import Final
 
 from aiohttp import hdrs
 
-from apiserver.deviations import Deviations
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.bodies import read_body
 from apiserver.endpoints.negotiation import base_type
@@ -23,6 +22,7 @@ from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft
+from apiserver.releases.deviations import Deviations
 from apiserver.wire.media_types import APPLY_YAML, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 
 # Custom resources do not accept the last one: their schemas do not say how lists merge.

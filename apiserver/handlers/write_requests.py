@@ -9,7 +9,6 @@ from aiohttp import hdrs
 from apiserver.admission.chain import AdmissionAttributes, AdmissionChain, Operation, SubresourceView
 from apiserver.apply.managed_fields import manager_or_user_agent
 from apiserver.brand import Brand
-from apiserver.deviations import Deviations
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.load.size_class import SizeClass
 from apiserver.meta import object_meta
@@ -18,6 +17,7 @@ from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.write_request import Admission, Draft, ManageFields, WriteRequest
 from apiserver.registry.write_stages import required_revision
+from apiserver.releases.deviations import Deviations
 from apiserver.vocabulary import Document
 
 

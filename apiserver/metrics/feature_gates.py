@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from apiserver.features.gates import FeatureGates
 from apiserver.metrics.series import Family, family
+from apiserver.releases.gates import FeatureGates
 
 
 class FeatureGateMetrics:

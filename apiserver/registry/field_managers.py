@@ -16,13 +16,13 @@ from apiserver.apply.managed_fields import APPLY, UPDATE, FieldManager, ManagedF
 from apiserver.apply.type_defs import KEY_DEFAULTS, TypeDefs
 from apiserver.apply.typed_value import DocumentTooDeep, SchemaMismatch
 from apiserver.apply.updater import TypeVersion, Updater
-from apiserver.deviations import Deviations
 from apiserver.errors import BadRequest, UnmergeablePatch
 from apiserver.meta import timestamps
 from apiserver.registry.owner_conversions import OwnerConversions
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.stored_object import TOO_DEEP_TEXT
 from apiserver.registry.write_request import InternalWriter, ManageFields
+from apiserver.releases.deviations import Deviations
 from apiserver.schema.compile import SchemaCompiler, TypeMismatch, zero_document
 from apiserver.vocabulary import Document
 

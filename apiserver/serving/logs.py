@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.printable_text import printable, printable_json
+from apiserver.cli.printable_text import printable, printable_json
 
 # Longer messages hold what a client made, as a list of a thousand fields that are not known. What collects
 # the lines of containers cuts them at 16 KiB.

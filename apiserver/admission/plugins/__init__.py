@@ -68,8 +68,8 @@ from apiserver.admission.webhooks.plugins import (
     MutatingAdmissionWebhook,
     ValidatingAdmissionWebhook,
 )
-from apiserver.features.gates import FeatureGates
 from apiserver.metrics.admission import AdmissionMetrics
+from apiserver.releases.gates import FeatureGates
 from apiserver.webhooks.review_server import CallerFactory
 
 

@@ -23,10 +23,10 @@ from apiserver.authz.attributes import Attributes, Decision
 from apiserver.authz.node.authorizer import LEASE_NAMESPACE
 from apiserver.authz.node.identity import node_of
 from apiserver.errors import Forbidden, NotFound
-from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import quote
 from apiserver.golang.pem import UNREADABLE, pem_blocks
 from apiserver.golang.x509_parsing import parse_request
+from apiserver.releases.gates import FeatureGates
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document, GroupResource
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import Lister, refused
-from apiserver.features.gates import FeatureGates
+from apiserver.releases.gates import FeatureGates
 from apiserver.vocabulary import Document, GroupResource
 from storage.turns import in_turns
 

@@ -16,7 +16,6 @@ from apiserver.catalogue.pod_specs.templates import (
     with_template_warnings,
 )
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
-from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.golang.formatting import go_struct_fields
 from apiserver.meta.table import AGE, Column, columns
@@ -28,6 +27,7 @@ from apiserver.registry.strategy import (
     keep_status,
     only_status,
 )
+from apiserver.releases.gates import FeatureGates
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import non_negative
 from apiserver.validation.defaults import setting

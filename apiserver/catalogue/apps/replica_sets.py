@@ -16,10 +16,10 @@ from apiserver.catalogue.pod_specs.templates import (
     with_template_warnings,
 )
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
-from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, invalid
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.releases.gates import FeatureGates
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import non_negative
 from apiserver.validation.defaults import setting

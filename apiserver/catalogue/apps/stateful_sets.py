@@ -16,11 +16,11 @@ from apiserver.catalogue.pod_specs.templates import (
     with_template_warnings,
 )
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
-from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, forbidden, invalid
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.releases.gates import FeatureGates
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import named, non_negative, one_of
 from apiserver.validation.defaults import setting

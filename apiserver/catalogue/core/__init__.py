@@ -24,7 +24,7 @@ from apiserver.catalogue.core import (
     services,
 )
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
-from apiserver.features.gates import FeatureGates
+from apiserver.releases.gates import FeatureGates
 
 
 def types(

@@ -9,11 +9,11 @@ from typing import Final
 
 from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType
 from apiserver.catalogue.core.services.validation import validate_endpoint_ip
-from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import Strategy
+from apiserver.releases.gates import FeatureGates
 from apiserver.schema.compile import Default
 from apiserver.validation.addresses import STRICT_ADDRESSES, AddressChecks, ip_warnings
 from apiserver.validation.checks import named, one_of, port_number

@@ -30,12 +30,12 @@ from apiserver.catalogue.core.persistent_volumes import (
     validate_quantity,
 )
 from apiserver.catalogue.pod_specs.resource_requirements import is_native_resource
-from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta import names
 from apiserver.meta.quantity import Quantity
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.releases.gates import FeatureGates
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import (
     IMMUTABLE,

@@ -23,12 +23,12 @@ from apiserver.catalogue.common.claim_specs import (
 from apiserver.catalogue.common.node_labels import term_warnings
 from apiserver.catalogue.pod_specs import volumes
 from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
-from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import STATUS, Strategy, UpdateStrategy, WriteContext, keep_status
+from apiserver.releases.gates import FeatureGates
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import (
     IMMUTABLE,

@@ -13,10 +13,10 @@ from apiserver.catalogue.pod_specs.templates import (
     with_template_warnings,
 )
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
-from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors
 from apiserver.meta.table import Column, columns
 from apiserver.registry.strategy import Strategy
+from apiserver.releases.gates import FeatureGates
 from apiserver.vocabulary import Document
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
 from apiserver.catalogue.discovery import endpoint_slices
-from apiserver.features.gates import FeatureGates
+from apiserver.releases.gates import FeatureGates
 
 
 def types(gates: FeatureGates = DEFAULT_GATES) -> tuple[BuiltinType, ...]:

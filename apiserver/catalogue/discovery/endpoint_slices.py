@@ -9,11 +9,11 @@ from typing import Final, TypeAlias
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
 from apiserver.catalogue.common.columns import first_few
 from apiserver.catalogue.core.services.validation import validate_endpoint_ip
-from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required, too_many
 from apiserver.meta import names, object_meta
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.releases.gates import FeatureGates
 from apiserver.schema.compile import Default
 from apiserver.validation.addresses import (
     STRICT_ADDRESSES,

@@ -7,11 +7,11 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
-from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta import table
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import Strategy
+from apiserver.releases.gates import FeatureGates
 from apiserver.schema.compile import Default
 from apiserver.validation.addresses import (
     STRICT_ADDRESSES,

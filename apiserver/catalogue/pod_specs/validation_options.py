@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from apiserver.features.gates import FeatureGates
+from apiserver.releases.gates import FeatureGates
 from apiserver.validation.addresses import STRICT_ADDRESSES
 
 

@@ -13,9 +13,9 @@ from apiserver.catalogue.scheduling.scheduling_policies import (
     validate_policy,
     validate_policy_update,
 )
-from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, invalid, too_many
 from apiserver.meta import names
+from apiserver.releases.gates import FeatureGates
 from apiserver.validation.checks import at_most, exactly_one, immutable, named, one_of
 from apiserver.validation.documents import items
 from apiserver.vocabulary import Document

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
-from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, duplicate, invalid, not_supported
 from apiserver.meta import table
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.releases.gates import FeatureGates
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import immutable, one_of
 from apiserver.validation.defaults import setting

@@ -15,7 +15,6 @@ from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, clear_s
 from apiserver.catalogue.common.claim_specs import ACCESS_MODES, VOLUME_MODES
 from apiserver.catalogue.common.columns import list_length
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
-from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, duplicate, invalid, required, too_long, too_many
 from apiserver.meta import names
 from apiserver.meta.names import byte_length
@@ -29,6 +28,7 @@ from apiserver.registry.strategy import (
     only_status_without_metadata,
 )
 from apiserver.releases.emulation import EmulatedRelease
+from apiserver.releases.gates import FeatureGates
 from apiserver.validation.checks import immutable, non_negative, one_of
 from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document

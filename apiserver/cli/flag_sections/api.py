@@ -10,9 +10,9 @@ from apiserver.brand import Brand
 from apiserver.catalogue.gated_fields import gates_of_fields
 from apiserver.cli import flag_values
 from apiserver.cli.flag import Flag
-from apiserver.features.gate_effects import effective_gates
-from apiserver.features.gates import FeatureGates
 from apiserver.releases.emulation import DEFAULT_MINOR, MAJOR, NEWEST_MINOR, OLDEST_MINOR
+from apiserver.releases.gate_effects import effective_gates
+from apiserver.releases.gates import FeatureGates
 
 # How those feature gates are told that the default release has, that have an effect, and that can be set.
 _GATES: Final = FeatureGates(DEFAULT_MINOR).described(

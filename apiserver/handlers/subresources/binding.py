@@ -13,7 +13,6 @@ from apiserver.catalogue.core.pods.assignment import assign_node
 from apiserver.catalogue.core.pods.rules import CLEARING_GATE
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.errors import BadRequest, Conflict, Invalid
-from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, not_supported, required
 from apiserver.handlers.virtual_kinds import VirtualKinds, send_success
 from apiserver.load.size_class import size_class_of_document
@@ -24,6 +23,7 @@ from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.subresources import BINDING
 from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.releases.gates import FeatureGates
 from apiserver.vocabulary import Document, GroupResource
 
 _PODS_BINDING = GroupResource("", "pods/binding")

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from apiserver import field_errors
 from apiserver.admission.chain import SubresourceView
-from apiserver.deviations import Deviations
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.bodies import read_body
 from apiserver.endpoints.representation import Encoder
@@ -31,6 +30,7 @@ from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.subresources import SCALE
 from apiserver.registry.write_request import Draft
+from apiserver.releases.deviations import Deviations
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 

@@ -18,7 +18,6 @@ from apiserver.authn.service_account import Claims, Reference, TokenIssuer, new_
 from apiserver.catalogue.authentication.token_requests import validate_token_request
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.errors import BadRequest, Conflict, Invalid, NotFound
-from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import invalid, quote
 from apiserver.handlers.virtual_kinds import VirtualKinds, send_virtual
 from apiserver.load.offload import Offload
@@ -27,6 +26,7 @@ from apiserver.meta import timestamps
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.subresources import TOKEN_REQUEST
+from apiserver.releases.gates import FeatureGates
 from apiserver.vocabulary import Document, GroupResource
 
 # What a token may be bound to, by kind: the resource, and the claim with its name.

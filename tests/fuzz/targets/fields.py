@@ -11,9 +11,9 @@ from apiserver.apply.field_set import InvalidFieldSet, difference, intersection,
 from apiserver.apply.managed_fields import APPLY, UPDATE, FieldManager
 from apiserver.apply.typed_value import DocumentTooDeep, SchemaMismatch
 from apiserver.apply.updater import FieldConflicts, TypeVersion, Updater
-from apiserver.deviations import Deviations
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.served_resource import ServedTable
+from apiserver.releases.deviations import Deviations
 from apiserver.schema.compile import TypeMismatch
 from tests.fuzz.target import fuzzer
 from tests.support.in_process import TABLE, resource

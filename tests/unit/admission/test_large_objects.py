@@ -19,10 +19,10 @@ from apiserver.authz.authorizer_modes import Authorizers
 from apiserver.authz.configuration import RBAC, of_modes
 from apiserver.brand import Brand
 from apiserver.errors import Forbidden
-from apiserver.features.gates import FeatureGates
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.releases.gates import FeatureGates
 from apiserver.serving.service_account_tokens import object_getter
 from apiserver.vocabulary import Document, UserInfo
 from apiserver.webhooks.cached_services import CachedServices

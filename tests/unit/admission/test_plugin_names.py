@@ -28,10 +28,10 @@ from apiserver.authz.configuration import RBAC, of_modes
 from apiserver.brand import Brand
 from apiserver.cli.command_line import parse
 from apiserver.cli.flags import UsageError
-from apiserver.features.gates import FeatureGates
 from apiserver.load.offload import Offload
 from apiserver.metrics.admission import AdmissionMetrics
 from apiserver.registry.served_resource import ServedTable
+from apiserver.releases.gates import FeatureGates
 from apiserver.webhooks.client_config import ClientConfig
 from apiserver.webhooks.credentials import ClientCredentials
 from apiserver.webhooks.errors import CallFailed

@@ -13,11 +13,11 @@ from typing import Any, Final, NamedTuple
 from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
-from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import FieldError, invalid
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.strategy import Strategy
 from apiserver.releases.emulation import DEFAULT_MINOR, EmulatedRelease
+from apiserver.releases.gates import FeatureGates
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.vocabulary import Document
 

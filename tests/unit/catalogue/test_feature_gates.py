@@ -9,8 +9,8 @@ import pytest
 from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.runtime_config import RuntimeConfig
-from apiserver.features.gates import FeatureGates
 from apiserver.releases.emulation import EmulatedRelease
+from apiserver.releases.gates import FeatureGates
 from apiserver.schema.builtin import BuiltinSchemas
 
 ALL: Final = RuntimeConfig({"api/all": True})

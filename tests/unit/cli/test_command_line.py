@@ -21,8 +21,8 @@ from apiserver.cli.flag import Flag
 from apiserver.cli.flag_values import NamedCertificate, duration_s
 from apiserver.cli.flags import SECTIONS, UsageError
 from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED, REFUSED, Maturity
-from apiserver.deviations import KUBERNETES, SPECIFIED
 from apiserver.metrics.registry import MetricsConfiguration
+from apiserver.releases.deviations import KUBERNETES, SPECIFIED
 from apiserver.releases.emulation import EmulatedRelease
 
 # ---- flags

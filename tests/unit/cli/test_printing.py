@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.__main__ import main
+from apiserver.cli.printable_text import printable, printable_json, printable_lines
 from apiserver.cli.printing import print_error
 from apiserver.cli.storage import Interrupted, resume_hint
-from apiserver.printable_text import printable, printable_json, printable_lines
 from tests.support.authority import Authority
 from tests.support.https_answers import serving
 

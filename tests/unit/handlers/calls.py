@@ -6,13 +6,13 @@ from typing import Final
 
 from aiohttp.test_utils import make_mocked_request
 
-from apiserver.deviations import Deviations
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.request_info import parse_query, parse_target
 from apiserver.load.offload import Offload
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.stored_object import StoredObject, encode
+from apiserver.releases.deviations import Deviations
 from apiserver.vocabulary import Document, UserInfo
 from tests.support.in_process import TABLE, resource
 

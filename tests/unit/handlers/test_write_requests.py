@@ -9,11 +9,11 @@ import pytest
 
 from apiserver.admission.chain import AdmissionAttributes, AdmissionChain, Operation, Plugin
 from apiserver.brand import Brand
-from apiserver.deviations import Deviations
 from apiserver.handlers.write_requests import WriteRequests, draft_of
 from apiserver.load.size_class import SizeClass
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.write_request import WriteRequest
+from apiserver.releases.deviations import Deviations
 from apiserver.vocabulary import Document
 from tests.unit.handlers.calls import ALICE, CONFIG_MAPS, DEPLOYMENTS, FIELD_MANAGERS, NAMESPACES, call
 

@@ -22,8 +22,8 @@ from apiserver.authz.rbac.defaults.notation import (
     groups,
     role,
 )
-from apiserver.features.gates import gates_of
 from apiserver.releases.emulation import DEFAULT_MINOR
+from apiserver.releases.gates import gates_of
 
 _NONE: Final[Mapping[str, tuple[RuleRow, ...]]] = MappingProxyType({})
 _BUNDLES: Final = RuleRow(READ, "certificates.", "clustertrustbundles")

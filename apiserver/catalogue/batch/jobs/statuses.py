@@ -17,9 +17,9 @@ from apiserver.catalogue.batch.jobs.specs import (
     parse_interval,
 )
 from apiserver.catalogue.common import workloads
-from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, duplicate, invalid, required
 from apiserver.golang.formatting import go_struct_fields
+from apiserver.releases.gates import FeatureGates
 from apiserver.validation.checks import IMMUTABLE
 from apiserver.vocabulary import Document
 

@@ -27,11 +27,11 @@ from apiserver.catalogue.core.services.validation import (
     validate_service_status,
 )
 from apiserver.catalogue.core.services.warnings import warn_service, warn_service_status
-from apiserver.features.gates import FeatureGates
 from apiserver.meta import names
 from apiserver.registry import subresources
 from apiserver.registry.field_getters import field_texts
 from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.releases.gates import FeatureGates
 from apiserver.validation.addresses import STRICT_ADDRESSES, AddressChecks
 
 

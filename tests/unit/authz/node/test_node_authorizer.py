@@ -16,7 +16,7 @@ from apiserver.authz.node.graph import NodeGraph
 from apiserver.authz.node.references import pod_references, volume_references
 from apiserver.authz.rbac.defaults.documents import role_rules
 from apiserver.brand import Brand
-from apiserver.features.gates import FeatureGates
+from apiserver.releases.gates import FeatureGates
 from apiserver.vocabulary import Document, UserInfo
 
 NODE: Final = UserInfo("system:node:n1", ("system:nodes", "system:authenticated"))

@@ -13,9 +13,9 @@ import pytest
 from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.pod_specs.eviction_responders import validate_eviction_responders
-from apiserver.features.gates import FeatureGates
 from apiserver.registry.strategy import Strategy
 from apiserver.releases.emulation import EmulatedRelease
+from apiserver.releases.gates import FeatureGates
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.vocabulary import Document
 

@@ -10,10 +10,10 @@ import pytest
 from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.runtime_config import RuntimeConfig
-from apiserver.features.gates import FeatureGates
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.stored_object import ObjectDecoder, encode, head_of
 from apiserver.releases.emulation import EmulatedRelease
+from apiserver.releases.gates import FeatureGates
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.validation.checks import without_nulls
 from apiserver.vocabulary import Document

@@ -11,8 +11,8 @@ import pytest
 
 from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
-from apiserver.features.gates import FeatureGates
 from apiserver.releases.emulation import EmulatedRelease
+from apiserver.releases.gates import FeatureGates
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.vocabulary import Document
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind

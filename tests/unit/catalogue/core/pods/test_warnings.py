@@ -9,8 +9,8 @@ import pytest
 from apiserver.catalogue.core.pods import warnings
 from apiserver.catalogue.core.pods.rules import pod_rules
 from apiserver.catalogue.pod_specs.templates import with_template_warnings
-from apiserver.features.gates import gates_of
 from apiserver.meta import names
+from apiserver.releases.gates import gates_of
 from tests.unit.catalogue.valid_pods import (
     RULES,
     Document,

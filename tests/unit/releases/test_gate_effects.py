@@ -12,9 +12,9 @@ from typing import Final
 import pytest
 
 from apiserver.catalogue.gated_fields import gates_of_fields
-from apiserver.features.gate_effects import BUILTIN, GATED, NONE, effective_gates, gate_effects
-from apiserver.features.gates import FeatureGates, known_gates
 from apiserver.releases.emulation import DEFAULT_MINOR, NEWEST_MINOR
+from apiserver.releases.gate_effects import BUILTIN, GATED, NONE, effective_gates, gate_effects
+from apiserver.releases.gates import FeatureGates, known_gates
 from tests.references import FEATURE_GATES, feature_gates_reference
 
 ROOT: Final = Path(__file__).parent.parent.parent.parent
@@ -65,7 +65,7 @@ def test_what_is_on_by_default_is_in_the_table_or_has_fields() -> None:
 
 
 def test_each_gate_of_the_table_is_one_of_kubernetes_and_stands_there_once_in_order() -> None:
-    text = pkgutil.get_data("apiserver.features", "gate_effects.txt")
+    text = pkgutil.get_data("apiserver.releases", "gate_effects.txt")
     assert text is not None
     sections: list[list[str]] = []
     for line in text.decode().splitlines():

@@ -6,7 +6,8 @@ from typing import Final
 
 import pytest
 
-from apiserver.features.gates import (
+from apiserver.releases.emulation import NEWEST_MINOR, OLDEST_MINOR
+from apiserver.releases.gates import (
     ALPHA,
     BETA,
     DEPRECATED,
@@ -16,7 +17,6 @@ from apiserver.features.gates import (
     Stage,
     known_gates,
 )
-from apiserver.releases.emulation import NEWEST_MINOR, OLDEST_MINOR
 
 RELEASE: Final = 36
 
