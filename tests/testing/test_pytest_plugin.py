@@ -340,14 +340,14 @@ def test_never_had(kube):
     kube.faults.inject(Answer(503), NODES)
 
 def test_never_had_and_cleared(apiserver):
-    with apiserver.testkit.faults.inject(Answer(503), NODES):
+    with apiserver.faults.inject(Answer(503), NODES):
         pass
 
 def test_need_not_be_had(apiserver):
-    apiserver.testkit.faults.inject(NotReady(), must_hit=False)
+    apiserver.faults.inject(NotReady(), must_hit=False)
 
 def test_those_of_others_are_gone(apiserver):
-    assert apiserver.testkit.faults.list() == []
+    assert apiserver.faults.list() == []
 
 def test_fails_anyway(kube):
     kube.faults.inject(Answer(503), NODES)
@@ -404,7 +404,7 @@ def test_never_had(request, name):
     server.faults.inject(Answer(503), Match(resource="nodes"))
 
 def test_those_of_others_are_gone(apiserver):
-    assert apiserver.testkit.faults.list() == []
+    assert apiserver.faults.list() == []
 
 def test_of_a_namespace(kube_namespace, request):
     assert request.getfixturevalue("kube").request("GET", "/version")[0] == 200
