@@ -60,7 +60,7 @@ class EncryptionMetrics:
     # ---- what is told
 
     def transformed(self, direction: str, prefix: str, began: float, code: str) -> None:
-        """See `storage.encryption.chains.TransformationObserver`."""
+        """Count a transformation: see `storage.encryption.chains.TransformationObserver`."""
         took_s = time.perf_counter() - began
         with self._lock:
             self._transformations[direction, prefix, code] += 1
@@ -68,7 +68,7 @@ class EncryptionMetrics:
                 self._durations[direction, prefix].observe(took_s)
 
     def called(self, provider: str, method: str, code: str, duration_s: float) -> None:
-        """See `storage.encryption.kms_client.CallObserver`."""
+        """Count a call of a KMS plugin: see `storage.encryption.kms_client.CallObserver`."""
         self._calls[provider, method, code].observe(duration_s)
 
     # These are those of `storage.encryption.kms.KmsObserver`.

@@ -95,7 +95,7 @@ class OwnerConversions:
             raise ConversionsNeeded(self, needed)
 
     async def make(self, needed: Mapping[_Conversion, ServedResource], offload: Offloader) -> None:
-        """See `ConversionsNeeded.make`."""
+        """Convert the documents that are needed: see `ConversionsNeeded.make`."""
         self._rounds += 1
         if self._rounds > ROUNDS_MAX:
             self._are_by_name = True

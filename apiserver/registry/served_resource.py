@@ -445,7 +445,7 @@ class ServedTable:
         return self.current.find(group, version, resource)
 
     def hub(self, group: str, resource: str) -> ServedResource | None:
-        """See `ResourceTable.hub`."""
+        """Returns a built-in type in its hub version: see `ResourceTable.hub`."""
         return self.current.hub(group, resource)
 
 

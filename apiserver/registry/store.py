@@ -232,11 +232,11 @@ class Registry:
     # ---- writes. These hand on what is to be awaited: a coroutine of their own would be one more to run.
 
     def create(self, request: WriteRequest, draft: Draft) -> Coroutine[Any, Any, WriteResult]:
-        """See `write_path.WritePath.create`."""
+        """Store a new object: see `write_path.WritePath.create`."""
         return self._write_path.create(request, draft, self._manage_fields(request))
 
     def update(self, request: WriteRequest, transform: Transform) -> Coroutine[Any, Any, WriteResult]:
-        """See `write_path.WritePath.update`."""
+        """Replace an object: see `write_path.WritePath.update`."""
         return self._write_path.update(request, transform, self._manage_fields(request))
 
     def _manage_fields(self, request: WriteRequest) -> ManageFields | None:
@@ -246,11 +246,11 @@ class Registry:
         return self._field_managers.of_server(request.resource, request.writer)
 
     def delete(self, request: DeleteRequest) -> Coroutine[Any, Any, DeletionResult]:
-        """See `delete_path.DeletePath.delete`."""
+        """Remove an object, or mark it as deleted: see `delete_path.DeletePath.delete`."""
         return self._delete_path.delete(request)
 
     def delete_unreadable(self, request: DeleteRequest) -> Coroutine[Any, Any, Sequence[str]]:
-        """See `delete_path.DeletePath.delete_unreadable`."""
+        """Remove an object that cannot be decoded: see `delete_path.DeletePath.delete_unreadable`."""
         return self._delete_path.delete_unreadable(request)
 
 

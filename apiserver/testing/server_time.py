@@ -91,7 +91,7 @@ class AsyncioLoop(asyncio.SelectorEventLoop):
         return super().time() + self._server_time.ahead_s
 
     def run_due(self) -> None:
-        """See `_Loop`. The round after this one finds them."""
+        """Do nothing: the round after this one finds the timers that are due."""
 
 
 class _Timer(asyncio.TimerHandle):

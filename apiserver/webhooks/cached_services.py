@@ -15,7 +15,7 @@ from storage.turns import in_turns
 
 
 class CachedServices:
-    """See `service_resolver.ServiceLookup`. What is not served does not exist."""
+    """The Services and EndpointSlices in the watch cache. What is not served does not exist."""
 
     def __init__(self, registry: Registry, served: ServedTable, brand: Brand) -> None:
         self._registry = registry

@@ -41,7 +41,7 @@ FREE_SPACE_RETRY_S: Final = 5.0
 
 
 class EmbeddedStore:
-    """See `storage.interface.Storage` for what each method promises.
+    """The store in this process, over SQLite. See `storage.interface.Storage` for what each method promises.
 
     monotonic, wall: clocks in seconds, of leases: one that never goes back, and since 1970.
     """

@@ -54,7 +54,7 @@ _AS_IT_IS: Final = IdentityTransformer()
 
 
 class EncryptedStorage:
-    """See `storage.interface.Storage` for what each method promises.
+    """A store whose values are encrypted. See `storage.interface.Storage` for what each method promises.
 
     A value that cannot be decrypted is read as `UnreadableValue`. Writes raise EncryptionFailed, too.
     """

@@ -55,7 +55,7 @@ HEALTH_TIMEOUT_S: Final = 5.0
 
 
 class EtcdStore:
-    """See `storage.interface.Storage` for what each method promises."""
+    """The store in etcd. See `storage.interface.Storage` for what each method promises."""
 
     def __init__(self, client: EtcdClient, *, prefix: str) -> None:
         """prefix: all keys begin with it; the store keeps some of its own below it."""

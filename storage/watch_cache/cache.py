@@ -352,9 +352,9 @@ class WatchCache(Generic[T]):
     # ---- resources that come and go
 
     def retire(self, resource_prefix: str) -> None:
-        """See `Resources.retire`."""
+        """Drop a resource once nobody watches it: see `Resources.retire`."""
         self._resources.retire(resource_prefix)
 
     def drop_retired(self) -> None:
-        """See `Resources.drop_retired`."""
+        """Drop the retired resources that nobody watches: see `Resources.drop_retired`."""
         self._resources.drop_retired()

@@ -76,7 +76,7 @@ class Feed(Generic[T]):
         return () if self._others is None else self._others.keys()
 
     def begin_with(self, state: CacheState[T], revision: int, copy: Callable[[T], T]) -> None:
-        """See `WatchCache.begin_with`."""
+        """Fill the cache with what another one held: see `WatchCache.begin_with`."""
         self.compacted = state.compacted
         if self._others is not None:
             for other in state.others:
@@ -93,7 +93,7 @@ class Feed(Generic[T]):
         self._fill(revision)
 
     def subscribe(self, prefix: str, changed: Callable[[], None]) -> Callable[[], None]:
-        """See `WatchCache.on_change`."""
+        """Have `changed` called when a resource changes: see `WatchCache.on_change`."""
         self._on_change.setdefault(prefix, []).append(changed)
         return partial(self._unsubscribe, prefix, changed)
 
