@@ -18,6 +18,7 @@ from apiserver.cel.references import children, references
 from apiserver.cel.syntax import InvalidExpression, Node
 from apiserver.cel.types import BOOL, DYN, STRING, Field
 from apiserver.cel.values import CostExceeded, EvaluationError
+from apiserver.load.size_class import TakesLong
 
 if TYPE_CHECKING:
     from apiserver.cel.environment import Environment
@@ -47,10 +48,6 @@ _CHARACTERS: Final = {"underscores": "__", "dot": ".", "dash": "-", "slash": "/"
 
 class CompilationFailed(Exception):
     """An expression does not compile, or has not the type that it must have. The text is for the log."""
-
-
-class TakesLong(Exception):
-    """Expressions cost more than they may on the event loop, and are to be evaluated elsewhere."""
 
 
 class EvaluationFailed(Exception):

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from apiserver.authn.authentication_configuration import JwtAuthenticatorConfiguration
 from apiserver.authn.chain import Identity
-from apiserver.authn.claim_expressions import CostBudget, TakesLong
+from apiserver.authn.claim_expressions import CostBudget
 from apiserver.authn.claim_mapping import read_claims, user_of
 from apiserver.authn.identity_provider import IdentityProvider
 from apiserver.authn.json_web_keys import header_of, is_compact, verified
@@ -22,6 +22,7 @@ from apiserver.authn.service_account import TOKEN_LENGTH_MAX
 from apiserver.authn.token_cache import TokenResult
 from apiserver.errors import Unauthorized
 from apiserver.golang.quoting import go_quote
+from apiserver.load.size_class import TakesLong
 from apiserver.vocabulary import Document, UserInfo
 
 # Clocks may differ. As in go-oidc: a token is not accepted after its end, but a little before its beginning.

@@ -17,6 +17,7 @@ from apiserver.cel.kubernetes_environments import kubernetes_environment
 from apiserver.cel.syntax import InvalidExpression
 from apiserver.cel.types import BOOL, STRING, Field, Type
 from apiserver.cel.values import CostExceeded, EvaluationError
+from apiserver.load.size_class import TakesLong
 from apiserver.vocabulary import Document
 
 if TYPE_CHECKING:
@@ -35,10 +36,6 @@ class InvalidCondition(ValueError):
 
 class ConditionsFailed(Exception):
     """Conditions have errors, and none is false."""
-
-
-class TakesLong(Exception):
-    """The conditions have cost more than they may."""
 
 
 class Condition(NamedTuple):

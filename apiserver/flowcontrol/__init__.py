@@ -31,10 +31,10 @@ all requests, as reads and as writes, by user, and nothing waits.
 
 What differs from kube-apiserver, and why:
 
-- A flow leaves some seats of its level to others: it may hold four times as many as are free (`FLOW_SHARE`),
-  alone four fifths. All requests share one event loop here. If one flow's long lists had all seats, a short
-  request of another would wait until one of them ends, though it would take the loop no time. A fifth of the
-  seats that lies idle does not slow down the others, which keep the loop busy.
+- A flow leaves some seats of its level to others: it may hold four times as many as are free
+  (`SHARE_OF_FREE`), alone four fifths. All requests share one event loop here. If one flow's long lists had
+  all seats, a short request of another would wait until one of them ends, though it would take the loop no
+  time. A fifth of the seats that lies idle does not slow down the others, which keep the loop busy.
 - A queue never has more requests than `queueLengthLimit`, also while a wide request waits for seats to come
   free. Queues without requests take no memory, whatever `queues` says.
 - A client that goes is counted as `cancelled`, and one that has waited for too long as `time-out`.

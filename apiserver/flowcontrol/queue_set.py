@@ -20,14 +20,11 @@ from apiserver.flowcontrol.flow_schemas import ClassifiedRequest
 from apiserver.flowcontrol.flow_statistics import FlowStatistics
 from apiserver.flowcontrol.seat_usage import Capacity, SeatUsage, UsageState
 from apiserver.flowcontrol.work_estimates import ONE_SEAT, WorkEstimate
+from apiserver.load.shared_pool import SHARE_OF_FREE
 from apiserver.vocabulary import UserInfo
 
 # How long a request is taken to last before that is known.
 SERVICE_S: Final = 0.003
-# A flow may hold so many times the seats that are free. See `endpoints.shared_pool.ALPHA`, which is the same
-# rule.
-FLOW_SHARE: Final = 4
-
 # A level is calm while no more of its seats are in use. No flow can have more than its share then.
 CALM_PART: Final = 1 / 2
 
@@ -436,7 +433,7 @@ class QueueSet:
             return False
         seats = request.seats
         free = max(self.limit - self.seats_in_use, seats)
-        return held + seats > FLOW_SHARE * (free - seats + 1)
+        return held + seats > SHARE_OF_FREE * (free - seats + 1)
 
     def _choose(self, hand: tuple[int, ...]) -> Queue:
         """Returns the queue of the hand with the least work that waits."""

@@ -15,7 +15,7 @@ from apiserver.vocabulary import UserInfo
 # get each gets 4/(1 + 4n), and 1/(1 + 4n) stays free for who comes next: of 200 slots 40, 22, 15. With a
 # larger share for one user alone little would be left to the others at once; with a smaller one most of the
 # pool would lie idle.
-ALPHA: Final = 4
+SHARE_OF_FREE: Final = 4
 _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 
 
@@ -51,7 +51,7 @@ class SharedPool:
         """
         held = self._held.get(user, 0)
         free = self.free
-        if amount > free or (held and held + amount > ALPHA * free):
+        if amount > free or (held and held + amount > SHARE_OF_FREE * free):
             return False
         self._held[user] = held + amount
         self.free = free - amount
@@ -60,7 +60,7 @@ class SharedPool:
     def exceeds_share(self, user: str, amount: int = 1) -> bool:
         """Whether a user that holds something has to wait until it has given back, or others have."""
         held = self._held.get(user, 0)
-        return held > 0 and held + amount > ALPHA * self.free
+        return held > 0 and held + amount > SHARE_OF_FREE * self.free
 
     def give_back(self, user: str, amount: int = 1) -> None:
         """Take back from a user what it was given."""

@@ -27,9 +27,10 @@ class SizeClass(enum.IntEnum):
 
 
 class TakesLong(Exception):
-    """Raised by bounded work on the event loop when there is more of it than other requests should wait for.
+    """Raised by bounded work when there is more of it than its bound.
 
-    It has changed nothing, and is done again in a thread. See `offload.Offload.run_bounded`.
+    On the event loop that is what other requests can wait for. The work has changed nothing, and is done
+    again in a thread. See `offload.Offload.run_bounded`.
     """
 
 

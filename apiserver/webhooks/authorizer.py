@@ -33,11 +33,11 @@ from apiserver.authz.match_conditions import (
     COST_ON_LOOP_MAX,
     Condition,
     ConditionsFailed,
-    TakesLong,
     are_met,
     compile_condition,
 )
 from apiserver.errors import Timeout, TooManyRequests
+from apiserver.load.size_class import TakesLong
 from apiserver.vocabulary import Document, UserInfo
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.review_server import ReviewServer
@@ -71,7 +71,7 @@ class AuthorizerObserver(Protocol):
 
 
 class WaitingSlots(Protocol):
-    """The slots of requests that wait for the webhook: see `endpoints.shared_pool.SharedPool`."""
+    """The slots of requests that wait for the webhook: see `load.shared_pool.SharedPool`."""
 
     def take(self, user: str) -> bool:
         """Returns whether a user may have one more."""

@@ -13,7 +13,7 @@ it.
 - All that is done for one definition and for one object is bounded: rules and characters, worst cases, and
   costs while evaluating.
 - In the event loop evaluation is bounded to a few milliseconds; what takes longer raises
-  `registry.size_class.TakesLong` and is evaluated again, with the same result, in a thread.
+  `load.size_class.TakesLong` and is evaluated again, with the same result, in a thread.
 
     schema_types     from a schema to CEL's types
     value_adapters   from a document's values to CEL's

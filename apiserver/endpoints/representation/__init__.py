@@ -17,7 +17,7 @@ D22-D25.
 
 A list is an iterator of slices, made while it is sent. An empty slice sends nothing: it is a point at which
 the event loop may serve others. If it is a `WorkAhead`, the next slice is of a large object, and should be
-made in a thread (`registry.offload`). Everything here is pure; the clock is an argument.
+made in a thread (`load.offload`). Everything here is pure; the clock is an argument.
 """
 
 from apiserver.endpoints.representation.encoder import Encoder

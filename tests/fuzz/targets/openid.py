@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
 from apiserver.authn.authentication_configuration import parse
-from apiserver.authn.claim_expressions import CostBudget, TakesLong
+from apiserver.authn.claim_expressions import CostBudget
 from apiserver.authn.claim_mapping import read_claims, user_of
 from apiserver.authn.json_web_keys import (
     UnusableKeySet,
@@ -22,6 +22,7 @@ from apiserver.authn.json_web_keys import (
 )
 from apiserver.authn.jwt_authenticators import claimed_issuer
 from apiserver.errors import Unauthorized
+from apiserver.load.size_class import TakesLong
 from apiserver.wire.configuration_fields import InvalidConfiguration
 from tests.fuzz.target import fuzzer
 

@@ -23,9 +23,10 @@ from apiserver.authn.authentication_configuration import (
     parse,
 )
 from apiserver.authn.chain import Anonymous
-from apiserver.authn.claim_expressions import CostBudget, TakesLong
+from apiserver.authn.claim_expressions import CostBudget
 from apiserver.authn.claim_mapping import read_claims, user_of
 from apiserver.errors import Unauthorized
+from apiserver.load.size_class import TakesLong
 from apiserver.vocabulary import AUTHENTICATED, UserInfo
 from apiserver.wire.configuration_fields import InvalidConfiguration
 

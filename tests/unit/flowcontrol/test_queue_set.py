@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from apiserver.flowcontrol.queue_set import (
     CANCELLED,
     CONCURRENCY_LIMIT,
-    FLOW_SHARE,
     QUEUE_FULL,
     SERVICE_S,
     TIME_OUT,
@@ -24,6 +23,7 @@ from apiserver.flowcontrol.queue_set import (
 )
 from apiserver.flowcontrol.seat_usage import Capacity
 from apiserver.flowcontrol.work_estimates import WorkEstimate
+from apiserver.load.shared_pool import SHARE_OF_FREE
 from tests.unit.flowcontrol.support import flow, queue_set, request
 
 QUEUES: Final = QueueRules(queues=8, length_max=4)
@@ -332,7 +332,8 @@ class _Run:
         if heads and free > 0:
             blocked = any(each.seats > free for each in heads)
             assert blocked or all(
-                by_flow[each.flow.hash] + each.seats > FLOW_SHARE * (free - each.seats + 1) for each in heads
+                by_flow[each.flow.hash] + each.seats > SHARE_OF_FREE * (free - each.seats + 1)
+                for each in heads
             )
 
     def drain(self) -> None:

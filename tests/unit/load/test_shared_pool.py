@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from apiserver.load.shared_pool import ALPHA, SharedPool
+from apiserver.load.shared_pool import SHARE_OF_FREE, SharedPool
 
 CAPACITY: Final = 60
 USERS: Final = st.sampled_from("abcd")
@@ -35,7 +35,7 @@ class SharedPoolMachine(RuleBasedStateMachine):
         if is_given:
             self.given.append((user, amount))
             assert amount <= free
-            assert not held or held + amount <= ALPHA * free
+            assert not held or held + amount <= SHARE_OF_FREE * free
         elif not held:
             assert amount > free, "who has nothing gets what is there"
 
@@ -54,16 +54,16 @@ class SharedPoolMachine(RuleBasedStateMachine):
 TestSharedPool = SharedPoolMachine.TestCase
 
 
-@given(capacity=st.integers(ALPHA + 1, 1000), greedy=st.integers(1, 20))
+@given(capacity=st.integers(SHARE_OF_FREE + 1, 1000), greedy=st.integers(1, 20))
 def test_greedy_users_get_equal_shares_and_leave_some(capacity: int, greedy: int) -> None:
     pool = SharedPool(capacity)
     users = [f"u{number}" for number in range(greedy)]
     takes = Counter[str]()
     while taken := [user for user in users if pool.take(user)]:
         takes.update(taken)
-    share = ALPHA * capacity / (1 + ALPHA * greedy)
-    assert all(abs(takes[user] - share) <= ALPHA + 1 for user in users if takes[user])
-    if capacity > ALPHA * greedy + greedy:
+    share = SHARE_OF_FREE * capacity / (1 + SHARE_OF_FREE * greedy)
+    assert all(abs(takes[user] - share) <= SHARE_OF_FREE + 1 for user in users if takes[user])
+    if capacity > SHARE_OF_FREE * greedy + greedy:
         assert pool.take("newcomer")
 
 
