@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -22,6 +21,7 @@ from apiserver.errors import ApiError, InternalError, TooManyRequests
 from apiserver.load.offload import SERVER
 from apiserver.load.shared_pool import SharedPool, holder_of
 from apiserver.load.size_class import SizeClass, size_class
+from apiserver.load.turn_queues import TurnQueue
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
@@ -74,40 +74,6 @@ class EventTransport(Protocol):
     async def close(self) -> None:
         """End the stream, when what has been written before is sent."""
         ...
-
-
-class FlushQueue:
-    """Flushes the streams that have events to write: in order, for `TURN_S` in each turn of the event loop.
-
-    A thousand watchers of one change would otherwise block the loop for as long as it takes to write to all
-    of them. Under load this also saves writes: the events that come before a stream is flushed are written
-    together.
-    """
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._waiting: deque[WatchStream] = deque()
-
-    def add(self, stream: WatchStream) -> None:
-        """Have `stream` flushed, at the earliest when what runs now has returned to the event loop."""
-        if not self._waiting:
-            self._loop.call_soon(self._flush_some)
-        self._waiting.append(stream)
-
-    def _flush_some(self) -> None:
-        waiting = self._waiting
-        turn_ends = monotonic() + TURN_S
-        while waiting and monotonic() < turn_ends:
-            # It stays in the queue meanwhile, so that `add` does not schedule another call.
-            stream = waiting[0]
-            try:
-                stream.flush()
-            except Exception:  # One stream's failure must not be the end of all others.
-                log.exception("a watch cannot be written")
-                stream.end()
-            waiting.popleft()
-        if waiting:
-            self._loop.call_soon(self._flush_some)
 
 
 class EventEncodings:
@@ -205,7 +171,7 @@ class WatchStream:
         """Called by the watcher when it has events: have the stream flushed."""
         if self._is_live and not self._is_flush_scheduled:
             self._is_flush_scheduled = True
-            self._flush_queue.add(self)
+            self._flush_queue.append(self)
 
     def end(self) -> None:
         """End the stream as if its time were up."""
@@ -597,6 +563,11 @@ async def _select(
     return selected
 
 
+def _flush_failed(stream: WatchStream) -> None:
+    log.exception("a watch cannot be written")
+    stream.end()
+
+
 def _object_of(delivery: Delivery[StoredObject]) -> StoredObject:
     """Returns the state of the object that a delivery sends. Raises CorruptObject."""
     kind, change = delivery
@@ -627,7 +598,8 @@ class WatchStreams:
         self.origins = AllowedOrigins() if origins is None else origins
         self.metrics = metrics
         self.clock = clock
-        self.flush_queue = FlushQueue()
+        # The events that come before a stream is flushed are written together.
+        self.flush_queue = TurnQueue(TURN_S, WatchStream.flush, _flush_failed)
         self.event_encodings = EventEncodings()
         self.refused_total = self.unauthorized_total = 0
         self._places = SharedPool(watches_max or math.inf)

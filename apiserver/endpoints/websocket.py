@@ -3,7 +3,7 @@
 The handshake, the frames of the client and the closing handshake are aiohttp's (`WebSocketResponse`).
 The frames with events are made here: aiohttp would encode them anew for each client, and send them from a
 coroutine of each, whereas an event is framed once for all watches of the same form, and written by
-`watch_stream.FlushQueue` in its turn. A frame from a server is its length and the data; the data is never
+`WatchStreams.flush_queue` in its turn. A frame from a server is its length and the data; the data is never
 masked, fragmented or compressed.
 
 Like any watch, one over WebSocket buffers what its connection takes and its watcher's queue holds, and ends

@@ -3,6 +3,7 @@
     size_class        how much work there is with something, by its bytes: small, large or huge
     offload           runs work on the event loop if it is small, else in the lane for its size
     switch_interval   has threads that compute hand the interpreter over sooner
+    turn_queues       queues on the event loop whose items get turns, by holder or by time
     shared_pool       who may hold how much of what all users share
     unread_answers    drops what clients do not take, in time and where it is too much
     memory_budget     how near the process is to the memory that it may have
@@ -23,7 +24,7 @@ One event loop runs all requests. Which scheduler decides who is next, whose tur
     the same, without fairness   `endpoints.request_slots`            by user           slots of a SharedPool
     work that is not small       `offload.Lane`                       by user           WAITING_MAX
     long work on the loop        `storage.turns`, for stores, too     fewest turns      TURN_S
-    watches with events          `endpoints.watch_stream.FlushQueue`  first come        TURN_S
+    watches with events          `endpoints.watch_stream`             first come        TURN_S
     clients that do not read     `unread_answers`                     none: dropped     ALL_BYTES_MAX
 
 A request is refused with 429 before its work begins: where there are too many, where too much waits for a

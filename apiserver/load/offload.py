@@ -21,7 +21,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -31,6 +30,7 @@ from typing import Final, ParamSpec, Protocol, TypeVar
 from apiserver.errors import TooManyRequests
 from apiserver.load.size_class import LARGE_BYTES, SizeClass, TakesLong, size_class
 from apiserver.load.switch_interval import SHORT_SWITCH_INTERVAL, compute_in_thread
+from apiserver.load.turn_queues import FairQueue
 from apiserver.vocabulary import Document
 
 # How long a thread waits for the event loop, whose turns take some milliseconds.
@@ -56,28 +56,6 @@ class EncodedObject(Protocol):
     def document(self) -> Document: ...
 
 
-class _Queue:
-    """The turns of one user: those of calls that have begun, and then those of others."""
-
-    __slots__ = ("_begun", "_new")
-
-    def __init__(self) -> None:
-        self._begun: deque[asyncio.Future[None]] = deque()
-        self._new: deque[asyncio.Future[None]] = deque()
-
-    def __len__(self) -> int:
-        return len(self._begun) + len(self._new)
-
-    def append(self, turn: asyncio.Future[None], *, has_begun: bool) -> None:
-        (self._begun if has_begun else self._new).append(turn)
-
-    def popleft(self) -> asyncio.Future[None]:
-        return (self._begun or self._new).popleft()
-
-    def remove(self, turn: asyncio.Future[None]) -> None:
-        (self._begun if turn in self._begun else self._new).remove(turn)
-
-
 class Lane:
     """One thread, and the work that waits for it.
 
@@ -95,8 +73,7 @@ class Lane:
         self._waiting_of_user_max = waiting_of_user_max
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"offload-{name}")
         self._is_busy = False
-        # By user, in the order in which they have their turns; nobody's queue is empty.
-        self._queues: dict[str, _Queue] = {}
+        self._turns: FairQueue[asyncio.Future[None]] = FairQueue()
 
     async def run(self, user: str, work: Callable[[], _T], *, may_refuse: bool) -> _T:
         """Returns or raises what `work` does. Raises TooManyRequests if too much waits."""
@@ -119,21 +96,15 @@ class Lane:
         return asyncio.wrap_future(running)
 
     async def _wait(self, loop: asyncio.AbstractEventLoop, user: str, may_refuse: bool) -> None:
-        queue = self._queues.get(user)
         if (
             may_refuse
             and user != SERVER
-            and (
-                self.waiting >= self._waiting_max
-                or (queue is not None and len(queue) >= self._waiting_of_user_max)
-            )
+            and (self.waiting >= self._waiting_max or self._turns.count(user) >= self._waiting_of_user_max)
         ):
             self.refused_total += 1
             raise TooManyRequests
-        if queue is None:
-            queue = self._queues[user] = _Queue()
         turn: asyncio.Future[None] = loop.create_future()
-        queue.append(turn, has_begun=not may_refuse)
+        self._turns.append(user, turn, is_urgent=not may_refuse)
         self.waiting += 1
         try:
             await turn
@@ -141,10 +112,8 @@ class Lane:
             if turn.done() and not turn.cancelled():
                 self._begin_next()  # The turn came together with the cancellation.
             else:
-                queue.remove(turn)
+                self._turns.remove(user, turn)
                 self.waiting -= 1
-                if not queue:
-                    del self._queues[user]
             raise
 
     def _timed(self, work: Callable[[], _T]) -> _T:
@@ -165,16 +134,11 @@ class Lane:
 
     def _begin_next(self) -> None:
         """Give the turn to the user who has waited longest since their last one."""
-        if not self._queues:
+        if self._turns:
+            self.waiting -= 1
+            self._turns.popleft().set_result(None)
+        else:
             self._is_busy = False
-            return
-        user = next(iter(self._queues))
-        queue = self._queues.pop(user)
-        turn = queue.popleft()
-        self.waiting -= 1
-        if queue:
-            self._queues[user] = queue  # behind all others
-        turn.set_result(None)
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)

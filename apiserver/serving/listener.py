@@ -16,12 +16,13 @@ import resource
 import socket
 import ssl
 import sys
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from time import monotonic
 from typing import Final, NamedTuple, Protocol
 
+from apiserver.load.turn_queues import TurnQueue
 from apiserver.serving.endless_reads import RecordRead
 from apiserver.serving.listening import BACKLOG, Sockets
 from apiserver.serving.tls_transport import TlsTransport, TransportGroup
@@ -128,7 +129,8 @@ class Listener:
         self._sockets: list[socket.socket] = []
         self._open: dict[TlsTransport, str] = {}  # by whom
         self._handshakes: dict[_Handshake, None] = {}  # oldest first
-        self._advancing: deque[_Handshake] = deque()  # those of which something has come
+        # Those of which something has come.
+        self.advancing = TurnQueue(HANDSHAKE_TURN_S, _Handshake.go_on, self._handshake_failed)
         self._by_client: Counter[str] = Counter()
         # When none was idle: of a client's connections, or of all (None).
         self._none_idle_at: dict[str | None, float] = {}
@@ -277,26 +279,10 @@ class Listener:
         if self._handshakes:
             self._timer = self._loop.call_later(self._poll_s, self._drop_late_handshakes)
 
-    def advance(self, handshake: _Handshake) -> None:
-        """Continues a handshake when its turn comes."""
-        if not self._advancing:
-            self._loop.call_soon(self._advance_some)
-        self._advancing.append(handshake)
-
-    def _advance_some(self) -> None:
-        turn_ends = monotonic() + HANDSHAKE_TURN_S
-        while self._advancing and monotonic() < turn_ends:
-            # It stays in the queue meanwhile, so that `advance` does not schedule another call.
-            handshake = self._advancing[0]
-            try:
-                handshake.go_on()
-            except Exception:  # One connection's failure must not be the end of all others.
-                log.exception("a connection cannot be served")
-                self.failed_total += 1
-                handshake.drop()
-            self._advancing.popleft()
-        if self._advancing:
-            self._loop.call_soon(self._advance_some)
+    def _handshake_failed(self, handshake: _Handshake) -> None:
+        log.exception("a connection cannot be served")
+        self.failed_total += 1
+        handshake.drop()
 
     def secured(self, plain: socket.socket) -> ssl.SSLSocket:
         return self.context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
@@ -344,7 +330,7 @@ class _Handshake:
 
     def _on_ready(self) -> None:
         self._stop_waiting()
-        self._listener.advance(self)
+        self._listener.advancing.append(self)
 
     def go_on(self) -> None:
         """Take the next step, which may be the last."""

@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
+from apiserver.load.turn_queues import FairQueue
 from apiserver.serving.endless_reads import RecordRead
 
 # The most that a record of TLS carries (RFC 8446, 5.1): OpenSSL reads and writes no more at a time.
@@ -72,8 +73,7 @@ class TransportGroup:
         self.reads_left = READS_PER_ROUND
         self._sender_of = sender_of
         self.lingering: set[LingeringSocket] = set()
-        # Those who wait, by sender; who is next comes first.
-        self._late: dict[str, deque[TlsTransport]] = {}
+        self._late: FairQueue[TlsTransport] = FairQueue()  # by sender
 
     def count_read(self) -> None:
         self.reads_left -= 1
@@ -82,17 +82,12 @@ class TransportGroup:
 
     def postpone(self, transport: TlsTransport) -> None:
         """Have a transport read in a later round."""
-        self._late.setdefault(self._sender_of(transport), deque()).append(transport)
+        self._late.append(self._sender_of(transport), transport)
 
     def _begin_round(self) -> None:
         self.reads_left = READS_PER_ROUND
         while self._late and self.reads_left:
-            sender = next(iter(self._late))
-            transports = self._late.pop(sender)
-            transport = transports.popleft()
-            if transports:
-                self._late[sender] = transports
-            transport.read_late()
+            self._late.popleft().read_late()
 
 
 class TlsTransport(asyncio.Transport):

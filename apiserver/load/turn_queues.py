@@ -1,0 +1,87 @@
+"""Queues on the event loop whose items get turns: `FairQueue` by who they are of, `TurnQueue` by time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from time import monotonic
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class FairQueue(Generic[T]):
+    """Items of holders who take turns: an item of one holder, then one of the next.
+
+    So a holder with hundreds of items waits for nobody but itself, and does not hold up a holder with one.
+    """
+
+    __slots__ = ("_by_holder",)
+
+    def __init__(self) -> None:
+        # Who is next comes first. Each has its items that go before the others, and the others.
+        self._by_holder: dict[str, tuple[deque[T], deque[T]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_holder)
+
+    def count(self, holder: str) -> int:
+        """Returns how many items of a holder there are."""
+        return sum(map(len, self._by_holder.get(holder, ())))
+
+    def append(self, holder: str, item: T, *, is_urgent: bool = False) -> None:
+        """Add an item behind those of its holder; if it is urgent, only behind the urgent ones."""
+        items = self._by_holder.get(holder)
+        if items is None:
+            items = self._by_holder[holder] = deque(), deque()
+        items[not is_urgent].append(item)
+
+    def popleft(self) -> T:
+        """Returns the next item of the holder who has waited longest since its last one."""
+        holder = next(iter(self._by_holder))
+        urgent, others = items = self._by_holder.pop(holder)
+        item = (urgent or others).popleft()
+        if urgent or others:
+            self._by_holder[holder] = items  # behind all other holders
+        return item
+
+    def remove(self, holder: str, item: T) -> None:
+        urgent, others = self._by_holder[holder]
+        (urgent if item in urgent else others).remove(item)
+        if not urgent and not others:
+            del self._by_holder[holder]
+
+
+class TurnQueue(Generic[T]):
+    """Works on items in order, for some time in each round of the event loop.
+
+    What a thousand clients have caused at the same moment would otherwise block the loop until all of it is
+    done. What comes before an item has its turn is worked on together with it.
+    """
+
+    def __init__(self, turn_s: float, work: Callable[[T], None], on_failure: Callable[[T], None]) -> None:
+        """on_failure: called in the handler of an exception of `work`; other items have their turns."""
+        self._loop = asyncio.get_running_loop()
+        self._turn_s, self._work, self._on_failure = turn_s, work, on_failure
+        self._waiting: deque[T] = deque()
+
+    def append(self, item: T) -> None:
+        """Have an item worked on, at the earliest when what runs now has returned to the event loop."""
+        if not self._waiting:
+            self._loop.call_soon(self._work_on_some)
+        self._waiting.append(item)
+
+    def _work_on_some(self) -> None:
+        waiting, work = self._waiting, self._work
+        turn_ends = monotonic() + self._turn_s
+        while waiting and monotonic() < turn_ends:
+            # It stays in the queue meanwhile, so that `append` does not schedule another call.
+            item = waiting[0]
+            try:
+                work(item)
+            except Exception:
+                self._on_failure(item)
+            waiting.popleft()
+        if waiting:
+            self._loop.call_soon(self._work_on_some)
