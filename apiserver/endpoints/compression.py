@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NewType
 
+from apiserver.endpoints.representation.lists import Slice, WorkAhead
+
 # Shorter bodies are not worth it.
 GZIP_BODY_BYTES_MIN: Final = 128 * 1024
 # What is compressed for each response: level 1 is most of what can be had, at a third of the time.
@@ -56,21 +58,21 @@ class BodySlices:
     """
 
     def __init__(
-        self, slices: Iterable[bytes], *, gzip: bool = False, bytes_min: int = GZIP_BODY_BYTES_MIN
+        self, slices: Iterable[Slice], *, gzip: bool = False, bytes_min: int = GZIP_BODY_BYTES_MIN
     ) -> None:
         self.is_gzipped = False
         self._gzip, self._bytes_min = gzip, bytes_min
         self._slices = slices
 
-    def __iter__(self) -> Iterator[bytes]:
+    def __iter__(self) -> Iterator[Slice]:
         return self._gzipped() if self._gzip else iter(self._slices)
 
-    def _gzipped(self) -> Iterator[bytes]:
+    def _gzipped(self) -> Iterator[Slice]:
         pieces: list[bytes] = []
         size = 0
         remaining = iter(self._slices)
         for piece in remaining:
-            if not piece:
+            if not piece or isinstance(piece, WorkAhead):
                 yield piece
                 continue
             pieces.append(piece)
@@ -82,11 +84,12 @@ class BodySlices:
         yield from pieces
 
 
-def _compressed(slices: Iterable[bytes]) -> Iterator[bytes]:
+def _compressed(slices: Iterable[Slice]) -> Iterator[Slice]:
     compressor = zlib.compressobj(_RESPONSE_LEVEL, wbits=_GZIP_WBITS)
     for piece in slices:
-        if not piece:
+        if not piece or isinstance(piece, WorkAhead):
             yield piece
+            continue
         for at in range(0, len(piece), _GZIP_SLICE_BYTES):
             yield compressor.compress(piece[at : at + _GZIP_SLICE_BYTES])
     yield compressor.flush()

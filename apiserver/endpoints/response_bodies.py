@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Iterator
 from typing import Protocol
 
 from apiserver.endpoints.compression import BodySlices
-from apiserver.endpoints.representation import Encoder, ListTotals, Slicer, WorkAhead
+from apiserver.endpoints.representation import Encoder, ListTotals, Slice, Slicer, WorkAhead
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import SizeClass
 from apiserver.registry.results import PagedList
@@ -95,17 +95,17 @@ class _PageReader:
 
 
 class _Reader:
-    def __init__(self, slices: Iterator[bytes], offload: Offload) -> None:
+    def __init__(self, slices: Iterator[Slice], offload: Offload) -> None:
         self._slices = slices
         self._offload = offload
         self._ahead = SizeClass.SMALL
 
     async def next(self) -> bytes | None:
         made = await self._offload.run_begun(self._ahead, next, self._slices, None)
-        self._ahead = work_after(made)
+        made, self._ahead = data_and_work_ahead(made)
         return made
 
 
-def work_after(made: bytes | None) -> SizeClass:
-    """Returns how much work it is to make the slice after this one."""
-    return made.size if isinstance(made, WorkAhead) else SizeClass.SMALL
+def data_and_work_ahead(made: Slice | None) -> tuple[bytes | None, SizeClass]:
+    """Returns what a slice sends, and how much work the next one is."""
+    return (b"", made.size) if isinstance(made, WorkAhead) else (made, SizeClass.SMALL)

@@ -15,7 +15,7 @@ from typing import Final
 from weakref import WeakValueDictionary
 
 from apiserver.endpoints.compression import BodySlices
-from apiserver.endpoints.response_bodies import ResponseBody, SliceReader, UnsharedBody, work_after
+from apiserver.endpoints.response_bodies import ResponseBody, SliceReader, UnsharedBody, data_and_work_ahead
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import SizeClass
 from apiserver.registry.results import ObjectList
@@ -65,12 +65,11 @@ class SharedBody:
 
     def _make_one(self) -> None:
         try:
-            made = next(self._source, None)
+            made, self._ahead = data_and_work_ahead(next(self._source, None))
         except Exception as failure:
             self._failure = failure
         else:
             self._is_whole = made is None
-            self._ahead = work_after(made)
             if made is not None:
                 self._made.append(made)
 

@@ -16,14 +16,21 @@ D22-D25.
     discovery_schema  the schema of aggregated discovery
 
 A list is an iterator of slices, made while it is sent. An empty slice sends nothing: it is a point at which
-the event loop may serve others. If it is a `WorkAhead`, the next slice is of a large object, and should be
+the event loop may serve others. Before the slice of a large object stands a `WorkAhead`: that slice should be
 made in a thread (`load.offload`). Everything here is pure; the clock is an argument.
 """
 
 from apiserver.endpoints.representation.encoder import Encoder
 from apiserver.endpoints.representation.factory import document_encoder, encoder_for
 from apiserver.endpoints.representation.form_cache import FormCaches
-from apiserver.endpoints.representation.lists import BATCH_OBJECTS, SLICE_BYTES, ListTotals, Slicer, WorkAhead
+from apiserver.endpoints.representation.lists import (
+    BATCH_OBJECTS,
+    SLICE_BYTES,
+    ListTotals,
+    Slice,
+    Slicer,
+    WorkAhead,
+)
 from apiserver.endpoints.representation.protobuf import MetaV1Encoders
 from apiserver.endpoints.representation.status import StatusEncoder
 
@@ -34,6 +41,7 @@ __all__ = [
     "FormCaches",
     "ListTotals",
     "MetaV1Encoders",
+    "Slice",
     "Slicer",
     "StatusEncoder",
     "WorkAhead",

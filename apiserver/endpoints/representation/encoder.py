@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from apiserver.endpoints.representation.lists import Envelope, ListTotals
+from apiserver.endpoints.representation.lists import Envelope, ListTotals, Slice
 from apiserver.load.size_class import SizeClass
 from apiserver.registry.results import ObjectList
 from apiserver.registry.stored_object import StoredObject
@@ -39,7 +39,7 @@ class Encoder(Protocol):
         """Returns the body of a response that holds a single object. Raises NotAcceptable."""
         ...
 
-    def list(self, result: ObjectList) -> Iterator[bytes]:
+    def list(self, result: ObjectList) -> Iterator[Slice]:
         """Returns the body of a response that holds a list, in slices (the package says what empty ones are).
 
         Raises NotAcceptable, before the first slice that is not empty.
@@ -53,10 +53,10 @@ class Encoder(Protocol):
         """
         ...
 
-    def encoded_items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
+    def encoded_items(self, objects: Sequence[StoredObject]) -> Iterator[Slice]:
         """Returns the items of some objects of such a list, several at a time.
 
-        They are separated where they are in one piece. There are empty slices among them as in `list`.
+        They are separated where they are in one piece. No slice is empty.
         """
         ...
 

@@ -20,6 +20,7 @@ from apiserver.endpoints.representation.lists import (
     LIST_END,
     Envelope,
     ListTotals,
+    Slice,
     batches,
     bookmark_object,
     custom_list_metadata,
@@ -134,7 +135,7 @@ class JsonEncoder(_JsonForm):
         obj = self._project(obj)
         return obj.head + obj.tail + b"\n"
 
-    def list(self, result: ObjectList) -> Iterator[bytes]:
+    def list(self, result: ObjectList) -> Iterator[Slice]:
         envelope = self.envelope(result, ListTotals(len(result.objects)))
         if self._project is unchanged:
             tails = [each.tail for each in result.objects]
@@ -145,7 +146,7 @@ class JsonEncoder(_JsonForm):
         head = self._list_opening + orjson.dumps(self._list_metadata(result)) + b',"items":['
         return Envelope(head, b",", LIST_END)
 
-    def encoded_items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
+    def encoded_items(self, objects: Sequence[StoredObject]) -> Iterator[Slice]:
         if self._project is unchanged:
             for batch in batches([each.tail for each in objects]):
                 yield self._item_opening + (b"," + self._item_opening).join(batch)
@@ -198,7 +199,7 @@ class PartialEncoder(_JsonForm):
         require_object_kind(self._kind, self._resource)
         return self._item(obj) + b"\n"
 
-    def list(self, result: ObjectList) -> Iterator[bytes]:
+    def list(self, result: ObjectList) -> Iterator[Slice]:
         envelope = self.envelope(result, ListTotals(len(result.objects)))
         return slices_of_segments(envelope, self.encoded_items(result.objects))
 
@@ -207,7 +208,7 @@ class PartialEncoder(_JsonForm):
         head = list_opening("PartialObjectMetadataList", self._api_version)
         return Envelope(head + orjson.dumps(list_metadata(result)) + b',"items":[', b",", LIST_END)
 
-    def encoded_items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
+    def encoded_items(self, objects: Sequence[StoredObject]) -> Iterator[Slice]:
         return cached_segments(objects, self._segment, self._caches.segments, self._segment_key)
 
     def _segment(self, objects: Sequence[StoredObject]) -> tuple[bytes, float]:
@@ -282,7 +283,7 @@ class TableEncoder(_JsonForm):
     def object(self, obj: StoredObject) -> bytes:
         return self._table(obj, has_definitions=True) + b"\n"
 
-    def list(self, result: ObjectList) -> Iterator[bytes]:
+    def list(self, result: ObjectList) -> Iterator[Slice]:
         envelope = self.envelope(result, ListTotals(len(result.objects)))
         return slices_of_segments(envelope, self.encoded_items(result.objects))
 
@@ -291,7 +292,7 @@ class TableEncoder(_JsonForm):
         head = self._opening + orjson.dumps(list_metadata(result))
         return Envelope(head + b',"columnDefinitions":' + definitions + b',"rows":[', b",", LIST_END)
 
-    def encoded_items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
+    def encoded_items(self, objects: Sequence[StoredObject]) -> Iterator[Slice]:
         now = self._now()
         encode = partial(self._rows, now)
         objects_max = max(1, min(BATCH_OBJECTS, SEGMENT_CELLS_MAX // len(self._resource.columns.columns)))

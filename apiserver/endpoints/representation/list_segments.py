@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from apiserver.endpoints.representation.form_cache import FormCache
-from apiserver.endpoints.representation.lists import BATCH_OBJECTS, SLICE_BYTES, work_ahead
+from apiserver.endpoints.representation.lists import BATCH_OBJECTS, SLICE_BYTES, Slice, work_ahead
 from apiserver.registry.stored_object import StoredObject
 
 # Returns the items of some objects, joined, and the moment from which they may no longer be right.
@@ -68,10 +68,8 @@ def cached_segments(
     now: float = 0.0,
     *,
     objects_max: int = BATCH_OBJECTS,
-) -> Iterator[bytes]:
+) -> Iterator[Slice]:
     """Encodes a list segment by segment, and reuses the segments that are still valid.
-
-    Yields empty slices, too, where there is `lists.WorkAhead`.
 
     key: identifies the form. objects_max: the length of a segment; always the same for a key.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import orjson
 
@@ -40,26 +40,21 @@ class ListTotals(NamedTuple):
     items_bytes: int = 0
 
 
-class WorkAhead(bytes):
-    """An empty slice, which tells how much work it is to make the next one."""
+class WorkAhead(NamedTuple):
+    """Announces how much work it is to make the next slice; it stands before a slice that is not small."""
 
     size: SizeClass
 
-    @classmethod
-    def of(cls, size: SizeClass) -> WorkAhead:
-        ahead = cls()
-        ahead.size = size
-        return ahead
+
+# A part of a body that is made while it is sent. An empty one sends nothing: others may have their turn.
+Slice: TypeAlias = bytes | WorkAhead
 
 
-_AHEAD: Final = {size: WorkAhead.of(size) for size in SizeClass}
-
-
-def work_ahead(objects: Sequence[StoredObject]) -> Iterator[bytes]:
-    """Yields what tells that objects are not small, and are encoded next."""
+def work_ahead(objects: Sequence[StoredObject]) -> Iterator[WorkAhead]:
+    """Announces the work with objects that are encoded next, if they are not small."""
     size = size_class(max([len(each.tail) for each in objects], default=0))
     if size is not SizeClass.SMALL:
-        yield _AHEAD[size]
+        yield WorkAhead(size)
 
 
 def list_opening(kind: str, api_version: str) -> bytes:
@@ -138,15 +133,14 @@ class Slicer:
         return b"".join(pieces)
 
 
-def slices_of_segments(envelope: Envelope, segments: Iterable[bytes]) -> Iterator[bytes]:
+def slices_of_segments(envelope: Envelope, segments: Iterable[Slice]) -> Iterator[Slice]:
     """Returns a list that is encoded while it is sent.
 
-    segments: the items, one or several at a time, and empty slices where there is `WorkAhead`. After each
-        others may have their turn.
+    segments: the items, one or several at a time. After each others may have their turn.
     """
     slicer = Slicer(envelope)
     for segment in segments:
-        yield slicer.add(segment)
+        yield segment if isinstance(segment, WorkAhead) else slicer.add(segment)
     yield slicer.end()
 
 

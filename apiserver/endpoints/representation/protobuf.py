@@ -15,6 +15,8 @@ from apiserver.endpoints.representation.list_segments import segments
 from apiserver.endpoints.representation.lists import (
     Envelope,
     ListTotals,
+    Slice,
+    WorkAhead,
     bookmark_object,
     list_metadata,
     require_list_kind,
@@ -127,7 +129,7 @@ class ProtobufEncoder:
             return self._enveloped(obj)  # To encode it again takes no longer than to keep it.
         return seal(self._api_version, self._kind, undelimited(self._item(obj)))
 
-    def list(self, result: ObjectList) -> Iterator[bytes]:
+    def list(self, result: ObjectList) -> Iterator[Slice]:
         require_list_kind(self._requested_kind, self._resource)
         return self._slices(result)
 
@@ -162,11 +164,11 @@ class ProtobufEncoder:
             envelope_start(self._api_version, self._list_kind, size) + metadata, b"", ENVELOPE_END
         )
 
-    def _slices(self, result: ObjectList) -> Iterator[bytes]:
+    def _slices(self, result: ObjectList) -> Iterator[Slice]:
         buffered: list[bytes] | None = []  # the items of each segment
         size = 0
         for items in self.encoded_items(result.objects):
-            if not items:
+            if isinstance(items, WorkAhead):
                 yield items
                 continue
             size += len(items)
@@ -180,8 +182,7 @@ class ProtobufEncoder:
             envelope, self.encoded_items(result.objects) if buffered is None else buffered
         )
 
-    def encoded_items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
-        """Yields the items of each segment, and empty slices where there is `lists.WorkAhead`."""
+    def encoded_items(self, objects: Sequence[StoredObject]) -> Iterator[Slice]:
         for segment in segments(objects):
             yield from work_ahead([each for each in segment if self.work(each)])
             yield b"".join([self._item(each) for each in segment])

@@ -9,7 +9,13 @@ import orjson
 
 from apiserver.endpoints.representation.form_cache import FormCache
 from apiserver.endpoints.representation.json_forms import ItemizedEncoder
-from apiserver.endpoints.representation.lists import Envelope, ListTotals, slices_of_segments, work_ahead
+from apiserver.endpoints.representation.lists import (
+    Envelope,
+    ListTotals,
+    Slice,
+    slices_of_segments,
+    work_ahead,
+)
 from apiserver.load.size_class import SizeClass, size_class
 from apiserver.registry.results import ObjectList
 from apiserver.registry.stored_object import StoredObject
@@ -139,7 +145,7 @@ class TranscodingEncoder:
     def object(self, obj: StoredObject) -> bytes:
         return self._transcode(self._json.object(obj))
 
-    def list(self, result: ObjectList) -> Iterator[bytes]:
+    def list(self, result: ObjectList) -> Iterator[Slice]:
         envelope = self.envelope(result, ListTotals(len(result.objects)))
         return slices_of_segments(envelope, self.encoded_items(result.objects))
 
@@ -155,8 +161,7 @@ class TranscodingEncoder:
     def error(self, status: Document) -> bytes:
         return self._transcode(self._json.error(status))
 
-    def encoded_items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
-        """Yields the item of each object, and empty slices where there is `lists.WorkAhead`."""
+    def encoded_items(self, objects: Sequence[StoredObject]) -> Iterator[Slice]:
         is_kept = self._json.has_stable_items and not self._format.is_cheap
         for obj in objects:
             forms = obj.forms

@@ -24,6 +24,7 @@ from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.wire.media_types import CBOR, JSON, YAML
 from storage.interface import Stored
+from tests.support.body_slices import sent
 from tests.support.in_process import resource
 
 BRAND: Final = Brand()
@@ -96,7 +97,7 @@ async def test_it_is_the_list_that_it_would_be(form: ResponseForm, pages: list[l
     head = {"continue_token": "t", "remaining": 3}
     whole = ObjectList([each for page in objects for each in page], 9, **head)  # type: ignore[arg-type]
     slices = await slices_of(PagedBody(encoder(form), paged(objects, **head)))
-    assert b"".join(slices) == b"".join(encoder(form).list(whole))
+    assert b"".join(slices) == sent(encoder(form).list(whole))
     assert max(map(len, slices)) < 4 * SLICE_BYTES
 
 

@@ -23,6 +23,7 @@ from apiserver.endpoints.representation import (
     Encoder,
     FormCaches,
     MetaV1Encoders,
+    Slice,
     StatusEncoder,
     WorkAhead,
     encoder_for,
@@ -44,6 +45,7 @@ from apiserver.wire import cbor, yaml
 from apiserver.wire.media_types import CBOR, JSON, YAML
 from apiserver.wire.protobuf import MessageDecoder, open_envelope
 from storage.interface import Stored
+from tests.support.body_slices import sent, sent_slices
 from tests.support.garbage import no_collections
 
 BRAND: Final = Brand("example.com", "acme")
@@ -115,7 +117,7 @@ def encoder(
 
 
 def listed(kind: str, found: ObjectList, include_object: str = "") -> Any:
-    return json.loads(b"".join(encoder(kind, include_object).list(found)))
+    return json.loads(sent(encoder(kind, include_object).list(found)))
 
 
 A: Final = stored("a", spec={"size": 1})
@@ -255,7 +257,7 @@ def test_slices_join_to_the_complete_list(sizes: list[int]) -> None:
 def test_a_slice_is_bounded(form: str) -> None:
     """Row D25: nobody holds a large list twice."""
     objects = [stored(f"n{number}", data="x" * 4_000) for number in range(1_000)]
-    slices = list(encoder(form, "Object").list(ObjectList(objects, 9)))
+    slices = sent_slices(encoder(form, "Object").list(ObjectList(objects, 9)))
     assert len(slices) > 1
     assert max(map(len, slices)) < 3 * SLICE_BYTES
 
@@ -360,8 +362,8 @@ def test_yaml_and_cbor_equal_json(form: str, media_type: str) -> None:
         ObjectList([A, stored("b", 8)], 9, continue_token="t", remaining=3),
         ObjectList([stored(f"n{n}", data="x" * 3_000) for n in range(120)], 9),
     ):
-        body = b"".join(other.list(found))
-        assert read(media_type, body) == json.loads(b"".join(one.list(found)))
+        body = sent(other.list(found))
+        assert read(media_type, body) == json.loads(sent(one.list(found)))
 
 
 @pytest.mark.parametrize("form", WRITTEN_FORMS)
@@ -379,7 +381,7 @@ def test_indented_json_is_the_whole_answer_indented(form: str) -> None:
             ObjectList([A, strange, stored("b", 8)], 9, continue_token="t", remaining=3),
             ObjectList([stored(f"n{n}", data="x" * 3_000) for n in range(120)], 9),
         ):
-            assert b"".join(other.list(found)) == indented(b"".join(one.list(found)))
+            assert sent(other.list(found)) == indented(sent(one.list(found)))
 
 
 def indented(body: bytes) -> bytes:
@@ -465,7 +467,7 @@ def test_a_list_in_protobuf(count: int) -> None:
     """Row D25: its length comes first, and then it is sliced."""
     objects = [pod(f"n{n}", n + 1, status={"message": "x" * 200}) for n in range(count)]
     found = ObjectList(objects, 9_999, continue_token="t", remaining=3)
-    slices = list(encoder(resource=PODS, media_type=PROTOBUF).list(found))
+    slices = sent_slices(encoder(resource=PODS, media_type=PROTOBUF).list(found))
     version, kind, raw = opened(b"".join(slices))
     assert (version, kind) == ("v1", "PodList")
     whole = message("io.k8s.api.core.v1.PodList", raw)
@@ -479,7 +481,7 @@ def test_a_list_too_long_to_be_buffered() -> None:
     objects = [pod(f"n{n}", n + 1, status={"message": "x" * 1_000_000}) for n in range(18)]
     assert sum(len(each.tail) for each in objects) > BUFFERED_BYTES_MAX
     one = encoder(resource=PODS, media_type=PROTOBUF, caches=FormCaches(objects_bytes_max=0))
-    raw = opened(b"".join(one.list(ObjectList(objects, 99))))[2]
+    raw = opened(sent(one.list(ObjectList(objects, 99))))[2]
     items = message("io.k8s.api.core.v1.PodList", raw)["items"]
     assert [each["metadata"]["name"] for each in items] == [f"n{n}" for n in range(18)]
 
@@ -491,7 +493,7 @@ def test_metadata_in_protobuf() -> None:
     assert (version, kind) == (META, "PartialObjectMetadata")
     assert raw[:1] == b"\n", "metadata is field 1"
     assert message("io.k8s.api.core.v1.Pod", raw) == {"metadata": meta_of("a")}
-    body = b"".join(
+    body = sent(
         encoder("PartialObjectMetadataList", resource=PODS, media_type=PROTOBUF).list(
             ObjectList([pod("a"), pod("b")], 9)
         )
@@ -543,10 +545,10 @@ def test_what_protobuf_cannot_encode_is_refused() -> None:
     one = encoder(resource=PODS, media_type=PROTOBUF)
     with pytest.raises(NotAcceptable, match=r"field future of v1\.Pod is not known in protobuf"):
         one.object(strange)
-    sent = []
+    slices: list[Slice] = []
     with pytest.raises(NotAcceptable):
-        sent += list(one.list(ObjectList([*(pod(f"n{n}") for n in range(100)), strange], 9)))
-    assert not b"".join(sent)
+        slices.extend(one.list(ObjectList([*(pod(f"n{n}") for n in range(100)), strange], 9)))
+    assert not sent(slices)
 
 
 # ---- cached forms
@@ -559,10 +561,10 @@ def test_a_cached_form_equals_a_fresh_one(form: str, media_type: str) -> None:
         return
     found, caches = ObjectList([pod("a"), pod("b", 8)], 9), FormCaches()
     one = encoder(form, resource=PODS, media_type=media_type, caches=caches)
-    first = b"".join(one.list(found))
-    assert b"".join(one.list(found)) == first
+    first = sent(one.list(found))
+    assert sent(one.list(found)) == first
     fresh = encoder(form, resource=PODS, media_type=media_type)
-    assert b"".join(fresh.list(ObjectList([pod("a"), pod("b", 8)], 9))) == first
+    assert sent(fresh.list(ObjectList([pod("a"), pod("b", 8)], 9))) == first
 
 
 def test_the_oldest_forms_are_evicted_first() -> None:
@@ -657,8 +659,8 @@ def test_cached_lists_are_never_out_of_date(steps: list[tuple[str, int, float]],
         listed = ObjectList([objects.setdefault(each, numbered(*each)) for each in found], 9)
         fresh = ObjectList([numbered(*each) for each in found], 9)
         for options in KEEPING:
-            body = b"".join(encoder(**options, now=now, caches=caches).list(listed))
-            assert body == b"".join(encoder(**options, now=now).list(fresh))
+            body = sent(encoder(**options, now=now, caches=caches).list(listed))
+            assert body == sent(encoder(**options, now=now).list(fresh))
     assert caches.objects.bytes <= room
     assert caches.segments.bytes <= room
 
@@ -797,7 +799,7 @@ def test_managed_fields_can_be_left_out(form: str, media_type: str) -> None:
         )
     many = "PartialObjectMetadataList" if form == "PartialObjectMetadata" else form
     dropping, showing = encoder(many, drops_managed_fields=True, **options), encoder(many, **options)
-    assert b"".join(dropping.list(ObjectList([one, other], 9))) == b"".join(
+    assert sent(dropping.list(ObjectList([one, other], 9))) == sent(
         showing.list(ObjectList([other, other], 9))
     )
 

@@ -13,7 +13,7 @@ import pytest
 from apiserver.brand import Brand
 from apiserver.endpoints.compression import BodySlices
 from apiserver.endpoints.negotiation import ResponseForm
-from apiserver.endpoints.representation import FormCaches, MetaV1Encoders, WorkAhead, encoder_for
+from apiserver.endpoints.representation import FormCaches, MetaV1Encoders, Slice, WorkAhead, encoder_for
 from apiserver.endpoints.response_bodies import ResponseBody
 from apiserver.errors import Expired, NotAcceptable
 from apiserver.handlers.shared_lists import ALL_SHARED_BYTES_MAX, SHARED_BYTES_MAX, SharedBody, SharedLists
@@ -230,8 +230,8 @@ async def test_a_large_slice_is_made_once_in_a_thread_though_its_first_reader_go
     work.gate.set()
     began, release, made_in = threading.Event(), threading.Event(), []
 
-    def parts() -> Iterator[bytes]:
-        yield WorkAhead.of(SizeClass.HUGE)
+    def parts() -> Iterator[Slice]:
+        yield WorkAhead(SizeClass.HUGE)
         began.set()
         release.wait()
         made_in.append(threading.current_thread())

@@ -24,6 +24,7 @@ from apiserver.registry.results import ObjectList
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.structural import Schema
 from storage.interface import Stored
+from tests.support.body_slices import sent_slices
 from tests.support.definitions import definition, version
 
 VERSIONS: Final = 300
@@ -89,7 +90,7 @@ def test_rows_of_thousands_of_cells_are_encoded_a_few_at_a_time(columns: int, ob
         for n, each in enumerate(documents)
     ]
     for _ in ("made", "kept"):
-        slices = list(encoder.list(ObjectList(objects, 7, "", None)))
+        slices = sent_slices(encoder.list(ObjectList(objects, 7, "", None)))
         assert len(slices) == len(objects) / objects_at_once + 1
         rows = orjson.loads(b"".join(slices))["rows"]
         assert [(each["cells"][0], each["cells"][2]) for each in rows] == [(f"o{n}", n) for n in range(8)]
