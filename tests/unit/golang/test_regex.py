@@ -41,7 +41,8 @@ MEANINGS = {
     "names of Kubernetes": (SUBDOMAIN, "a-b.c", True),
     "no names of Kubernetes": (SUBDOMAIN, "a-", False),
     "an empty pattern is everywhere": (r"", "", True),
-    "half a character of UTF-16 is no character": (r"(?i)^a$", "\ud800", False),
+    "half a character of UTF-16 is no letter": (r"^a$", "\ud800", False),
+    "half a character of UTF-16 is one": (r"^.$", "\ud800", True),
 }  # fmt: skip
 
 
@@ -151,6 +152,7 @@ FOUND = {
     "empty ones between code points": ("(?i)", "éa", -1, ["", "", ""]),
     "an empty one is not tried again": ("a?|.", "1", -1, ["", ""]),
     "as little as may be": ("a+?", "aaa", -1, ["a", "a", "a"]),
+    "half a character of UTF-16 is one": ("[ab]", "a\ud800b", -1, ["a", "b"]),
 }
 
 
