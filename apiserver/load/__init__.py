@@ -9,7 +9,6 @@
     memory_budget     how near the process is to the memory that it may have
     memory_keeper     watches over the memory of the process, and has what is free given back
     process_memory    the memory of the process and of its container, and the C library's allocator
-    interpreter_caches  empties caches of the interpreter that hold the memory around what is in them
     text_caches       caches of what is known of texts, which can all be emptied
     shared_values     values that are made once for all servers of a process
     collection_pause  has no garbage collected while a server, or its modules, are made

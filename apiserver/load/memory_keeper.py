@@ -2,8 +2,10 @@
 
 What is free is returned after the process has grown, and while the event loop has time for it:
 
-1. Caches that can be filled again are emptied: the pages of the embedded store, and those of single strings,
-   which hold the memory around them (`apiserver.load.interpreter_caches`).
+1. Caches that can be filled again are emptied: the pages of the embedded store, and those of single strings.
+   These keep a few hundred kilobytes. But CPython gets memory for small objects in arenas of 1 MiB, and
+   returns one when nothing in it is in use. A large document, parsed, fills many; whatever is made while it is
+   worked on lies between its values, and one string of 50 bytes that stays keeps a mebibyte.
 2. The garbage collector frees cycles, and what Python keeps for reuse.
 3. The C library's allocator gives back what is free in its heaps.
 """
@@ -13,11 +15,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import sys
 import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from apiserver.load.interpreter_caches import JsonKeys, forget_attribute_names
 from apiserver.load.memory_budget import MemoryBudget, Pressure
 from apiserver.load.process_memory import Allocator, ResidentMemory
 from apiserver.load.switch_interval import SHORT_SWITCH_INTERVAL
@@ -109,6 +111,19 @@ class FullCollections:
             self._again_at = now + FULL_COLLECTION_AGAIN_S
 
 
+def forget_attribute_names() -> None:
+    """Have the interpreter forget which attributes it has looked up last.
+
+    It keeps 4,096 of them, by the addresses of their names; functions written in C make a name for each
+    look-up.
+    """
+    # The first name is that of Python 3.13, the second the one before; other interpreters have neither.
+    for name in ("_clear_internal_caches", "_clear_type_cache"):
+        if hasattr(sys, name):
+            getattr(sys, name)()
+            return
+
+
 class CachedVersions(Protocol):
     """The watch cache, as far as it matters here."""
 
@@ -143,7 +158,6 @@ class MemoryKeeper:
         self._budget, self._allocator, self._resident = budget, allocator, resident
         self._cache, self._open_watches, self._release_store = cache, open_watches, release_store
         self._expired_bytes = 0  # of the cache, when it was last looked at
-        self._json_keys = JsonKeys()
         self._reclaiming = Reclaiming()
         self._full_collections = FullCollections()
 
@@ -176,7 +190,6 @@ class MemoryKeeper:
         self._release_store()
         empty_text_caches()
         forget_attribute_names()
-        await asyncio.to_thread(self._json_keys.forget)
         self._collect()
         await asyncio.to_thread(self._allocator.trim)
 

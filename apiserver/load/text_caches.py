@@ -2,7 +2,7 @@
 
 Clients send the same texts again and again, so the results for the last ones are cached, each cache within a
 bound. What is in them is small, and can be worked out anew. But it is what lives longest of a large document,
-and holds the memory around it (`apiserver.load.interpreter_caches`): so all of them can be emptied.
+and holds the memory around it (`memory_keeper`): so all of them can be emptied.
 """
 
 from __future__ import annotations

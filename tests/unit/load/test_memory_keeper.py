@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 
 from apiserver.load.memory_keeper import (
@@ -14,6 +15,7 @@ from apiserver.load.memory_keeper import (
     LAST_PAUSE_S,
     FullCollections,
     Reclaiming,
+    forget_attribute_names,
 )
 from apiserver.load.switch_interval import SHORT_SWITCH_INTERVAL, compute_in_thread
 from tests.support.eventually import WITHIN_S
@@ -101,3 +103,14 @@ async def test_what_a_thread_works_on_is_not_visited() -> None:
     ends.set()
     await computing
     assert collections.may_begin(0, 0.0, is_computing=SHORT_SWITCH_INTERVAL.is_entered)
+
+
+def test_names_of_attributes_are_forgotten() -> None:
+    class Document:
+        kind = "ConfigMap"
+
+    # As functions written in C ask: by a name that is made for it.
+    names, others = ["".join(["ki", "nd"])], ["".join(["oth", "er"])]
+    assert getattr(Document(), names[0]) == "ConfigMap"
+    forget_attribute_names()
+    assert sys.getrefcount(names[0]) == sys.getrefcount(others[0])
