@@ -1,19 +1,19 @@
-"""Load: what keeps the event loop and the memory of a server from those who ask for much.
+"""What keeps the event loop and the memory of a server free for all while some clients ask for much.
 
-    size_class        how much work there is with something, by its bytes: small, large or huge
+    size_class        classes of work, by the size of what is worked on: small, large or huge
     offload           runs work on the event loop if it is small, else in the lane for its size
-    switch_interval   has threads that compute hand the interpreter over sooner
+    switch_interval   has threads hand the interpreter over to the event loop sooner
     turn_queues       queues on the event loop whose items get turns, by holder or by time
-    shared_pool       who may hold how much of what all users share
-    unread_answers    drops what clients do not take, in time and where it is too much
-    memory_budget     how near the process is to the memory that it may have
-    memory_keeper     watches over the memory of the process, and has what is free given back
+    shared_pool       how much each user may hold of what all users share
+    unread_answers    drops answers that clients do not take, in time and where there are too many
+    memory_budget     the memory that the process may have, and how near to it the process is
+    memory_keeper     returns free memory to the system
     process_memory    the memory of the process and of its container, and the C library's allocator
-    text_caches       caches of what is known of texts, which can all be emptied
-    shared_values     values that are made once for all servers of a process
-    collection_pause  has no garbage collected while a server, or its modules, are made
+    text_caches       caches of results for texts, which can all be emptied
+    shared_values     values that all servers of a process share
+    collection_pause  pauses garbage collection while many objects are made that stay
 
-One event loop runs all requests. Which scheduler decides who is next, whose turns it gives, and its bound:
+All requests share one event loop. Each scheduler decides in one place who is next, and has a bound:
 
     who waits                    decided by                           turns             bound
     clients that send            `serving.tls_transport`              by sender         READS_PER_ROUND

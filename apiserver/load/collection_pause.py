@@ -1,4 +1,4 @@
-"""Whether the interpreter collects garbage meanwhile."""
+"""Pauses garbage collection while many objects are made that stay."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-# Python 3.12 puts its immortal objects, some 400, where frozen ones are. Whoever freezes has thousands.
+# Python 3.12 counts its immortal objects, some 400, as frozen. A server that is ready freezes thousands.
 _IMMORTAL_OBJECTS_MAX: Final = 1_000
 
 
 class CollectionPause:
-    """Has no garbage collected while something else is under way, in whichever threads.
+    """A context in which no garbage is collected; threads may be in it together.
 
-    A server is made of tens of thousands of objects, and its modules of hundreds of thousands, nearly all of
-    which stay until the end. To look at them while they are made, and at all others of the process, takes a
-    seventh of the time of a fork, and 40 ms of an import.
+    A server consists of tens of thousands of objects, and its modules of hundreds of thousands, nearly all of
+    which stay until the end. Collections that visit them while they are made take a seventh of the time of a
+    fork, and 40 ms of an import.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class CollectionPause:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Pause. Collections go on with the last of those that have paused, if there were any before."""
+        """Pause. Collections go on when the last pause ends, if they were enabled before the first."""
         with self._lock:
             if not self._under_way:
                 self._was_enabled = gc.isenabled()
@@ -44,10 +44,10 @@ class CollectionPause:
 
 @contextmanager
 def lasting_imports() -> Iterator[None]:
-    """Have no garbage collected while modules are imported, and what they consist of taken for old.
+    """A context for imports: no garbage is collected, and afterwards all objects count as old.
 
-    What is young would be looked at twice before it is taken for old: 90 ms for a whole server. A full
-    collection looks at it as at everything else.
+    Young objects would be visited twice before they count as old: 90 ms for a whole server. A full collection
+    visits them like all others.
     """
     with CollectionPause()():
         try:

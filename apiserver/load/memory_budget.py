@@ -1,7 +1,7 @@
-"""How near the process is to the memory that it may have.
+"""The memory that the process may have, and how near to it the process is.
 
-Work that takes much of it looks at `MemoryBudget.pressure` before it begins, which costs an attribute, and is
-refused with 429 while there is too little. So a server under load loses large requests, not its process.
+Work that takes much memory reads `MemoryBudget.pressure` before it begins, and is refused with 429 while
+there is too little. So a server under load loses large requests, not its process.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Final
 
 from apiserver.errors import TooManyRequests
 
-# Where the work that is refused begins, as parts of the limit: what is under way by then must still fit.
+# The parts of the limit from which on work is refused: the work that is under way by then must still fit.
 HIGH: Final = 0.70
 CRITICAL: Final = 0.85
-# So much below it ends, or it would begin and end with each request.
+# Refusals end so much below that, or they would begin and end with each request.
 _HYSTERESIS: Final = 0.05
 # Freed memory is given back within seconds.
 RETRY_AFTER_S: Final = 5
@@ -38,7 +38,7 @@ class MemoryBudget:
         self.refused: Counter[str] = Counter()
 
     def observe(self, resident_bytes: int) -> bool:
-        """Take what the process has now. Returns whether the pressure has changed."""
+        """Take how much memory the process has now. Returns whether the pressure has changed."""
         if not self.limit_bytes:
             return False
         before, share = self.pressure, resident_bytes / self.limit_bytes

@@ -1,11 +1,11 @@
-"""Watches over the memory of the process: tells the budget how much it is, and has what is free returned.
+"""Keeps the memory of the process small: reports it to the budget, and returns what is free to the system.
 
-What is free is returned after the process has grown, and while the event loop has time for it:
+Memory is returned after the process has grown, and while the event loop has time for it:
 
 1. Caches that can be filled again are emptied: the pages of the embedded store, and those of single strings.
    These keep a few hundred kilobytes. But CPython gets memory for small objects in arenas of 1 MiB, and
-   returns one when nothing in it is in use. A large document, parsed, fills many; whatever is made while it is
-   worked on lies between its values, and one string of 50 bytes that stays keeps a mebibyte.
+   returns one when nothing in it is in use. A large document, parsed, fills many; whatever is made while it
+   is worked on lies between its values, and one string of 50 bytes that stays keeps a mebibyte.
 2. The garbage collector frees cycles, and what Python keeps for reuse.
 3. The C library's allocator gives back what is free in its heaps.
 """
@@ -51,7 +51,7 @@ FULL_COLLECTION_AGAIN_S: Final = 60.0
 
 
 class Reclaiming:
-    """Decides when memory is to be given back: once after the start, and after it has grown.
+    """Decides when memory is returned: once after the start, and after it has grown.
 
     A try is not free, even if there is nothing to give back: what was cached has to be found out again.
     """
@@ -170,7 +170,7 @@ class MemoryKeeper:
         self._full_collections.begin()
 
     async def run(self) -> None:
-        """Look at intervals until cancelled. Does nothing where the system does not tell."""
+        """Look at intervals until cancelled. Returns at once where the system does not report memory."""
         used_s = time.thread_time()
         while (resident := self._resident.bytes()) is not None:
             if self._budget.observe(resident):

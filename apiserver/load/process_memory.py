@@ -1,8 +1,8 @@
-"""How much memory the process has and may have, and the C library's allocator, which should give it back.
+"""The memory that the process has and may have, and the C library's allocator, which can return it.
 
 glibc keeps what has been freed in the middle of its heap, and in a heap for each thread: after a burst of
-large bodies or answers the process stays twice as large. What is here does nothing where the C library is
-another one, as on Alpine Linux or macOS.
+large bodies or answers the process stays twice as large. With other C libraries, as on Alpine Linux or macOS,
+the allocator here does nothing.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class ResidentMemory:
             pass
 
     def bytes(self) -> int | None:
-        """Returns the resident bytes; None where the system does not tell."""
+        """Returns the resident bytes; None where the system does not report them."""
         if self._file < 0:
             return None
         return int(os.pread(self._file, 128, 0).split()[1]) * self._page_bytes

@@ -1,4 +1,4 @@
-"""A pool of slots, or bytes, that users share so that nobody holds up anybody.
+"""Pools of slots, or bytes, that users share so that none of them holds up the others.
 
 Users need no list, no quota and no history: what a user may hold follows from what is free now. It is the
 dynamic threshold by which switches share a buffer between their ports. Source: Choudhury and Hahne, "Dynamic
@@ -20,7 +20,7 @@ _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 
 
 def holder_of(user: UserInfo) -> str:
-    """Returns under which name a user shares with others.
+    """Returns the name under which a user shares a pool with others.
 
     The service accounts of a namespace share one: who may create one there may create any number.
     """

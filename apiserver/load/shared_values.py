@@ -1,4 +1,4 @@
-"""Values that are made once for all servers of a process, whichever threads these are in."""
+"""Values that all servers of a process share, in whichever threads these run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _V = TypeVar("_V")
 
 
 class SharedValues(Generic[_K, _V]):
-    """Values by keys. Of more than `kept_max` the first one is dropped; who has it keeps it."""
+    """Values by key. Beyond `kept_max` the oldest one is dropped here; its users keep it."""
 
     def __init__(self, kept_max: int) -> None:
         self._kept_max = kept_max
@@ -19,7 +19,7 @@ class SharedValues(Generic[_K, _V]):
         self._values: dict[_K, _V] = {}
 
     def get(self, key: _K, make: Callable[[], _V]) -> _V:
-        """Returns the value of a key, which one thread makes while others wait. Raises what `make` does."""
+        """Returns the value of a key, which one thread makes while others wait. Raises what `make` raises."""
         with self._lock:
             if key in self._values:
                 return self._values[key]

@@ -1,4 +1,4 @@
-"""How much work there is with something, by its size. Pure."""
+"""Classes of work, by the size of what is worked on. Pure."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import orjson
 
 from apiserver.vocabulary import Document
 
-# Less is done sooner than handed over to a thread. Most objects are smaller.
+# Work on less is done sooner than handed over to a thread. Most objects are smaller.
 LARGE_BYTES: Final = 16 * 1024
-# More takes tens of milliseconds to seconds: what is merely large must not wait for it.
+# Work on more takes tens of milliseconds to seconds: what is merely large must not wait for it.
 HUGE_BYTES: Final = 128 * 1024
 # So many bytes of defaults count as one that was sent: most are set already. If none is, and all are digits,
 # 128 KiB of them are set and checked within ten milliseconds.
@@ -19,7 +19,7 @@ _DEFAULTS_PER_BYTE: Final = 8
 
 
 class SizeClass(enum.IntEnum):
-    """What is SMALL is worked on in the event loop, the others each in a thread. See `offload`."""
+    """SMALL work is done on the event loop, LARGE and HUGE work each in a thread. See `offload`."""
 
     SMALL = 0
     LARGE = 1

@@ -1,11 +1,12 @@
-"""Has threads that compute beside the event loop hand the interpreter over sooner.
+"""Shortens the switch interval of the interpreter while threads compute beside the event loop.
 
 A thread that runs Python keeps the interpreter, while another one waits for it, for the *switch interval*:
 5 ms by default. The event loop takes the interpreter anew for each of its callbacks, a dozen times for a
-request, so that while a thread works on a large body every other request takes 50 ms and more: with a
-shorter interval a few.
+request. So while a thread works on a large body, every other request takes 50 ms and more; with a shorter
+interval it takes a few.
 
-Only while a thread computes is it shorter. The setting is the interpreter's: all threads share this context.
+The interval is shorter only while a thread computes. It is a setting of the interpreter, so all threads share
+one context.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class _ShortSwitchInterval:
 
     @property
     def is_entered(self) -> bool:
-        """Whether a thread computes now."""
+        """Whether any thread is in the context now."""
         return self._threads > 0
 
     def __enter__(self) -> None:
@@ -50,12 +51,12 @@ class _ShortSwitchInterval:
                 sys.setswitchinterval(self._usual_s)
 
 
-# What is computed in a thread beside the event loop, and may take long, is computed in this context.
+# Threads beside the event loop compute in this context what may take long.
 SHORT_SWITCH_INTERVAL: Final = _ShortSwitchInterval()
 
 
 async def compute_in_thread(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """Run work that is mostly Python in a thread, as `asyncio.to_thread` does."""
+    """Runs work in a thread, as `asyncio.to_thread` does. It is for work that is mostly Python."""
 
     def computed() -> _T:
         with SHORT_SWITCH_INTERVAL:

@@ -1,8 +1,8 @@
-"""Caches of what is known of texts: whether a name is valid, what a path means, how large a quantity is.
+"""Caches of results for texts: whether a name is valid, what a path means, how large a quantity is.
 
-Clients send the same texts again and again, so the results for the last ones are cached, each cache within a
-bound. What is in them is small, and can be worked out anew. But it is what lives longest of a large document,
-and holds the memory around it (`memory_keeper`): so all of them can be emptied.
+Clients send the same texts again and again, so the last results are cached, each cache within a bound. They
+are small, and can be computed again. But they outlive the large documents whose texts they are for, and keep
+the memory around them in use (`memory_keeper`): so all caches can be emptied.
 """
 
 from __future__ import annotations
@@ -28,6 +28,6 @@ def text_cache(maxsize: int) -> Callable[[Callable[..., _T]], _lru_cache_wrapper
 
 
 def empty_text_caches() -> None:
-    """Empty all caches of texts. Takes some microseconds for each thousand results."""
+    """Empty all caches. Takes some microseconds for each thousand results."""
     for cache in _CACHES:
         cache.cache_clear()
