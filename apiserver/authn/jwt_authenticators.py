@@ -5,7 +5,6 @@ Source: k8s.io/apiserver, plugin/pkg/authenticator/token/oidc.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import binascii
 import time
@@ -23,6 +22,7 @@ from apiserver.authn.token_cache import TokenResult
 from apiserver.errors import Unauthorized
 from apiserver.golang.quoting import go_quote
 from apiserver.load.size_class import TakesLong
+from apiserver.load.switch_interval import compute_in_thread
 from apiserver.vocabulary import Document, UserInfo
 
 # Clocks may differ. As in go-oidc: a token is not accepted after its end, but a little before its beginning.
@@ -105,7 +105,7 @@ class JwtAuthenticator:
         except TakesLong:
             budget = CostBudget(is_on_loop=False)
             try:
-                return await asyncio.to_thread(user_of, configuration, claims, budget, prefix)
+                return await compute_in_thread(user_of, configuration, claims, budget, prefix)
             except Unauthorized as error:
                 raise _CostlyRefusal(error.why) from None
 

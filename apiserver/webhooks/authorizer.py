@@ -38,6 +38,7 @@ from apiserver.authz.match_conditions import (
 )
 from apiserver.errors import Timeout, TooManyRequests
 from apiserver.load.size_class import TakesLong
+from apiserver.load.switch_interval import compute_in_thread
 from apiserver.vocabulary import Document, UserInfo
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.review_server import ReviewServer
@@ -150,7 +151,7 @@ class WebhookAuthorizer:
         """Decides where the conditions take so long that they are evaluated beside the event loop."""
         began = time.perf_counter()
         try:
-            is_met = await asyncio.to_thread(are_met, self._conditions, expression_request(spec), COST_MAX)
+            is_met = await compute_in_thread(are_met, self._conditions, expression_request(spec), COST_MAX)
         except TakesLong:
             return self._failed_conditions(began, "cel evaluation error: actual cost limit exceeded")
         except ConditionsFailed as failed:
