@@ -90,7 +90,7 @@ def _server_of(item: pytest.Item) -> tuple[str, ApiServer] | None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
-    """End the faults of a test, and tell of those that never happened: it has tested less than it says."""
+    """Clears the faults of a test, and fails it if some never happened: it has tested less than it says."""
     never = [str(fault) for server in _servers_with_faults(item) for fault in _faults_never_hit(server)]
     has_passed = item.stash.get(_HAS_PASSED, False)
     yield

@@ -27,7 +27,10 @@ class InvalidToken(ValueError):
 
 
 class ContinueToken(NamedTuple):
-    """Where a list goes on. revision: that of the first chunk; 0 to go on in the most recent state."""
+    """The position at which a list continues.
+
+    revision: that of the first chunk; 0 to go on in the most recent state.
+    """
 
     revision: int
     start: str  # the first key of the next chunk, without the list's prefix

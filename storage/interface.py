@@ -28,7 +28,7 @@ READ_ENCRYPTED: Final = "identity transformer tried to read encrypted data"
 
 
 class UnreadableValue(bytes):
-    """Stands for a value that could not be decrypted: no bytes, and the reason.
+    """The place of a value that could not be decrypted: no bytes, and the reason.
 
     is_temporary: it may well be possible later.
     """

@@ -18,7 +18,7 @@ def is_condition_true(document: Document, kind: str) -> bool:
 
 
 def applied_condition(document: Document, kind: str) -> Document:
-    """Returns what somebody applies who applies the condition of this type: its fields that say something."""
+    """Returns the apply configuration for the condition of this type: its fields that are not empty."""
     condition = find_condition(document, kind)
     if condition is None:
         return {}

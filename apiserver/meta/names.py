@@ -94,7 +94,7 @@ def dns_label(name: str) -> list[str]:
 
 
 def dns1035_label(name: str) -> list[str]:
-    """Like `dns_label`, and starts with a letter."""
+    """Checks a name as `dns_label` does, and that it starts with a letter."""
     problems = []
     if byte_length(name) > LABEL_MAX:
         problems.append(f"must be no more than {LABEL_MAX} characters")

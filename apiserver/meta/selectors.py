@@ -129,7 +129,9 @@ class _Condition:
 
 @dataclass(frozen=True, slots=True)
 class LabelConditions:
-    """What labels have to meet to be selected. Selectors that mean the same have equal conditions.
+    """The conditions that labels have to meet to be selected.
+
+    Selectors that mean the same have equal conditions.
 
     equal: the value of each label that has only one to choose from. one_of: the values of others.
     exist: labels of any value, but for those forbidden; ranges: labels that are numbers, within bounds.
@@ -447,7 +449,9 @@ class FieldSelector:
 
 
 class FieldConditions(NamedTuple):
-    """What fields have to meet to be selected. Selectors that mean the same have equal conditions.
+    """The conditions that fields have to meet to be selected.
+
+    Selectors that mean the same have equal conditions.
 
     equal: the value that each of some fields must have. unequal: those that others must not have.
     is_never: nothing is selected.

@@ -62,7 +62,7 @@ class AuthorizationMetrics:
             self._attempts[_REFUSALS[verdict.decision]].observe(seconds)
 
     def durations(self) -> Iterable[Histogram]:
-        """Returns how long requests were authorized that may go on, with the bounds of filters."""
+        """Returns how long authorization took of requests that were allowed, with the bounds of filters."""
         return (self._attempts[_ALLOWED],)
 
     # ---- webhooks: an `Observer` of their authorizers

@@ -37,7 +37,7 @@ class ImpersonationMetrics:
         self._checks[mode, _DECISIONS[is_allowed]].observe(seconds)
 
     def durations(self) -> Iterable[Histogram]:
-        """Returns how long impersonation took of requests that may go on, with the bounds of filters."""
+        """Returns how long impersonation took of requests that were allowed, with the bounds of filters."""
         return [each for (_, decision), each in self._attempts.items() if decision == _ALLOWED]
 
     def families(self) -> Iterable[Family]:

@@ -198,7 +198,7 @@ class _Requests:
     waits: _Waits | None = None
 
     def own_durations(self) -> Histogram | None:
-        """Returns how long the requests have taken by themselves, if that is told.
+        """Returns how long the requests took without waits for others, if that is served.
 
         It is made of what is counted anyhow: most requests wait for nobody.
         """

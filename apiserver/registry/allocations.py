@@ -111,7 +111,7 @@ class AllocationKeys:
         return f"{self.claims}{allocation.kind}/{allocation.value}"
 
     def allocation(self, claim: str) -> AllocationKey:
-        """Returns what the key of a claim stands for."""
+        """Returns the allocation that the key of a claim identifies."""
         kind, _, value = claim.removeprefix(self.claims).partition("/")
         return AllocationKey(kind, value)
 
@@ -151,7 +151,7 @@ class Allocator(Protocol):
         ...
 
     def refusal(self, document: Document, allocation: Allocation) -> FieldError | None:
-        """Returns why an object may not ask for something, whoever has it now."""
+        """Returns why an object must not ask for a value, whether the value is free or not."""
         ...
 
     def conflict(self, document: Document, allocation: Allocation) -> FieldError:
@@ -159,7 +159,7 @@ class Allocator(Protocol):
         ...
 
     def exhausted(self, request: Any) -> FieldError:
-        """Returns the error for a pool of which nothing is left."""
+        """Returns the error for an exhausted pool."""
         ...
 
     def too_many(self, document: Document) -> FieldError:

@@ -286,7 +286,7 @@ class FieldManagers:
         return manage_fields
 
     def forget(self) -> None:
-        """Forget what is known of built-in types; whoever asks for it again has it made again."""
+        """Drops what is cached of built-in types."""
         self._type_defs = TypeDefs(KEY_DEFAULTS)
         for resource in (*self._written, *self._served.current.resources):
             resource.derived.pop(self, None)

@@ -198,11 +198,11 @@ class ServedResource:
 
     @cached_property
     def goes_away(self) -> bool:
-        """Whether those who still ask for it have to know; False for nearly all resources."""
+        """Whether the resource is deprecated or will be removed; False for nearly all."""
         return self.deprecation is not None or self.removal is not None
 
     def deprecation_of(self, subresource: str) -> Deprecation | None:
-        """Returns the deprecation that a request is told: of the kind that a subresource has, if any.
+        """Returns the deprecation of which a request is warned: of the kind that a subresource has, if any.
 
         A definition's deprecated version is that with all its subresources. Source: k8s.io/apiserver,
         pkg/endpoints/installer.go; apiextensions-apiserver, customresource_handler.go.
@@ -212,7 +212,7 @@ class ServedResource:
         return known if known is not None and known.is_told else None
 
     def deprecation_warning_of(self, subresource: str) -> str:
-        """Returns the warning of what `deprecation_of` returns, or would if it were told; empty if none."""
+        """Returns the warning of a deprecation, even if requests are not warned; empty if there is none."""
         found = self.subresources.get(subresource)
         if found is None or self._is_of_parent(found):
             return self.deprecation_warning
@@ -348,7 +348,7 @@ class ResourceTable:
         return self._hubs.get((group, resource))
 
     def derived(self, key: object, derive: Callable[[ResourceTable], _T]) -> _T:
-        """Returns what somebody, the key, derives from the table; it is derived once."""
+        """Returns what `derive` makes of the table, which is made once for each key."""
         found: _T | None = self._derived.get(key)
         if found is None:
             found = self._derived[key] = derive(self)
@@ -375,14 +375,14 @@ class ResourceTable:
         return ResourceTable((*self.resources, *resources), hubs=self._hubs.values())
 
     def without_removed(self, minor: int) -> ResourceTable:
-        """A table without the built-in versions that release 1.`minor` does not have any more."""
+        """Returns the table without the built-in versions that release 1.`minor` does not have any more."""
         gone = [each for each in self.resources if each.removal is not None and each.removal.is_in(minor)]
         table = self.changed(gone, ())
         table._first_groups = tuple(group for group in self._first_groups if group in table._by_group)
         return table
 
     def changed(self, gone: Collection[ServedResource], new: Collection[ServedResource]) -> ResourceTable:
-        """A table without some resources, and with others: these stand in each version by their names.
+        """Returns the table without some resources and with others, sorted by name in each version.
 
         Groups that are new come after those of the first table, by their names.
         """

@@ -333,7 +333,7 @@ class DamagedObject(StoredObject):
 
 
 class ConvertedObject(StoredObject):
-    """An object that is stored in another version than it has here, until somebody writes it."""
+    """An object that is stored in another version than this server uses, until it is written again."""
 
     is_converted = True
 
@@ -495,13 +495,16 @@ _REVISION_OPENING: Final = b'{"resourceVersion":"'
 
 
 def with_revision(metadata_on: bytes, revision: int) -> bytes:
-    """The rest of a stored value with the revision as first field of its metadata."""
+    """Returns the rest of a stored value, with the revision as first field of its metadata."""
     comma = b"" if metadata_on[1:2] == b"}" else b","
     return b'{"resourceVersion":"%d"%b%b' % (revision, comma, metadata_on[1:])
 
 
 def with_version(metadata_on: bytes, version: str) -> bytes:
-    """Like `with_revision`, for an object that is not stored: its client may have sent any version."""
+    """Returns the rest of an object that is not stored, with the resourceVersion that its client has sent.
+
+    The counterpart for stored objects is `with_revision`.
+    """
     comma = b"" if metadata_on[1:2] == b"}" else b","
     return b'{"resourceVersion":%b%b%b' % (orjson.dumps(version), comma, metadata_on[1:])
 
@@ -513,12 +516,12 @@ def document_of_tail(tail: bytes) -> Document:
 
 
 def head_of(api_version: str, kind: str) -> bytes:
-    """What all values of a type begin with."""
+    """Returns the bytes that all values of a type begin with."""
     return b'{"apiVersion":%b,"kind":%b,"metadata":' % (orjson.dumps(api_version), orjson.dumps(kind))
 
 
 def encode(document: Document, head: bytes) -> bytes:
-    """A document as it is stored under `head`, which stands for its apiVersion and kind.
+    """Returns a document as it is stored under `head`, which holds its apiVersion and kind.
 
     Raises TooDeep.
     """

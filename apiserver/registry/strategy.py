@@ -39,7 +39,7 @@ def _no_warnings(new: Document, old: Document | None) -> list[str]:
 
 
 class WriteContext(NamedTuple):
-    """Who writes, and when.
+    """The user and the time of a write.
 
     user: None if the server itself writes. now: as documents have it.
     """
@@ -164,7 +164,7 @@ DEFAULT_STRATEGY: Final = Strategy()
 
 
 def drop_status(document: Document) -> None:
-    """Create: the status belongs to whoever runs the object, not to who wants it."""
+    """Drops the status of a new object: it belongs to the controller, not to the user."""
     document.pop("status", None)
 
 

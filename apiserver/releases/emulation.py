@@ -31,7 +31,7 @@ class EmulatedRelease(NamedTuple):
 
     @classmethod
     def of(cls, minor: int, min_compatible: int | None = None) -> EmulatedRelease:
-        """Returns the release, compatible with the one before it unless told otherwise.
+        """Returns the release, compatible with the one before it by default.
 
         Raises InvalidEmulation.
         """

@@ -101,9 +101,9 @@ class Lifecycle(NamedTuple):
         return None
 
     def deprecation(self, minor: int, group_domain: str) -> Deprecation | None:
-        """Returns what a release tells of it; None if it is not deprecated there. Rows S05-S07.
+        """Returns the deprecation of the version in a release; None if it is not deprecated there.
 
-        group_domain: what takes the place of `k8s.io` in the names of groups.
+        Rows S05-S07. group_domain: what takes the place of `k8s.io` in the names of groups.
         """
         if self.deprecated is None or minor < self.deprecated:
             return None
@@ -146,7 +146,7 @@ def known_lifecycles() -> Mapping[tuple[str, str], Lifecycle]:
 
 
 def last_known_removal() -> int:
-    """Returns the last release of which it is known by now what it removes: of later ones nobody can tell."""
+    """Returns the last release whose removals are known."""
     return max(each.removed for each in known_lifecycles().values() if each.removed is not None)
 
 

@@ -103,7 +103,7 @@ def _require_readable(stored: Stored) -> None:
 
 
 class EncryptedIdentity:
-    """Has the identity encrypted as Secrets are by now.
+    """Keeps the identity encrypted as Secrets are.
 
     is_stale: whether writing the value at a key back would store it in another form; also if it cannot be
     decrypted.

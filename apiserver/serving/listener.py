@@ -379,7 +379,7 @@ class _Handshake:
 
 
 def client_of(peer: object) -> str:
-    """Returns what stands for a client in the limits: its address, or of IPv6 the network of 64 bits.
+    """Returns the key of a client for limits: its address, or the 64-bit network of an IPv6 address.
 
     peer: as `socket.accept` returns it. A host of IPv6 has as many addresses of its network as it likes.
     """

@@ -112,7 +112,7 @@ def front_proxy_certificate(config: Config, certificates: pki.Pki) -> tuple[Path
 
 
 def advertised_address(config: Config) -> str:
-    """Returns the address that clients in a cluster are told; empty if this machine has none.
+    """Returns the address that clients in a cluster get; empty if this machine has none.
 
     As in kube-apiserver it is --bind-address, unless that is a loopback address or all of them: then it is
     the address from which this machine would reach others.
@@ -132,7 +132,7 @@ def advertised_address(config: Config) -> str:
 
 
 def authority(config: Config, port: int) -> str:
-    """Returns the host and port in URLs of this server that others are told."""
+    """Returns the host and port in URLs of this server, as other programs get them."""
     host = config.external_hostname or advertised_address(config) or config.bind_address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

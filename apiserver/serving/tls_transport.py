@@ -81,7 +81,7 @@ class TransportGroup:
             self.loop.call_soon(self._begin_round)
 
     def postpone(self, transport: TlsTransport) -> None:
-        """Have a transport read in a later round."""
+        """Lets a transport read in a later round."""
         self._late.append(self._sender_of(transport), transport)
 
     def _begin_round(self) -> None:

@@ -42,7 +42,7 @@ def read_file(path: Path) -> bytes:
 
 
 class WatchedFiles:
-    """Has the contents of files applied when one of them has changed.
+    """Watches files, and applies their contents when one of them has changed.
 
     paths: all of these are read when one has changed, since they belong together: a certificate and its key.
     """

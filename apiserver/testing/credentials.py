@@ -17,7 +17,7 @@ _NAME = "apiserver"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who a static token belongs to. Raises TypeError for groups that are one text."""
+    """The user of a static token. Raises TypeError for groups that are one text."""
 
     name: str
     groups: tuple[str, ...] = ()

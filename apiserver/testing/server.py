@@ -359,7 +359,7 @@ class ApiServer:
         until: Callable[[dict[str, Any]], bool] = lambda _: True,
         timeout_s: float = WAIT_S,
     ) -> dict[str, Any]:
-        """Wait, over a watch, for an object of which `until` is true, and return it.
+        """Waits, with a watch, until `until` is true of an object, and returns the object.
 
         kind: as `ConfigMap`, `configmaps`, `deployments.apps`, or `apps/v1/Deployment`.
         namespace: if none is said, it is any object of this name.

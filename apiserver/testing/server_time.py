@@ -76,7 +76,7 @@ class ServerTime:
 
 class _Loop(Protocol):
     def run_due(self) -> None:
-        """Have the timers called soon that are due."""
+        """Runs the timers that are due, soon."""
         ...
 
 

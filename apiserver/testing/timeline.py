@@ -47,7 +47,7 @@ class Version:
 
     @property
     def writer(self) -> str:
-        """Who wrote it, as text."""
+        """The user who wrote the version, as text."""
         manager = f"field manager {self.manager}" if self.manager else ""
         if not self.user:
             return manager or "nobody that is known"

@@ -17,7 +17,7 @@ _SAFE: Final = "/$&+,:;=@"
 
 
 class ClientConfig(NamedTuple):
-    """Where a webhook is, and who must have signed its certificate.
+    """The URL of a webhook, and the CA that must have signed its certificate.
 
     url: where reviews are posted to.
     ca_bundle: PEM in base64; empty: the system's authorities are trusted.

@@ -44,7 +44,7 @@ class ResolvedAddress(NamedTuple):
 
 
 class Resolver(Protocol):
-    """Finds the addresses of a host, which may have another port each."""
+    """Finds the addresses of a host, each with its port."""
 
     async def addresses(self, host: str, port: int) -> Sequence[ResolvedAddress]:
         """Returns the addresses to connect to. Raises OSError, ValueError."""

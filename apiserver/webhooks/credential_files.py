@@ -57,7 +57,7 @@ class CredentialFiles:
         return CallCredentials(headers, certificate)
 
     async def pem(self, source: PemText) -> bytes:
-        """Returns what is there, which is not nothing: that would stand for the system's authorities.
+        """Returns a PEM text, which is never empty: an empty one would mean the system's authorities.
 
         Raises CallFailed.
         """

@@ -152,7 +152,10 @@ class Database:
 
 
 def configure(connection: sqlite3.Connection, cache_kib: int) -> None:
-    """Set what all connections have in common. cache_kib: what may be kept of the pages, in KiB."""
+    """Sets the options that all connections have in common.
+
+    cache_kib: what may be kept of the pages, in KiB.
+    """
     # Some builds overwrite all that is deleted, which makes compaction write whatever it forgets. FAST
     # leaves whole pages as they are until they are used again.
     connection.execute("PRAGMA secure_delete = FAST")

@@ -282,7 +282,7 @@ class WriterThread:
         await self.do(lambda _: None, frees_space=frees_space)  # the thread limits the log after each group
 
     async def release_memory(self) -> None:
-        """Have SQLite free the pages that it keeps in memory; it reads them again when it needs them."""
+        """Lets SQLite free the pages that it keeps in memory; it reads them again when it needs them."""
         await self.do(_shrink_memory)
 
     def clear_full(self) -> None:

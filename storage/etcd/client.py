@@ -169,7 +169,7 @@ class EtcdClient:
         return await self._read("/etcdserverpb.Maintenance/Alarm", pb.AlarmRequest(), pb.AlarmResponse)
 
     async def snapshot(self) -> AsyncGenerator[bytes, None]:
-        """One member's whole database in parts, the last of which is the SHA-256 of those before.
+        """Yields one member's whole database in parts, the last of which is the SHA-256 of those before.
 
         It has every write that was answered before the call. Once parts have come there is no failover, as
         another member's pages are not the same. Raises StorageUnavailable.

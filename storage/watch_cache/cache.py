@@ -327,7 +327,7 @@ class WatchCache(Generic[T]):
         self._resources.of(resource_prefix).watch(watcher, scope)
 
     def count_initial_events(self, resource_prefix: str, count: int) -> None:
-        """Count events by which a watch tells of the state at its start, which it has listed."""
+        """Counts the initial events of a watch, which it has listed."""
         if (resource := self.resources.get(resource_prefix)) is not None:
             resource.initial_events_total += count
 

@@ -11,7 +11,7 @@ from storage.watch_cache.progress import Progress
 
 
 class Freshness:
-    """Has reads wait until the cache can answer them."""
+    """Lets reads wait until the cache can answer them."""
 
     def __init__(self, store: Storage, progress: Progress, options: WatchCacheOptions) -> None:
         self._store, self._progress, self._options = store, progress, options

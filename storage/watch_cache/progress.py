@@ -29,7 +29,7 @@ class Progress:
         return self._waiters.has_any
 
     def restart(self, revision: int) -> None:
-        """Set the revision, which may be lower than before: the store may have been restored."""
+        """Sets the revision, which may be lower than before: the store may have been restored."""
         self.revision = 0
         self.advance(revision)
 

@@ -45,7 +45,7 @@ puts a real one in its place. Flags of etcd that are not here are accepted, too.
 
 
 class NotSupported(ValueError):
-    """The stand-in cannot do what it is told. The message is one line."""
+    """The etcd stand-in does not support its arguments. The message is one line."""
 
 
 def parse(arguments: list[str]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from apiserver.testkit.faults.watches import FaultyWatchStreams
 
 
 def with_faults(hooks: Hooks, injector: FaultInjector, *, over_http: bool) -> Hooks:
-    """Returns hooks that have faults happen, too. over_http: whether clients may inject some."""
+    """Returns the hooks, with those that make faults happen. over_http: whether clients may inject some."""
 
     async def check_readiness() -> None:
         if not injector.is_ready():

@@ -175,7 +175,7 @@ class FaultInjector:
         return cleared
 
     def subscribe(self, changed: Callable[[], None]) -> None:
-        """Have a function called after each change, until `unsubscribe`."""
+        """Calls a function after each change, until `unsubscribe`."""
         self._on_change[changed] = None
 
     def unsubscribe(self, changed: Callable[[], None]) -> None:

@@ -44,7 +44,7 @@ class RequestAttributes(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """Which requests a fault is for: those of which all is true that is said.
+    """Matches requests: all conditions that are given must hold.
 
     In each text but the verb, `*` stands for any characters. What is not said, is of any value.
 
@@ -127,7 +127,7 @@ class Match:
 
 
 def is_like(text: str, pattern: str) -> bool:
-    """Whether a text is like a pattern, in which `*` stands for any characters. Takes linear time."""
+    """Whether a text matches a pattern, in which `*` stands for any characters. Takes linear time."""
     if _ANY not in pattern:
         return text == pattern
     first, *middle, last = pattern.split(_ANY)

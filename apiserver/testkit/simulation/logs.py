@@ -93,7 +93,7 @@ def run_of(pod: Document, container: str, *, previous: bool = False) -> Containe
 
 
 def by_now(run: ContainerRun, pod: Document, container: str) -> ContainerRun:
-    """Returns a run that may have ended since. pod: as it is by now."""
+    """Returns a run as it is now; it may have ended. pod: as it is by now."""
     for previous in (False, True):
         with suppress(NoLog):
             found = run_of(pod, container, previous=previous)

@@ -71,7 +71,7 @@ Program: TypeAlias = Generator[Step, bytes, int]
 
 
 class ProgramInterrupted(Exception):
-    """Somebody has typed ^C. It is thrown into the program that runs."""
+    """^C was typed. It is thrown into the program that runs."""
 
 
 class LineTooLong(Exception):

@@ -162,7 +162,10 @@ def _is_selected(spec: Document, node: Document) -> bool:
 
 
 def required_terms(spec: Document) -> Sequence[Document] | None:
-    """Returns the terms of which a node has to match one; None if it need not. spec: of a pod."""
+    """Returns the terms of a required node affinity, of which a node has to match one; None if there is none.
+
+    spec: of a pod.
+    """
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     return None if required is None else required.get("nodeSelectorTerms") or ()

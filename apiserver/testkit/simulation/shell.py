@@ -57,7 +57,7 @@ _SHOWN_LENGTH_MAX: Final = 200
 
 
 class NotUnderstood(Exception):
-    """A script has more than commands in a row, or a command that nobody knows."""
+    """A script is more than a sequence of commands, or has an unknown command."""
 
 
 class WordPart(NamedTuple):

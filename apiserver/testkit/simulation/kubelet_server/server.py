@@ -84,7 +84,7 @@ PORT_PROTOCOL: Final = "portforward.k8s.io"
 
 
 class SimulatedKubelets:
-    """The kubelets of the nodes of which one says that it is simulated; see `InProcessKubelets`.
+    """The kubelets of simulated nodes; see `InProcessKubelets`.
 
     stages: what becomes of pods that do not say it themselves. backends: connects to what ports lead to.
     """

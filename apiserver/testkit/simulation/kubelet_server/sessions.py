@@ -58,7 +58,7 @@ class ShellStreams(Protocol):
 
 
 def exit_status(code: int) -> Document:
-    """Returns how clients are told of an exit code.
+    """Returns the Status by which clients get an exit code.
 
     Source: k8s.io/cri-streaming, pkg/streaming/remotecommand/exec.go.
     """

@@ -71,7 +71,7 @@ def claim(
     *,
     finalizer: str = "",
 ) -> list[Document]:
-    """Returns the objects that are an owner's: those that its selector selects and nobody else manages.
+    """Returns the objects of an owner: those that its selector selects and that have no other controller.
 
     Orphans are adopted by the plan, and returned as they are then; what is not selected any more is released.
     finalizer: that adopted objects get.
