@@ -106,10 +106,6 @@ def not_found(field: str, value: object) -> FieldError:
     return FieldError(field, "FieldValueNotFound", f"Not found: {quote(value)}")
 
 
-def type_invalid(field: str, value: object, detail: str) -> FieldError:
-    return FieldError(field, "FieldValueTypeInvalid", _with_detail(f"Invalid value: {quote(value)}", detail))
-
-
 def too_long(field: str, limit_bytes: int) -> FieldError:
     return FieldError(field, "FieldValueTooLong", f"Too long: {_not_more_than(limit_bytes, 'byte')}")
 

@@ -63,10 +63,6 @@ class ClaimMapping(NamedTuple):
     prefix: str = ""
     expression: ClaimExpression | None = None
 
-    @property
-    def is_set(self) -> bool:
-        return bool(self.claim) or self.expression is not None
-
 
 class ValidationRule(NamedTuple):
     """A condition that must be true. message: what is told if it is not."""

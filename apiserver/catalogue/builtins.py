@@ -73,22 +73,6 @@ DEFAULT_ALLOCATOR: Final = ServiceAllocator.for_networks(
 )
 
 
-def builtin_resources(
-    brand: Brand,
-    schemas: BuiltinSchemas,
-    *,
-    event_ttl_s: int = EVENT_TTL_S,
-    service_allocator: ServiceAllocator = DEFAULT_ALLOCATOR,
-    runtime_config: RuntimeConfig = DEFAULT_RUNTIME_CONFIG,
-    release: EmulatedRelease = DEFAULT_RELEASE,
-) -> ResourceTable:
-    """Returns all built-in resources that are served. See `Catalogue`."""
-    catalogue = Catalogue(
-        brand, schemas, event_ttl_s=event_ttl_s, service_allocator=service_allocator, release=release
-    )
-    return catalogue.resources(runtime_config)
-
-
 class SharedTypes(NamedTuple):
     """How built-in types are stored where servers of an older release share the store.
 

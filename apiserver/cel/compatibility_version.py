@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from apiserver.releases.emulation import DEFAULT_RELEASE, MAJOR, EmulatedRelease
-from apiserver.releases.gates import FeatureGates, gates_of
+from apiserver.releases.emulation import MAJOR, EmulatedRelease
+from apiserver.releases.gates import FeatureGates
 
 Release = tuple[int, int]
 # The releases from which on new expressions compare numbers of different types, have their constants
@@ -47,11 +47,6 @@ class CompatibilityVersion(NamedTuple):
         alpha feature want its library even if an older server does not have it.
         """
         return gate in self.gates if gate else since <= self.release
-
-
-def default_compatibility_version() -> CompatibilityVersion:
-    """Returns that of a server without flags."""
-    return CompatibilityVersion.of(DEFAULT_RELEASE, gates_of(DEFAULT_RELEASE.minor, ()))
 
 
 class ExpressionVersions(NamedTuple):

@@ -18,8 +18,6 @@ from apiserver.cel.types import Type
 if TYPE_CHECKING:
     from apiserver.cel.syntax import Node
 
-SELECT_COST: Final = 1  # of a field or of a variable
-COMPARE_COST: Final = 1
 LIST_COST: Final = 10  # of making one; row R32 counts 40 with its items
 MAP_COST: Final = 30
 MESSAGE_COST: Final = 40

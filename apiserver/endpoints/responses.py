@@ -137,13 +137,11 @@ async def send_error(call: ApiCall, error: ApiError, recorded: ApiError | None =
     await _send_status(call, error.status(), error.code, headers)
 
 
-async def send_status(
-    call: ApiCall, document: Document, status: int = 200, headers: Mapping[str, str] | None = None
-) -> None:
+async def send_status(call: ApiCall, document: Document, status: int = 200) -> None:
     """A Status in the form that the client understands (row P04)."""
     if call.audit is not None:
         call.audit.record_status(document)
-    await _send_status(call, document, status, headers)
+    await _send_status(call, document, status, None)
 
 
 async def _send_status(

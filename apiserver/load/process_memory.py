@@ -23,7 +23,7 @@ _NO_LIMIT_BYTES: Final = 1 << 60
 
 
 class Allocator:
-    """The C library's allocator. can_trim: it can be made to give memory back."""
+    """The C library's allocator."""
 
     def __init__(self) -> None:
         import ctypes  # 2 ms, which servers for tests have no use for
@@ -37,10 +37,6 @@ class Allocator:
             self._library = library
         except (OSError, TypeError, AttributeError):
             pass
-
-    @property
-    def can_trim(self) -> bool:
-        return self._library is not None
 
     def tune(self) -> None:
         """Keep less of what is freed. To be called before there are threads.

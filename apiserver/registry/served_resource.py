@@ -371,9 +371,6 @@ class ResourceTable:
         """Tells whether a group has only custom resources."""
         return group not in self._first_groups
 
-    def with_resources(self, resources: Iterable[ServedResource]) -> ResourceTable:
-        return ResourceTable((*self.resources, *resources), hubs=self._hubs.values())
-
     def without_removed(self, minor: int) -> ResourceTable:
         """Returns the table without the built-in versions that release 1.`minor` does not have any more."""
         gone = [each for each in self.resources if each.removal is not None and each.removal.is_in(minor)]

@@ -67,8 +67,8 @@ def data_frame(number: int, data: bytes, *, is_last: bool = False) -> bytes:
     return struct.pack(">II", number, (FIN if is_last else 0) << 24 | len(data)) + data
 
 
-def control_frame(kind: int, data: bytes, flags: int = 0) -> bytes:
-    return struct.pack(">HHI", _CONTROL | _VERSION, kind, flags << 24 | len(data)) + data
+def control_frame(kind: int, data: bytes) -> bytes:
+    return struct.pack(">HHI", _CONTROL | _VERSION, kind, len(data)) + data
 
 
 def header_block(headers: Mapping[str, str]) -> bytes:

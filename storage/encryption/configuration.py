@@ -55,7 +55,3 @@ class EncryptionConfiguration(NamedTuple):
 
     rules: tuple[ResourceConfiguration, ...]
     digest: str
-
-    @property
-    def has_kms(self) -> bool:
-        return any(isinstance(each, KmsConfiguration) for rule in self.rules for each in rule.providers)

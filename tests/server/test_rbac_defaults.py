@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.authz.rbac.defaults import default_documents
+from apiserver.authz.rbac.defaults import default_objects
 from apiserver.brand import Brand
 from tests.support.api import Api
 from tests.support.eventually import eventually
@@ -69,7 +69,7 @@ def path_of(key: tuple[str, str, str]) -> str:
 
 def test_all_are_there(api: Api) -> None:
     found = stored(api)
-    for default in default_documents(Brand()):
+    for default in (each.document() for each in default_objects(Brand())):
         meta = default["metadata"]
         each = found.pop((default["kind"], meta.get("namespace", ""), meta["name"]))
         for field in ("labels", "annotations"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import uuid
 from collections.abc import Iterator
 from contextlib import closing
@@ -33,12 +32,6 @@ def cbor_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
         api = Api(server)
         yield api
         api.close()
-
-
-def as_form(media_type: str, document: Any) -> bytes:
-    return {YAML: yaml.dump, CBOR: cbor.dump}.get(media_type, lambda each: json.dumps(each).encode())(
-        document
-    )
 
 
 def read(answer: Answer) -> Any:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from apiserver.brand import Brand
-from apiserver.catalogue.builtins import builtin_resources
+from apiserver.catalogue.builtins import Catalogue
 from apiserver.load.offload import Offload
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedResource
@@ -19,7 +19,7 @@ from storage.interface import Storage
 from storage.watch_cache import WatchCache
 
 PREFIX: Final = "/registry"
-TABLE: Final = builtin_resources(Brand(), BuiltinSchemas((1, 34)), event_ttl_s=3600)
+TABLE: Final = Catalogue(Brand(), BuiltinSchemas((1, 34)), event_ttl_s=3600).resources()
 
 
 def resource(name: str, group: str = "rbac.authorization.k8s.io") -> ServedResource:

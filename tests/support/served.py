@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from apiserver.brand import Brand
-from apiserver.catalogue.builtins import builtin_resources
+from apiserver.catalogue.builtins import Catalogue
 from apiserver.schema.builtin import BuiltinSchemas
 from tests.support.api import Api
 
-TABLE: Final = builtin_resources(Brand(), BuiltinSchemas((1, 34)), event_ttl_s=3600)
+TABLE: Final = Catalogue(Brand(), BuiltinSchemas((1, 34)), event_ttl_s=3600).resources()
 # The root paths of their versions. On a server that they share, other tests may have defined more.
 BUILT_IN: Final = [
     f"/apis/{version}" if version.group else f"/api/{version}" for version in TABLE.group_versions

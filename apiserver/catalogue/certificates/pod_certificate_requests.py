@@ -64,7 +64,6 @@ _ENDS: Final = (ISSUED, DENIED, FAILED)
 _UID_BYTES_MAX: Final = 128
 _KEY_BYTES_MAX: Final = 10 * 1024
 _CHAIN_BYTES_MAX: Final = 100 * 1024
-_ANNOTATIONS_BYTES_MAX: Final = 256 * 1024
 # How long before its end, and after its beginning, a certificate is refreshed at the earliest.
 _REFRESH_MARGIN_S: Final = 600
 _RSA_BITS: Final = (3_072, 4_096)

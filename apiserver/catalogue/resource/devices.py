@@ -35,7 +35,6 @@ _BINDING_CONDITIONS_MAX: Final = 4
 # Keys of maps are told in paths: longer ones without their middle. The longest name of a feature has a
 # domain, a slash, and an identifier.
 _FEATURE_KEY_MAX: Final = 63 + 1 + 32
-_COUNTER_KEY_MAX: Final = 63
 
 # Fields of an attribute, of which one is set.
 _SINGLE: Final = ("bool", "int", "string", "version")

@@ -43,7 +43,7 @@ JSON_PATCH: Final = Library(
                     STRING,
                     _escape_key,
                     call_cost=of_text(),
-                    estimate=estimate_text(has_its_size=True),
+                    estimate=estimate_text,
                 ),
             )
         }

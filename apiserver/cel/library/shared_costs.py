@@ -16,7 +16,6 @@ from apiserver.cel.functions import (
     Bounds,
     CallCost,
     CallEstimate,
-    CallEstimator,
 )
 from apiserver.cel.types import Type, TypeKind
 from apiserver.cel.values import CostExceeded
@@ -54,14 +53,10 @@ def of_large_result(args: Sequence[Any], result: Any) -> int:
     return large_text_cost(actual_size(result))
 
 
-def estimate_text(factor: float = 1, *, has_its_size: bool = False) -> CallEstimator:
-    """Estimate a call that reads a text. has_its_size: the result is as large as the first argument."""
-
-    def estimate(args: Sequence[Argument]) -> CallEstimate:
-        size = args[0].size
-        return CallEstimate(size.scaled(factor * STRING_FACTOR), size if has_its_size else None)
-
-    return estimate
+def estimate_text(args: Sequence[Argument]) -> CallEstimate:
+    """Estimate a call that reads a text, and whose result is as large as that."""
+    size = args[0].size
+    return CallEstimate(size.scaled(STRING_FACTOR), size)
 
 
 def tree_traversal(value: Any) -> int:

@@ -196,7 +196,7 @@ def _method(
     return Overload(name, (STRING, *args), result, call, is_method=True, **more)
 
 
-_READ: Final[dict[str, Any]] = {"call_cost": of_text(), "estimate": estimate_text(has_its_size=True)}
+_READ: Final[dict[str, Any]] = {"call_cost": of_text(), "estimate": estimate_text}
 _SOUGHT: Final[dict[str, Any]] = {"call_cost": of_tree_traversal, "estimate": estimate_tree_traversal}
 _REPLACED: Final[dict[str, Any]] = {"call_cost": of_text(2), "estimate": _estimate_replace}
 _SPLIT: Final[dict[str, Any]] = {"call_cost": of_text(2), "estimate": _estimate_split}

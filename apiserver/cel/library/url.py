@@ -65,7 +65,7 @@ URLS: Final = Library(
                     URL,
                     _url,
                     call_cost=of_text(),
-                    estimate=estimate_text(has_its_size=True),
+                    estimate=estimate_text,
                 ),
             ),
             "isURL": (

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from apiserver.cel import types
 from apiserver.cel.admission import AUDIT_ANNOTATION, CONDITION, AdmissionCompiler, CompilationFailed
-from apiserver.cel.compatibility_version import default_compatibility_version
 from apiserver.cel.compiler import ProgramError
 from apiserver.cel.cost_estimate import estimate
 from apiserver.cel.environment import Environment
@@ -17,10 +16,11 @@ from apiserver.cel.types import Field
 from apiserver.cel.values import CostExceeded, EvaluationError
 from apiserver.golang.regex import InvalidPattern, TooMuchWork, compile_pattern
 from tests.fuzz.target import fuzzer
+from tests.support.compatibility import DEFAULT_COMPATIBILITY
 
 # Some 50 ms: enough for all that a fuzzer writes but loops in loops.
 _BUDGET: Final = 100_000
-_VERSION: Final = default_compatibility_version()
+_VERSION: Final = DEFAULT_COMPATIBILITY
 _TEXT: Final = types.STRING
 _SELF: Final = types.object_of(
     "object",

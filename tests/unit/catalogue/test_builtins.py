@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.brand import Brand
-from apiserver.catalogue.builtins import Catalogue, builtin_resources
+from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.field_errors import FieldError
@@ -28,7 +28,7 @@ from tests import corpus
 from tests.corpus import Manifest
 
 SCHEMAS: Final = BuiltinSchemas((1, 34))
-TABLE: Final = builtin_resources(Brand(), SCHEMAS, event_ttl_s=3600)
+TABLE: Final = Catalogue(Brand(), SCHEMAS, event_ttl_s=3600).resources()
 RESOURCES: Final = {f"{resource.api_version}/{resource.resource}": resource for resource in TABLE.resources}
 NOW: Final = 1_700_000_000.0
 UID: Final = "0b9d2c1e-8f3a-4c4d-9a56-2f1f6d7b8c9d"
@@ -406,7 +406,7 @@ def test_resources_are_found_by_group_version_and_name() -> None:
 
 
 def test_groups_with_a_domain_follow_the_deployments() -> None:
-    branded = builtin_resources(Brand("example.com", "acme"), SCHEMAS, event_ttl_s=3600)
+    branded = Catalogue(Brand("example.com", "acme"), SCHEMAS, event_ttl_s=3600).resources()
     groups = {gv.group for gv in branded.group_versions}
     assert {"", "apps", "batch", "coordination.example.com"} <= groups
     assert not any(group.endswith("k8s.io") for group in groups)
@@ -414,7 +414,7 @@ def test_groups_with_a_domain_follow_the_deployments() -> None:
 
 
 def test_events_are_kept_as_long_as_the_deployment_says() -> None:
-    table = builtin_resources(Brand(), SCHEMAS, event_ttl_s=77)
+    table = Catalogue(Brand(), SCHEMAS, event_ttl_s=77).resources()
     assert {r.api_version: r.strategy.ttl_s for r in table.resources if r.strategy.ttl_s} == {
         "v1": 77,
         "events.k8s.io/v1": 77,

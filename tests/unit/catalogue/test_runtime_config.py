@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from apiserver.brand import Brand
-from apiserver.catalogue.builtins import builtin_resources
+from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.builtin import BuiltinSchemas
@@ -40,7 +40,7 @@ def test_the_most_exact_word_counts(
 
 def test_versions_that_are_switched_on_share_their_objects() -> None:
     """What is created through one version is the same object through the other."""
-    table = builtin_resources(Brand(), SCHEMAS, runtime_config=RuntimeConfig({"api/beta": True}))
+    table = Catalogue(Brand(), SCHEMAS).resources(RuntimeConfig({"api/beta": True}))
     beta = table.find("networking.k8s.io", "v1beta1", "ipaddresses")
     stable = table.find("networking.k8s.io", "v1", "ipaddresses")
     assert beta is not None
@@ -55,7 +55,7 @@ def test_versions_that_are_switched_on_share_their_objects() -> None:
 
 
 def test_a_version_that_is_switched_off_is_not_served() -> None:
-    table = builtin_resources(Brand(), SCHEMAS, runtime_config=RuntimeConfig({"batch/v1": False}))
+    table = Catalogue(Brand(), SCHEMAS).resources(RuntimeConfig({"batch/v1": False}))
     assert table.find("batch", "v1", "jobs") is None
     assert "batch" not in table.groups
 
@@ -70,7 +70,7 @@ BETAS: Final = {
 
 def test_beta_versions_warn_as_their_release_data_says() -> None:
     """Row S05: of 1.34 all have come in 1.31. Stable versions of the same types say nothing."""
-    table = builtin_resources(Brand(), SCHEMAS, runtime_config=RuntimeConfig({"api/beta": True}))
+    table = Catalogue(Brand(), SCHEMAS).resources(RuntimeConfig({"api/beta": True}))
     betas = {
         f"{each.api_version} {each.kind}": each
         for each in table.resources

@@ -10,12 +10,12 @@ import pytest
 from apiserver.cel import types
 from apiserver.cel.compiler import Result
 from apiserver.cel.environment import Environment
-from apiserver.cel.library.encoders import ENCODERS
 from apiserver.cel.library.json_patch import JSON_PATCH, JSON_PATCH_TYPE
 from apiserver.cel.library.kubernetes import KUBERNETES
-from apiserver.cel.library.math import MATH
 from apiserver.cel.types import Type
 from apiserver.cel.values import EvaluationError
+from tests.support.cel.encoders import ENCODERS
+from tests.support.cel.math import MATH
 
 LIBRARIES = (*KUBERNETES, MATH, ENCODERS, JSON_PATCH)
 

@@ -18,9 +18,10 @@ from apiserver.cel.admission import (
     CompilationFailed,
     ExpressionKind,
 )
-from apiserver.cel.compatibility_version import CompatibilityVersion, default_compatibility_version
+from apiserver.cel.compatibility_version import CompatibilityVersion
+from tests.support.compatibility import DEFAULT_COMPATIBILITY
 
-VERSION: Final = default_compatibility_version()
+VERSION: Final = DEFAULT_COMPATIBILITY
 
 COMPILED: Final = {
     "objects are of any type": (CONDITION, "object.a.b[0] == 1 && oldObject == null && has(object.x)"),

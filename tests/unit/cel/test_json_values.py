@@ -7,11 +7,11 @@ from typing import Any, Final
 import pytest
 
 from apiserver.cel.admission import APPLY_CONFIGURATION, JSON_PATCHES, AdmissionCompiler, CompilationFailed
-from apiserver.cel.compatibility_version import default_compatibility_version
 from apiserver.cel.json_values import JsonValues, NotJson, TooLarge
+from tests.support.compatibility import DEFAULT_COMPATIBILITY
 
 COMPILER: Final = AdmissionCompiler(has_params=False)
-VERSION: Final = default_compatibility_version()
+VERSION: Final = DEFAULT_COMPATIBILITY
 
 
 def evaluated(text: str) -> Any:

@@ -23,7 +23,6 @@ from apiserver.cel import types
 from apiserver.cel.checker import CheckOptions
 from apiserver.cel.compiler import ProgramError
 from apiserver.cel.environment import Environment
-from apiserver.cel.library.math import MATH
 from apiserver.cel.library.optionals import OPTIONALS
 from apiserver.cel.library.standard import STANDARD
 from apiserver.cel.library.strings import STRINGS
@@ -31,6 +30,7 @@ from apiserver.cel.macros import by_name
 from apiserver.cel.parser import parse
 from apiserver.cel.syntax import InvalidExpression
 from apiserver.cel.values import EvaluationError, key_value
+from tests.support.cel.math import MATH
 from tests.support.required import library
 
 VARIABLES: Final[dict[str, Any]] = {

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.cel import parser
-from apiserver.cel.macros import BINDINGS, BLOCKS, OPTIONAL_MACROS, STANDARD, TWO_VARIABLES, by_name
+from apiserver.cel.macros import BINDINGS, OPTIONAL_MACROS, STANDARD, TWO_VARIABLES, by_name
 from apiserver.cel.syntax import (
     Bind,
     Call,
@@ -27,6 +27,7 @@ from apiserver.cel.syntax import (
     Select,
 )
 from apiserver.cel.values import UInt
+from tests.support.cel.blocks import BLOCKS
 
 ALL_MACROS = by_name(STANDARD, TWO_VARIABLES, OPTIONAL_MACROS, BINDINGS, BLOCKS)
 

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.cel import library, macros, types
+from apiserver.cel import library, types
 from apiserver.cel.checker import CheckOptions
 from apiserver.cel.compiler import ProgramError
 from apiserver.cel.environment import Environment
@@ -39,6 +39,9 @@ from apiserver.cel.values import (
     map_key,
     type_of,
 )
+from tests.support.cel.blocks import BLOCKS
+from tests.support.cel.encoders import ENCODERS
+from tests.support.cel.math import MATH
 
 NAMED: Final = os.environ.get("CEL_SPEC_DIR", "")
 BESIDE: Final = Path(__file__).resolve().parents[4] / "shared/cel-spec"
@@ -88,7 +91,7 @@ def libraries() -> tuple[Library, ...]:
         for value in vars(module).values()
         if isinstance(value, Library)
     }
-    return (*found.values(), Library("blocks", macros=macros.BLOCKS))
+    return (*found.values(), MATH, ENCODERS, Library("blocks", macros=BLOCKS))
 
 
 # ---- what is written in the files

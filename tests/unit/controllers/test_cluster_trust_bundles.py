@@ -15,7 +15,7 @@ import pytest
 from cryptography import x509
 
 from apiserver.brand import Brand
-from apiserver.catalogue.builtins import builtin_resources
+from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.controllers.cluster_trust_bundles import ClusterTrustBundlePublisher, bundle_name
 from apiserver.registry.served_resource import ServedTable
@@ -28,8 +28,8 @@ from tests.support.eventually import eventually
 from tests.support.in_process import server
 
 GROUP: Final = "certificates.k8s.io"
-TABLE: Final = builtin_resources(
-    Brand(), BuiltinSchemas((1, 36)), runtime_config=RuntimeConfig({f"{GROUP}/v1beta1": True})
+TABLE: Final = Catalogue(Brand(), BuiltinSchemas((1, 36))).resources(
+    RuntimeConfig({f"{GROUP}/v1beta1": True})
 )
 BUNDLES: Final = next(each for each in TABLE.resources if each.resource == "clustertrustbundles")
 SIGNER: Final = "kubernetes.io/kube-apiserver-serving"

@@ -12,7 +12,7 @@ import pytest
 
 from apiserver.authz.node.graph import NodeGraph
 from apiserver.brand import Brand
-from apiserver.catalogue.builtins import builtin_resources
+from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.controllers.node_graph import NodeGraphInformer
 from apiserver.load.size_class import LARGE_BYTES
@@ -24,8 +24,8 @@ from tests.support.eventually import WITHIN_S, eventually
 from tests.support.in_process import PREFIX, server
 
 PODS: Final = f"{PREFIX}/core/pods/ns"
-TABLE: Final = builtin_resources(
-    Brand(), BuiltinSchemas((1, 36)), runtime_config=RuntimeConfig({"certificates.k8s.io/v1beta1": True})
+TABLE: Final = Catalogue(Brand(), BuiltinSchemas((1, 36))).resources(
+    RuntimeConfig({"certificates.k8s.io/v1beta1": True})
 )
 
 

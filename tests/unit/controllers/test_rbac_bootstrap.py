@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from apiserver.authz.rbac.defaults import default_documents
+from apiserver.authz.rbac.defaults import default_objects
 from apiserver.brand import Brand
 from apiserver.controllers.rbac_bootstrap import RbacBootstrapHook, rbac_bootstrap_hooks
 from apiserver.registry.store import Registry
@@ -42,7 +42,7 @@ async def test_what_they_need_is_made_with_them(store: EmbeddedStore) -> None:
         await hook().run(registry)
         await registry.get(resource("namespaces", ""), "", "kube-public")
         await registry.get(resource("roles"), "kube-public", "system:controller:bootstrap-signer")
-        assert await store.count(prefix_range(f"{PREFIX}/")) == len(default_documents(Brand())) + 2
+        assert await store.count(prefix_range(f"{PREFIX}/")) == len(default_objects(Brand())) + 2
 
 
 async def test_what_is_as_it_should_be_is_not_written(store: EmbeddedStore) -> None:
@@ -56,7 +56,7 @@ async def test_what_is_as_it_should_be_is_not_written(store: EmbeddedStore) -> N
 async def test_several_servers_make_them_at_once(store: EmbeddedStore) -> None:
     async with server(store) as one, server(store) as other, server(store) as third:
         await asyncio.gather(*(hook().run(each) for each in (one, other, third)))
-        assert await store.current_revision() == len(default_documents(Brand())) + 2 + 1
+        assert await store.current_revision() == len(default_objects(Brand())) + 2 + 1
 
 
 async def test_several_servers_add_what_is_missing_once(store: EmbeddedStore) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.brand import Brand
-from apiserver.catalogue.builtins import builtin_resources
+from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.controllers.service_cidrs import DefaultServiceCidr, ServiceCidrController, ServiceNetworks
 from apiserver.errors import Invalid
@@ -45,7 +45,7 @@ class Cluster:
         self.registry = registry
         self.allocator = ServiceAllocator.for_networks([OWN], (30_000, 32_767), random.Random(0).randint)
         self.served = ServedTable(
-            builtin_resources(Brand(), BuiltinSchemas((1, 34)), service_allocator=self.allocator)
+            Catalogue(Brand(), BuiltinSchemas((1, 34)), service_allocator=self.allocator).resources()
         )
         self.cidrs = self.find("networking.k8s.io", "servicecidrs")
 

@@ -29,7 +29,10 @@ MARK: Final = "nobody-may-read"
 # Each error, and its text without any value.
 ERRORS: Final[dict[str, tuple[FieldError, str]]] = {
     "invalid": (field_errors.invalid("f", MARK, f"not {MARK}"), f"Invalid value: {REDACTED}"),
-    "of another type": (field_errors.type_invalid("f", MARK, "a string"), f"Invalid value: {REDACTED}"),
+    "of another type": (
+        FieldError("f", "FieldValueTypeInvalid", f'Invalid value: "{MARK}": a string'),
+        f"Invalid value: {REDACTED}",
+    ),
     "duplicate": (field_errors.duplicate("f", MARK), f"Duplicate value: {REDACTED}"),
     "not supported": (field_errors.not_supported("f", MARK, ["a"]), f"Unsupported value: {REDACTED}"),
     "not found": (field_errors.not_found("f", MARK), f"Not found: {REDACTED}"),

@@ -319,7 +319,6 @@ def test_an_empty_dry_run_is_one_with_a_warning(text: str) -> None:
 
 
 BAD_DRY_RUN: Final = 'dryRun: Unsupported value: ["x"]: supported values: "All"'
-VERTICAL_TABS: Final = r"\v" * 128
 BAD_WRITES: Final = {
     "J08 another dry run": ("dryRun=x", [BAD_DRY_RUN]),
     "J08 another dry run beside a good one": (

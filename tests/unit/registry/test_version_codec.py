@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from apiserver.brand import Brand
-from apiserver.catalogue.builtins import builtin_resources
+from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import HUGE_BYTES, LARGE_BYTES
@@ -25,9 +25,7 @@ from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.vocabulary import Document, GroupResource
 from storage.interface import Stored
 
-TABLE: Final = builtin_resources(
-    Brand(), BuiltinSchemas((1, 34)), runtime_config=RuntimeConfig({"api/all": True})
-)
+TABLE: Final = Catalogue(Brand(), BuiltinSchemas((1, 34))).resources(RuntimeConfig({"api/all": True}))
 STORED: Final = [each for each in TABLE.resources if "get" in each.verbs]
 KEY: Final = "/registry/a"
 OFFLOAD: Final = Offload()

@@ -12,7 +12,7 @@ import pytest
 
 from apiserver.brand import Brand
 from apiserver.catalogue import networking, storage
-from apiserver.catalogue.builtins import builtin_resources
+from apiserver.catalogue.builtins import Catalogue
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.go_fields import GoField, fields_of, go_struct
@@ -174,7 +174,7 @@ def test_every_field_is_one_of_the_schema() -> None:
 
 def served_definitions(minor: int, schemas: BuiltinSchemas) -> set[str]:
     """Of resources, their lists and their subresources, those included that are served on demand."""
-    served = builtin_resources(Brand(), schemas, release=EmulatedRelease(minor, minor - 1)).resources
+    served = Catalogue(Brand(), schemas, release=EmulatedRelease(minor, minor - 1)).resources().resources
     definitions = {resource.definition for resource in served}
     definitions |= {sub.definition for each in served for sub in each.subresources.values()} - {""}
     on_demand = {each.definition for each in (*networking.types(), *storage.types())}

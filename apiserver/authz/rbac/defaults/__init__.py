@@ -7,11 +7,6 @@ switch on (`gated_roles`); and so are the steps from before 1.9 and 1.14, when `
 Source: k8s.io/kubernetes, plugin/pkg/auth/authorizer/rbac/bootstrappolicy.
 """
 
-from apiserver.authz.rbac.defaults.documents import (
-    DefaultObject,
-    autoupdate_key,
-    default_documents,
-    default_objects,
-)
+from apiserver.authz.rbac.defaults.documents import DefaultObject, autoupdate_key, default_objects
 
-__all__ = ["DefaultObject", "autoupdate_key", "default_documents", "default_objects"]
+__all__ = ["DefaultObject", "autoupdate_key", "default_objects"]

@@ -44,11 +44,6 @@ def default_objects(brand: Brand, is_on: Callable[[str], bool] = on_by_default) 
     return _encoded(brand, frozenset(filter(is_on, GATES)))
 
 
-def default_documents(brand: Brand, is_on: Callable[[str], bool] = on_by_default) -> list[Document]:
-    """Returns new copies of all objects, in the order of `default_objects`."""
-    return [each.document() for each in default_objects(brand, is_on)]
-
-
 @lru_cache(maxsize=4)
 def _encoded(brand: Brand, gates: frozenset[str]) -> tuple[DefaultObject, ...]:
     return tuple(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from ipaddress import IPv4Address, IPv6Address
 from typing import Final, TypeAlias
 
 from apiserver.validation.addresses import parse_ip
@@ -18,14 +17,6 @@ TRAFFIC_POLICIES: Final = ("Cluster", "Local")
 
 def cluster_ips(spec: Document) -> list[str]:
     return list(spec.get("clusterIPs") or ())
-
-
-def address_of(text: str) -> IPv4Address | IPv6Address:
-    """Returns the address of a text, an IPv4-mapped IPv6 address as IPv4. Raises ValueError."""
-    found = parse_ip(text)
-    if found is None:
-        raise ValueError(text)
-    return found.address
 
 
 def normalized_ip(text: str) -> str:

@@ -6,13 +6,14 @@ Source: plugin/pkg/auth/authorizer/rbac/bootstrappolicy, release 1.34.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, Final
 
 import orjson
 import pytest
 
 from apiserver.authz.attributes import Attributes
-from apiserver.authz.rbac.defaults import autoupdate_key, default_documents
+from apiserver.authz.rbac.defaults import autoupdate_key, default_objects
 from apiserver.authz.rbac.defaults.gated_roles import on_by_default
 from apiserver.authz.rbac.rule_coverage import uncovered_rules
 from apiserver.authz.rbac.rules import PolicyRule, parse_rules
@@ -21,7 +22,13 @@ from apiserver.catalogue.rbac import role_bindings, roles
 from apiserver.vocabulary import Document, UserInfo
 
 GROUP: Final = "rbac.authorization.k8s.io"
-DOCUMENTS: Final = default_documents(Brand())
+
+
+def documents(brand: Brand, is_on: Callable[[str], bool] = on_by_default) -> list[Document]:
+    return [each.document() for each in default_objects(brand, is_on)]
+
+
+DOCUMENTS: Final = documents(Brand())
 BY_NAME: Final = {
     (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]): each
     for each in DOCUMENTS
@@ -93,12 +100,12 @@ def test_the_words_of_the_deployment_are_everywhere() -> None:
     for key in ("kubernetes.io/bootstrapping", "rbac.authorization.kubernetes.io/autoupdate"):
         text = text.replace(key, key.replace("kubernetes.io", "acme.io"))
     text = text.replace("k8s.io", "example.org")
-    assert default_documents(Brand("example.org", "acme")) == orjson.loads(text)
+    assert documents(Brand("example.org", "acme")) == orjson.loads(text)
 
 
 def test_they_are_made_anew_each_time() -> None:
-    default_documents(Brand())[0]["metadata"]["labels"].clear()
-    assert default_documents(Brand()) == DOCUMENTS
+    documents(Brand())[0]["metadata"]["labels"].clear()
+    assert documents(Brand()) == DOCUMENTS
 
 
 # ---- who may do what
@@ -264,7 +271,7 @@ def test_what_is_held_in_the_systems_namespaces() -> None:
 def test_gates_of_types_add_roles_and_rules() -> None:
     """Source: policy.go and controller_policy.go, what they have if a gate is on."""
     plain = {each["metadata"]["name"] for each in DOCUMENTS}
-    found = default_documents(Brand(), {"ClusterTrustBundle"}.__contains__)
+    found = documents(Brand(), {"ClusterTrustBundle"}.__contains__)
     publisher = "system:controller:kube-apiserver-serving-clustertrustbundle-publisher"
     assert {each["metadata"]["name"] for each in found} - plain == {
         "system:cluster-trust-bundle-discovery",
@@ -279,12 +286,12 @@ def test_gates_of_types_add_roles_and_rules() -> None:
         if each["metadata"]["name"].endswith("discovery") and bundles in _resources(each)
     )
     assert discovery["rules"][0]["verbs"] == ["get", "list", "watch"]
-    assert default_documents(Brand()) == DOCUMENTS
+    assert documents(Brand()) == DOCUMENTS
 
 
 def test_the_controller_of_a_gated_type_has_its_role_with_the_gate() -> None:
     gate = "DRAResourcePoolStatus"
-    found = default_documents(Brand(), lambda name: name == gate or on_by_default(name))
+    found = documents(Brand(), lambda name: name == gate or on_by_default(name))
     added = [each for each in found if each not in DOCUMENTS]
     name = "system:controller:resourcepoolstatusrequest-controller"
     assert [(each["kind"], each["metadata"]["name"]) for each in added] == [

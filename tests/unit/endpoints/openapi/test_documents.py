@@ -18,7 +18,7 @@ import orjson
 import pytest
 
 from apiserver.brand import Brand
-from apiserver.catalogue.builtins import builtin_resources
+from apiserver.catalogue.builtins import Catalogue
 from apiserver.endpoints.compression import decompress
 from apiserver.endpoints.openapi.document_cache import DocumentCache
 from apiserver.endpoints.openapi.documents import Documents, v2_document
@@ -45,7 +45,7 @@ PATCH_TYPES: Final = ("application/merge-patch+json",)
 
 @cache
 def builtins(brand: Brand) -> ResourceTable:
-    return builtin_resources(brand, SCHEMAS, event_ttl_s=3600)
+    return Catalogue(brand, SCHEMAS, event_ttl_s=3600).resources()
 
 
 def operations(brand: Brand) -> Operations:
@@ -478,7 +478,7 @@ async def test_a_version_with_unchanged_resources_keeps_its_document() -> None:
 async def test_a_version_is_added_and_removed() -> None:
     cache, table = document_cache(), ResourceTable(tuple(builtins(KUBERNETES).group_versions[APPS]))
     widget = replace_group("stable.example.com")
-    more = table.with_resources([widget])
+    more = ResourceTable((*table.resources, widget))
     digests = await cache.digests(table)
     assert [name for name in digests if name.startswith("apis/")] == ["apis/apps/v1", "apis/apps"]
     before, digests = digests, await cache.digests(more)
@@ -505,8 +505,9 @@ def custom(plural: str, built: Counter[str]) -> ServedResource:
 async def test_of_a_changed_version_only_what_has_changed_is_built() -> None:
     built: Counter[str] = Counter()
     table = ResourceTable(tuple(builtins(KUBERNETES).group_versions[APPS]))
-    before = table.with_resources([custom(f"t{number}s", built) for number in range(5)])
-    after = table.with_resources([*before.group_versions[STABLE][1:], custom("news", built)])
+    old = [custom(f"t{number}s", built) for number in range(5)]
+    before = ResourceTable((*table.resources, *old))
+    after = ResourceTable((*table.resources, *old[1:], custom("news", built)))
     cache = document_cache()
     for each in (before, after):
         await cache.v3(each, STABLE, JSON)

@@ -14,10 +14,10 @@ from typing import Any, Final
 import pytest
 
 from apiserver.brand import Brand
-from apiserver.cel.compatibility_version import default_compatibility_version
 from apiserver.custom_resources.definitions.validation.custom_resource_definitions import DefinitionValidator
 from apiserver.field_errors import FieldError
 from apiserver.schema.builtin import BuiltinSchemas
+from tests.support.compatibility import DEFAULT_COMPATIBILITY
 from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
 SCHEMAS: Final = BuiltinSchemas((1, 34))
@@ -464,7 +464,7 @@ def test_a_missing_approval_may_stay_missing() -> None:
 
 def test_another_domain_protects_its_own_groups() -> None:
     brand = Brand(group_domain="acme.dev", vendor="acme")
-    checks = DefinitionValidator(brand, partial(SCHEMAS.get, META), default_compatibility_version())
+    checks = DefinitionValidator(brand, partial(SCHEMAS.get, META), DEFAULT_COMPATIBILITY)
     document = DEFINITION.create().document
     document["metadata"]["name"], document["spec"]["group"] = "widgets.x.acme.dev", "x.acme.dev"
     assert [e.field for e in checks.validate_create(document)] == [

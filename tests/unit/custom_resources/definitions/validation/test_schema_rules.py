@@ -11,16 +11,16 @@ import pytest
 from apiserver.cel.compatibility_version import (
     CompatibilityVersion,
     ExpressionVersions,
-    default_compatibility_version,
 )
 from apiserver.custom_resources.definitions.validation.schema_rules import check_rules, expressions_of
 from apiserver.schema.extensions import Extensions
+from tests.support.compatibility import DEFAULT_COMPATIBILITY
 from tests.unit.custom_resources.rules.schemas import INT, Schema, ruled
 
 PATH: Final = "spec.validation.openAPIV3Schema"
 FIELD: Final = f"{PATH}.properties[spec].x-kubernetes-validations[0]"
 STRING: Final = {"type": "string", "maxLength": 10}
-NEW: Final = ExpressionVersions(default_compatibility_version())
+NEW: Final = ExpressionVersions(DEFAULT_COMPATIBILITY)
 
 
 def with_spec(spec: Schema) -> Schema:

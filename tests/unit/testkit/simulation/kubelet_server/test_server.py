@@ -70,16 +70,6 @@ async def kubelets_of(
         await kubelets.close()
 
 
-@asynccontextmanager
-async def a_client(store: EmbeddedStore) -> AsyncIterator[Client]:
-    async with (
-        server(store) as registry,
-        kubelets_of(registry, store) as kubelets,
-        connected(kubelets) as client,
-    ):
-        yield client
-
-
 async def test_requests_are_bounded(store: EmbeddedStore) -> None:
     async with server(store) as registry, kubelets_of(registry, store, requests_max=1) as kubelets:
 

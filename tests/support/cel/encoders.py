@@ -1,4 +1,4 @@
-"""Encodes bytes as text: `base64.…`. Source: cel-go ext/encoders.go. Kubernetes does not have them."""
+"""Encodes bytes as text: `base64.…`. Source: cel-go ext/encoders.go."""
 
 from __future__ import annotations
 

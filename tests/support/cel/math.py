@@ -1,4 +1,4 @@
-"""Functions on numbers: `math.…`. Source: cel-go ext/math.go. Kubernetes does not offer them."""
+"""Functions on numbers: `math.…`. Source: cel-go ext/math.go."""
 
 from __future__ import annotations
 
