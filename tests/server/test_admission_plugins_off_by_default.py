@@ -711,7 +711,12 @@ def test_nodes_get_no_tokens_for_volumes_that_are_not_known(
 ) -> None:
     audience = [{"audience": "vault"}]
     driver = {"metadata": {"name": "ebs.csi.aws.com"}, "spec": {"tokenRequests": audience}}
-    assert api.post("/apis/storage.k8s.io/v1/csidrivers", driver).status in (201, 409)
+    applied = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", **driver}
+    api.patch(
+        "/apis/storage.k8s.io/v1/csidrivers/ebs.csi.aws.com?fieldManager=m",
+        applied,
+        "application/apply-patch+yaml",
+    ).ok()
     api.post(f"{path}/serviceaccounts", {"metadata": {"name": "a"}}).ok()
     api.post(f"{path}/persistentvolumeclaims", {"metadata": {"name": "unbound"}, "spec": CLAIM}).ok()
     named = [{"name": f"v{index}", **volume} for index, volume in enumerate(volumes)]

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from tests.support.api import Api
 from tests.support.definitions import define, definition, new_group, version
+from tests.support.eventually import until
 from tests.support.server_process import ServerProcess
 
 DEFINITIONS: Final = 30
@@ -47,6 +48,7 @@ def test_what_a_starting_server_does_not_know_yet_is_not_said_to_be_missing(tmp_
             server.start()
             with closing(Api(server)) as api:
                 assert api.get(path).status == 200
+            until(lambda: 200 in statuses)
         finally:
             is_over.set()
             asking.join()

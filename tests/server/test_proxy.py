@@ -739,8 +739,7 @@ def test_a_backend_that_is_not_read_is_not_read_on(api: Api, raw_pod: str, backe
         await reader.readuntil(b"\r\n\r\n")
         reader._transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(b"HTTP/1.1 101 S\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n\r\n")
-        while not stop.is_set():
-            await asyncio.sleep(0.01)
+        await asyncio.to_thread(stop.wait, WITHIN_S)
 
     backend.speaking = reads_nothing
     with raw_connection(api.server) as connection:

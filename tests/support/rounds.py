@@ -1,4 +1,4 @@
-"""Counts the rounds of the running event loop."""
+"""Rounds of the running event loop: they are counted, or awaited."""
 
 from __future__ import annotations
 
@@ -19,3 +19,9 @@ class Rounds:
 
     def close(self) -> None:
         self._next.cancel()
+
+
+async def some_rounds(count: int = 50) -> None:
+    """Wait until all that only waits for its turn has had many: what has not happened then will not."""
+    for _ in range(count):
+        await asyncio.sleep(0)

@@ -32,6 +32,7 @@ from apiserver.testing import (
     Snapshot,
     User,
 )
+from tests.support.eventually import until
 from tests.support.followers import CONFIG_MAPS, FOLLOWS, INFORMERS, Access, Follower
 
 TOKEN: Final = "follower-token"
@@ -133,12 +134,15 @@ def have(server: ApiServer, steps: Sequence[Any]) -> None:
 
 def write_although(server: ApiServer, name: str) -> None:
     """Write when TLS handshakes are not refused, as they are to everybody."""
-    while True:
+
+    def has_written() -> bool:
         try:
             write(server, name)
-            return
         except OSError:
-            time.sleep(POLL_S)
+            return False
+        return True
+
+    until(has_written)
 
 
 @contextlib.contextmanager

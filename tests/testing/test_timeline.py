@@ -32,7 +32,7 @@ def server(original: ApiServer) -> Iterator[ApiServer]:
 def send(server: ApiServer, method: str, path: str, body: Any = None, **query: str) -> dict[str, Any]:
     headers = {**AS_ALICE, **(MERGE if method == "PATCH" else {})}
     code, answer = server.request(method, path, body, query=query, headers=headers)
-    assert code in (200, 201), answer
+    assert code == (201 if method == "POST" else 200), answer
     found: dict[str, Any] = answer
     return found
 

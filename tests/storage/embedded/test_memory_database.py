@@ -20,7 +20,7 @@ from storage.embedded.memory_database import MemoryDatabase
 from storage.errors import RevisionCompacted
 from storage.interface import NO_LEASE, Delete, EventBatch, Put, ReadAt, Stored
 from tests.support.embedded_stores import ALL, P, all_keys
-from tests.support.eventually import WITHIN_S
+from tests.support.eventually import WITHIN_S, until
 
 
 def open_files() -> set[str]:
@@ -99,8 +99,7 @@ def test_reads_that_have_waited_for_the_writer_come_before_its_next_turn() -> No
     threads = [threading.Thread(target=read) for _ in range(READS)]
     for thread in threads:
         thread.start()
-    while lock.waiting < READS:
-        time.sleep(0.001)
+    until(lambda: lock.waiting == READS)
     lock.allow_reads()
     # The writer has the lock again before any of them has run.
     assert not lock.block_reads(wait_s=0)

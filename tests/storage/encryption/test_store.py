@@ -25,7 +25,7 @@ from storage.encryption.encryption import Chains, Encryption, build_chains
 from storage.encryption.store import LARGE_BYTES, EncryptedStorage
 from storage.interface import Condition, Delete, Event, Put, Storage, UnreadableValue
 from storage.keys import prefix_range
-from tests.support.eventually import WITHIN_S
+from tests.support.eventually import WITHIN_S, eventually
 
 SECRETS: Final = "/registry/core/secrets/default/"
 PLAIN: Final = "/registry/core/configmaps/default/"
@@ -356,9 +356,7 @@ async def test_a_read_that_began_before_a_reload_ends_by_the_new_configuration(e
         encryption = Encryption("/registry", chains_of(old))
         store = EncryptedStorage(encrypted.raw, encryption)
         reading = asyncio.create_task(store.get(key))
-        async with asyncio.timeout(WITHIN_S):
-            while not old.asked_for:
-                await asyncio.sleep(0.001)
+        await eventually(lambda: old.asked_for)
         encryption.replace(reloaded)
         assert not await store.any_readable()
         old.may_answer.set()

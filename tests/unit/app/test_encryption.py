@@ -11,7 +11,7 @@ from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import Any
 
-from tests.support.eventually import WITHIN_S
+from tests.support.eventually import WITHIN_S, eventually
 
 
 def test_a_reload_loads_what_it_needs_beside_the_event_loop(tmp_path: Path) -> None:
@@ -49,8 +49,9 @@ async def reload(path: Path) -> dict[str, bool]:
     imports = Imports()
     sys.meta_path.insert(0, imports)
     reloading = asyncio.create_task(encryption.reload([content.encode()]))
-    while not any(task.get_name() == "kms-absent" for task in asyncio.all_tasks()) and not reloading.done():
-        await asyncio.sleep(0.01)
+    await eventually(
+        lambda: reloading.done() or any(each.get_name() == "kms-absent" for each in asyncio.all_tasks())
+    )
     reloading.cancel()
     await asyncio.wait((reloading,))
     await encryption.close()

@@ -26,6 +26,7 @@ from storage.turns import TURN_S
 from storage.watch_cache import Listing, Scope, WatchCache
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.in_process import PREFIX, server
+from tests.support.rounds import some_rounds
 
 SECRETS: Final = f"{PREFIX}/core/secrets/"
 SOON: Final = Backoff(base_s=0.01, max_s=0.02)
@@ -229,7 +230,7 @@ async def test_nothing_is_delivered_while_there_is_no_room(store: EmbeddedStore)
         informed(registry.cache, recorder, batch_max=2, wait_for_room=wait_for_room) as informer,
     ):
         await recorder.wait_for("+ns/a", "+ns/b")
-        await asyncio.sleep(0.05)
+        await some_rounds()
         assert len(recorder.told) == 2
         room.set()
         await synced(informer)

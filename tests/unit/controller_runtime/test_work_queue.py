@@ -22,7 +22,7 @@ from hypothesis.stateful import (
 )
 
 from apiserver.controller_runtime.work_queue import Backoff, ShutDown, WorkQueue
-from tests.support.eventually import WITHIN_S
+from tests.support.eventually import WITHIN_S, eventually
 from tests.unit.controllers.fake_clock import FakeClock
 
 BACKOFF: Final = Backoff(base_s=1.0, max_s=30.0)
@@ -427,8 +427,6 @@ async def test_many_workers_never_have_the_same_key(workers: int) -> None:
         add(turn % 5)
         if turn % 7 == 0:
             await asyncio.sleep(0.0005)
-    await asyncio.sleep(0.01)
+    await eventually(lambda: all(seen.values()) and not len(queue))
     queue.shut_down()
     await asyncio.gather(*tasks)
-    assert all(seen.values())
-    assert not len(queue)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import Any, Final
 
 from apiserver.controllers.legacy_token_uses import LAST_USED, LegacyTokenUses
 from apiserver.metrics.authentication import AuthenticationMetrics
@@ -11,7 +11,7 @@ from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore
-from tests.support.eventually import WITHIN_S, eventually
+from tests.support.eventually import eventually
 from tests.support.in_process import TABLE, resource, server
 
 SECRETS: Final = resource("secrets", "")
@@ -33,12 +33,14 @@ async def test_a_secret_is_marked_once_a_day(store: EmbeddedStore) -> None:
             return str((await found())["metadata"].get("labels", {}).get(LAST_USED))
 
         async def until_marked(day: str) -> None:
-            while await mark() != day:
-                await asyncio.sleep(0.01)
+            async def is_marked() -> Any:
+                return await mark() == day
+
+            await eventually(is_marked)
 
         task = asyncio.create_task(uses.run())
         uses.legacy("default", await found(), is_of_account=False)
-        await asyncio.wait_for(until_marked("2023-11-14"), WITHIN_S)
+        await until_marked("2023-11-14")
         uses.legacy("default", await found(), is_of_account=False)
         assert len(uses.queue) == 0
         now += DAY_S
@@ -48,7 +50,7 @@ async def test_a_secret_is_marked_once_a_day(store: EmbeddedStore) -> None:
         uses.legacy("default", other, is_of_account=True)
         await eventually(lambda: len(uses.queue) == 0)
         uses.legacy("default", document, is_of_account=False)
-        await asyncio.wait_for(until_marked("2023-11-15"), WITHIN_S)
+        await until_marked("2023-11-15")
         # A server whose clock is behind does not mark it with the day before.
         now -= DAY_S
         uses.legacy("default", await found(), is_of_account=False)
@@ -56,7 +58,7 @@ async def test_a_secret_is_marked_once_a_day(store: EmbeddedStore) -> None:
         # One that is refused, because the Secret is marked as invalid, is a use as well.
         now += 2 * DAY_S
         uses.invalidated("default", await found())
-        await asyncio.wait_for(until_marked("2023-11-16"), WITHIN_S)
+        await until_marked("2023-11-16")
         uses.legacy("default", {"metadata": {"name": "none", "uid": "x"}}, is_of_account=False)
         await eventually(lambda: len(uses.queue) == 0)
         task.cancel()
@@ -87,9 +89,11 @@ async def test_a_server_that_knows_an_older_secret_does_not_set_the_day_back(sto
         # One after the other.
         uses.legacy("default", await create("other", {"a": "b"}), is_of_account=False)
         task = asyncio.create_task(uses.run())
-        async with asyncio.timeout(WITHIN_S):
-            while (await marks())[1] != "2023-11-14":
-                await asyncio.sleep(0.01)
+
+        async def has_marked_the_other() -> Any:
+            return (await marks())[1] == "2023-11-14"
+
+        await eventually(has_marked_the_other)
         assert await marks() == ["2023-11-15", "2023-11-14"]
         task.cancel()
         await asyncio.wait([task])

@@ -514,8 +514,26 @@ _ANY: Final = st.recursive(
 
 
 @given(_PODS, st.dictionaries(_KEYS, _ANY), st.dictionaries(_KEYS, _ANY))
-def test_any_patch_is_refused_or_applied(live: Document, metadata: Document, inner: Document) -> None:
-    with suppress(CannotMerge):
-        patched(live, {"metadata": metadata, "spec": inner})
-    with suppress(CannotMerge):
-        patched(live, {"spec": {"containers": [{"name": "a"}, inner, metadata]}})
+def test_any_patch_is_refused_or_leaves_what_it_does_not_name(
+    live: Document, metadata: Document, inner: Document
+) -> None:
+    status = {"phase": "Running"}
+    for patch in (
+        {"metadata": metadata, "spec": inner},
+        {"spec": {"containers": [{"name": "a"}, inner, metadata]}},
+    ):
+        with suppress(CannotMerge):
+            assert patched({**live, "status": status}, patch)["status"] == status
+
+
+@given(_PODS, st.dictionaries(_KEYS, _ANY), _ANY)
+def test_a_directive_replaces_deletes_or_is_refused(live: Document, inner: Document, directive: Any) -> None:
+    patch = {"spec": {**inner, "$patch": directive}}
+    match directive:
+        case "replace":
+            assert patched(live, patch)["spec"] == {key: inner[key] for key in inner.keys() - {"$patch"}}
+        case "delete":
+            assert patched(live, patch)["spec"] == {}
+        case _:
+            with pytest.raises(CannotMerge):
+                patched(live, patch)

@@ -23,7 +23,7 @@ from apiserver.serving.endless_reads import RecordRead
 from apiserver.serving.listener import IDLE_SEARCH_S, ConnectionLimits, Listener, client_of
 from apiserver.serving.tls_transport import READS_PER_ROUND, TURN_BYTES
 from tests.support.eventually import WITHIN_S, eventually
-from tests.support.rounds import Rounds
+from tests.support.rounds import Rounds, some_rounds
 
 UNLIMITED: Final = ConnectionLimits()
 Client: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -457,7 +457,7 @@ async def test_who_stops_reading_meanwhile_is_not_read(site: Site, is_resumed: b
             await eventually(lambda: all(each.received == b"now" for each in site.served))
         else:
             await eventually(lambda: any(each.received for each in site.served))
-            await asyncio.sleep(0.05)  # for something that must not happen
+            await some_rounds()
             assert sum(bool(each.received) for each in site.served) == 1
             for served in site.served:
                 assert served.transport is not None

@@ -24,6 +24,7 @@ from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.event_server import AuditEventServer
 from apiserver.webhooks.kubeconfig import KubeconfigCluster
 from tests.support.eventually import WITHIN_S, eventually
+from tests.support.rounds import some_rounds
 from tests.unit.audit.backends.events import event, large_event, process
 
 HEAD: Final = b'{"kind":"Event",'
@@ -203,7 +204,8 @@ async def test_events_of_requests_that_are_gone_are_written_when_the_server_stop
     assert gone is not None
     gone.cancel()
     closing = asyncio.create_task(backend.close())
-    await asyncio.sleep(0.05)  # It waits for the disk.
+    await some_rounds()
+    assert not closing.done(), "it waits for the disk"
     output.may_go_on.set()
     await closing
     assert output.lines == ["0", "1"]
