@@ -144,8 +144,10 @@ def _reloading(
         chain.anonymous = _anonymous(config, configuration.anonymous)
         # Who was somebody by the former rules may not be by these.
         cache.clear()
-        metrics.configured(content)
+        metrics.configuration.configured(content)
 
     content = config.authentication.content
-    metrics.configured(content)
-    return WatchedFiles("--authentication-config", [path], [content], replace, observe=metrics.reloaded)
+    metrics.configuration.configured(content)
+    return WatchedFiles(
+        "--authentication-config", [path], [content], replace, observe=metrics.configuration.reloaded
+    )

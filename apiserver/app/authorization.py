@@ -81,7 +81,7 @@ def build_authorization_reload(
         (content,) = contents
         configured, servers = await asyncio.to_thread(_read, content)
         authorizers.configure(configured, partial(made.authorizer, servers))
-        metrics.configured(content)
+        metrics.configuration.configured(content)
 
     def _read(content: bytes) -> tuple[Sequence[ConfiguredAuthorizer], _Servers]:
         configured = parse_authorization_configuration(
@@ -89,13 +89,13 @@ def build_authorization_reload(
         )
         return configured, _servers(configured)
 
-    metrics.configured(config.authorization_config_content)
+    metrics.configuration.configured(config.authorization_config_content)
     return WatchedFiles(
         "the authorization configuration",
         [path],
         [config.authorization_config_content],
         apply,
-        observe=metrics.reloaded,
+        observe=metrics.configuration.reloaded,
     )
 
 

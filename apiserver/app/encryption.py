@@ -110,7 +110,7 @@ class EncryptionAtRest:
         self._prefix = prefix
         self._encryption = Encryption(prefix, chains, {identity_key(prefix): _SECRETS})
         self._store: EncryptedStorage | None = None
-        metrics.digest = configuration.digest
+        metrics.configuration.content_hash = f"sha256:{configuration.digest}"
 
     @classmethod
     async def start(cls, config: Config, metrics: EncryptionMetrics) -> Self | None:
@@ -188,7 +188,9 @@ class EncryptionAtRest:
             content = b""  # It has been there a moment ago; who watches it says what is wrong.
         in_use = [content] if digest_of(content) == self._configuration.digest else []
         what = f"the encryption configuration {self._path}"
-        await WatchedFiles(what, [self._path], in_use, self.reload, observe=self._metrics.reloaded).run()
+        await WatchedFiles(
+            what, [self._path], in_use, self.reload, observe=self._metrics.configuration.reloaded
+        ).run()
 
     async def reload(self, contents: Sequence[bytes]) -> None:
         """Use another configuration, if it is valid and its plugins are well. Raises InvalidConfiguration.
@@ -207,7 +209,7 @@ class EncryptionAtRest:
         self._configuration = configuration
         self._close_later(self._plugins)
         self._plugins = plugins
-        self._metrics.digest = configuration.digest
+        self._metrics.configuration.content_hash = f"sha256:{configuration.digest}"
         self._changed.set()
         self._reloaded.set()
 

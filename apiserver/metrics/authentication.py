@@ -6,13 +6,13 @@ pkg/server/options/authenticationconfig/metrics, pkg/authentication/token/cache/
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
+from apiserver.metrics.configuration_reloads import ConfigurationReloads, hash_of
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.request_filters import FILTER_DURATIONS
 from apiserver.metrics.series import Family, family, single
@@ -38,15 +38,13 @@ class AuthenticationMetrics:
     """
 
     def __init__(self, server: str, clock: Callable[[], float] = time.time) -> None:
-        self._server, self._clock = _digest(server.encode()), clock
+        self._server, self._clock = hash_of(server.encode()), clock
+        self.configuration = ConfigurationReloads("authentication", self._server, clock)
         self._latencies: defaultdict[tuple[str, str], Histogram] = defaultdict(
             partial(Histogram.of, _LATENCIES)
         )
         self._keys_fetched_at: dict[tuple[str, str], float] = {}
         self._key_sets: dict[str, str] = {}
-        self._reloads: Counter[str] = Counter()
-        self._reloaded_at: dict[str, float] = {}
-        self._configuration = ""
         self._requests: Counter[str] = Counter()
         self._request_s: defaultdict[str, Histogram] = defaultdict(partial(Histogram.of, _CACHE_REQUESTS))
         self._fetches: Counter[str] = Counter()
@@ -80,29 +78,19 @@ class AuthenticationMetrics:
     # ---- issuers
 
     def authenticated(self, issuer: str, *, is_success: bool, seconds: float) -> None:
-        self._latencies[_RESULTS[is_success], _digest(issuer.encode())].observe(seconds)
+        self._latencies[_RESULTS[is_success], hash_of(issuer.encode())].observe(seconds)
 
     def keys_fetched(self, issuer: str, content: bytes | None) -> None:
-        digest = _digest(issuer.encode())
+        digest = hash_of(issuer.encode())
         self._keys_fetched_at[_RESULTS[content is not None], digest] = self._clock()
         if content is not None:
-            self._key_sets[digest] = _digest(content)
+            self._key_sets[digest] = hash_of(content)
 
     def issuer_removed(self, issuer: str) -> None:
-        digest = _digest(issuer.encode())
+        digest = hash_of(issuer.encode())
         self._key_sets.pop(digest, None)
         for result in _RESULTS.values():
             self._keys_fetched_at.pop((result, digest), None)
-
-    # ---- the configuration
-
-    def configured(self, content: bytes) -> None:
-        """Notes the digest of the configuration file that is in use."""
-        self._configuration = _digest(content)
-
-    def reloaded(self, is_success: bool) -> None:
-        self._reloads[_RESULTS[is_success]] += 1
-        self._reloaded_at[_RESULTS[is_success]] = self._clock()
 
     # ---- caches of tokens
 
@@ -142,16 +130,7 @@ class AuthenticationMetrics:
             "apiserver_authentication_jwt_authenticator_jwks_fetch_last_key_set_info",
             [((issuer, self._server, digest), 1) for issuer, digest in self._key_sets.items()],
         )
-        for name, by_status in (
-            ("apiserver_authentication_config_controller_automatic_reloads_total", self._reloads),
-            (
-                "apiserver_authentication_config_controller_automatic_reload_last_timestamp_seconds",
-                self._reloaded_at,
-            ),
-        ):
-            yield family(name, [((status, self._server), value) for status, value in by_status.items()])
-        configuration = [((self._server, self._configuration), 1)] if self._configuration else []
-        yield family("apiserver_authentication_config_controller_last_config_info", configuration)
+        yield from self.configuration.families()
         yield from self._cache_families()
         yield from self._account_families()
 
@@ -172,7 +151,3 @@ class AuthenticationMetrics:
         yield single("serviceaccount_invalid_legacy_auto_token_uses_total", self.invalid_legacy_tokens)
         yield single("serviceaccount_stale_tokens_total", self.stale_tokens)
         yield single("serviceaccount_valid_tokens_total", self.valid_tokens)
-
-
-def _digest(data: bytes) -> str:
-    return f"sha256:{hashlib.sha256(data).hexdigest()}" if data else ""

@@ -6,7 +6,6 @@ pkg/server/options/authorizationconfig/metrics.
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
@@ -14,6 +13,7 @@ from functools import partial
 from typing import Final
 
 from apiserver.authz.attributes import ALLOW, Decision, DecisionCount, Verdict
+from apiserver.metrics.configuration_reloads import ConfigurationReloads, hash_of
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.request_filters import FILTER_DURATIONS
 from apiserver.metrics.series import Family, family
@@ -36,10 +36,7 @@ class AuthorizationMetrics:
 
     def __init__(self, server_id: str, clock: Callable[[], float] = time.time) -> None:
         """clock: seconds since 1970."""
-        self._server, self._clock = _digest(server_id.encode()), clock
-        self._configuration = ""
-        self._reloads: Counter[str] = Counter()
-        self._reloaded_at: dict[str, float] = {}
+        self.configuration = ConfigurationReloads("authorization", hash_of(server_id.encode()), clock)
         self.counts: Callable[[], Sequence[DecisionCount]] = lambda: ()
         self._attempts = {result: Histogram.of(_ATTEMPTS, FILTER_DURATIONS) for result in _RESULTS}
         self._durations: defaultdict[tuple[str, str], Histogram] = defaultdict(
@@ -78,17 +75,6 @@ class AuthorizationMetrics:
         self._exclusions[name] += is_excluded
         self._condition_errors[name] += is_error
 
-    # ---- the configuration
-
-    def configured(self, content: bytes) -> None:
-        """Notes the digest of the configuration file that is in use."""
-        self._configuration = _digest(content)
-
-    def reloaded(self, is_applied: bool) -> None:
-        status = "success" if is_applied else "failure"
-        self._reloads[status] += 1
-        self._reloaded_at[status] = self._clock()
-
     # ---- exposition
 
     def families(self) -> Iterable[Family]:
@@ -116,17 +102,4 @@ class AuthorizationMetrics:
             ("apiserver_authorization_match_condition_exclusions_total", self._exclusions),
         ):
             yield family(name, [((_WEBHOOK, each), value) for each, value in by_webhook.items()])
-        for name, by_status in (
-            ("apiserver_authorization_config_controller_automatic_reloads_total", self._reloads),
-            (
-                "apiserver_authorization_config_controller_automatic_reload_last_timestamp_seconds",
-                self._reloaded_at,
-            ),
-        ):
-            yield family(name, [((status, self._server), value) for status, value in by_status.items()])
-        configuration = [((self._server, self._configuration), 1)] if self._configuration else []
-        yield family("apiserver_authorization_config_controller_last_config_info", configuration)
-
-
-def _digest(content: bytes) -> str:
-    return f"sha256:{hashlib.sha256(content).hexdigest()}"
+        yield from self.configuration.families()

@@ -6,7 +6,6 @@ pkg/storage/value/encrypt/envelope/metrics and pkg/server/options/encryptionconf
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import time
 from collections import Counter, OrderedDict, defaultdict
@@ -14,6 +13,7 @@ from collections.abc import Callable, Hashable, Iterable
 from functools import partial
 from typing import Final, TypeVar
 
+from apiserver.metrics.configuration_reloads import ConfigurationReloads, hash_of
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.series import Family, family, single
 
@@ -39,8 +39,8 @@ class EncryptionMetrics:
     """
 
     def __init__(self, server: str, wall: Callable[[], float] = time.time) -> None:
-        self._server = hash_of(server)
-        self._wall = wall
+        self._server, self._wall = hash_of(server.encode()), wall
+        self.configuration = ConfigurationReloads("encryption", self._server, wall)
         self._lock = threading.Lock()
         self._transformations: Counter[tuple[str, str, str]] = Counter()
         self._durations: defaultdict[tuple[str, str], Histogram] = defaultdict(
@@ -53,9 +53,6 @@ class EncryptionMetrics:
         self._used: OrderedDict[tuple[str, str, str], tuple[int, float]] = OrderedDict()
         self._reported: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._invalid_key_ids: Counter[tuple[str, str]] = Counter()
-        self._reloads: Counter[str] = Counter()
-        self._reloaded_at: dict[str, float] = {}
-        self.digest = ""  # of the configuration that holds; empty if there is none
 
     # ---- what is told
 
@@ -91,11 +88,6 @@ class EncryptionMetrics:
     def data_key_made(self, duration_s: float) -> None:
         self._data_keys.observe(duration_s)
 
-    def reloaded(self, is_applied: bool) -> None:
-        status = "success" if is_applied else "failure"
-        self._reloads[status] += 1
-        self._reloaded_at[status] = self._wall()
-
     # ---- the exposition
 
     def families(self) -> Iterable[Family]:
@@ -105,7 +97,7 @@ class EncryptionMetrics:
         yield single("apiserver_storage_envelope_transformation_cache_misses_total", self._fetched)
         yield family(_CALLS, list(self._calls.items()))
         used = [
-            ((direction, provider, hash_of(key_id), self._server), use)
+            ((direction, provider, hash_of(key_id.encode()), self._server), use)
             for (direction, provider, key_id), use in list(self._used.items())
         ]
         yield family(
@@ -116,7 +108,7 @@ class EncryptionMetrics:
             [(of, at) for of, (_, at) in used],
         )
         reported = [
-            ((provider, hash_of(key_id), self._server), at)
+            ((provider, hash_of(key_id.encode()), self._server), at)
             for (provider, key_id), at in list(self._reported.items())
         ]
         yield family("apiserver_envelope_encryption_key_id_hash_status_last_timestamp_seconds", reported)
@@ -124,21 +116,7 @@ class EncryptionMetrics:
             "apiserver_envelope_encryption_invalid_key_id_from_status_total",
             list(self._invalid_key_ids.items()),
         )
-        for name, by_status in (
-            ("apiserver_encryption_config_controller_automatic_reloads_total", self._reloads),
-            (
-                "apiserver_encryption_config_controller_automatic_reload_last_timestamp_seconds",
-                self._reloaded_at,
-            ),
-        ):
-            yield family(name, [((status, self._server), value) for status, value in by_status.items()])
-        configuration = [((self._server, f"sha256:{self.digest}"), 1)] if self.digest else []
-        yield family("apiserver_encryption_config_controller_last_config_info", configuration)
-
-
-def hash_of(text: str) -> str:
-    """Returns the hash by which a name is shown that must stay secret."""
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}" if text else ""
+        yield from self.configuration.families()
 
 
 def _put_newest(mapping: OrderedDict[_K, _V], key: _K, value: _V) -> None:

@@ -6,7 +6,8 @@ import threading
 from time import perf_counter
 from typing import Final
 
-from apiserver.metrics.encryption import KEY_IDS_MAX, EncryptionMetrics, hash_of
+from apiserver.metrics.configuration_reloads import hash_of
+from apiserver.metrics.encryption import KEY_IDS_MAX, EncryptionMetrics
 
 KEY: Final = "key-1"
 # As long as this another thread gets, which must wait for longer.
@@ -27,7 +28,7 @@ def test_without_a_configuration_nothing_is_counted() -> None:
 
 def test_keys_are_told_by_their_hashes() -> None:
     metrics = EncryptionMetrics("server", lambda: 7.0)
-    metrics.digest = "d"
+    metrics.configuration.content_hash = "sha256:d"
     metrics.transformed("to_storage", "key1:", perf_counter(), "OK")
     metrics.transformed("from_storage", "unknown", perf_counter(), "unknown-non-grpc")
     metrics.called("plugin", "/v2.KeyManagementService/Status", "OK", 0.001)
@@ -35,10 +36,10 @@ def test_keys_are_told_by_their_hashes() -> None:
     metrics.key_used("to_storage", "plugin", KEY)
     metrics.key_reported("plugin", KEY)
     metrics.key_id_invalid("plugin", "empty")
-    metrics.reloaded(True)
+    metrics.configuration.reloaded(True)
     told = text(metrics)
     assert KEY not in told
-    server, key = f'apiserver_id_hash="{hash_of("server")}"', f'key_id_hash="{hash_of(KEY)}"'
+    server, key = f'apiserver_id_hash="{hash_of(b"server")}"', f'key_id_hash="{hash_of(KEY.encode())}"'
     envelope, controller = "apiserver_envelope_encryption_", "apiserver_encryption_config_controller_"
     written, read = 'transformation_type="to_storage"', 'transformation_type="from_storage"'
     operations = "apiserver_storage_transformation_operations_total"
@@ -58,7 +59,7 @@ def test_keys_are_told_by_their_hashes() -> None:
 
 def test_keys_that_come_and_go_are_bounded() -> None:
     metrics = EncryptionMetrics("server")
-    metrics.digest = "d"
+    metrics.configuration.content_hash = "sha256:d"
     for number in range(3 * KEY_IDS_MAX):
         metrics.key_used("to_storage", "plugin", f"key-{number}")
     assert text(metrics).count("apiserver_envelope_encryption_key_id_hash_total{") == KEY_IDS_MAX
@@ -80,7 +81,7 @@ def test_a_key_that_two_threads_use_is_counted_twice() -> None:
         return 7.0
 
     metrics = EncryptionMetrics("server", wall)
-    metrics.digest = "d"
+    metrics.configuration.content_hash = "sha256:d"
     use()
     others[0].join()
     (line,) = [each for each in text(metrics).splitlines() if "key_id_hash_total{" in each]
