@@ -26,12 +26,17 @@ All requests share one event loop. Each scheduler decides in one place who is ne
     watches with events          `endpoints.watch_stream`             first come        TURN_S
     clients that do not read     `unread_answers`                     none: dropped     ALL_BYTES_MAX
 
+Turns by sender and by user are those of a `FairQueue`, or shares of a `SharedPool`; first come is a
+`TurnQueue`. They are not one scheduler, since each has another input: bytes whose user is not known yet,
+requests before their work, work whose size is known, and answers.
+
 A request is refused with 429 before its work begins: where there are too many, where too much waits for a
 lane, where its user holds too much of a pool, and where memory is short (`endpoints.load_shedding`, by
 `memory_budget`). Work of a request that has begun waits however long.
 
 Why this shape: the package stands below all that has work to be done, and knows neither requests nor objects.
-Pure are `size_class`, `shared_pool`, `memory_budget` and `text_caches`, which pure packages use. `offload`,
-`switch_interval` and `unread_answers` need a running event loop or threads; `memory_keeper`, `process_memory`
-and `collection_pause` are the process's.
+So what decides by verb or path (`endpoints.request_slots`, `endpoints.load_shedding`) is not here. Pure are
+`size_class`, `shared_pool`, `memory_budget` and `text_caches`, which pure packages use. `offload`,
+`turn_queues` and `unread_answers` need a running event loop, `switch_interval` threads; `memory_keeper`,
+`process_memory` and `collection_pause` are the process's.
 """
