@@ -34,7 +34,7 @@ from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
 from apiserver.vocabulary import Document
 from apiserver.webhooks.service_resolver import ready_endpoints
-from storage.watch_cache import Scope
+from storage.watch_cache import WatchScope
 
 BACKOFF: Final = Backoff(base_s=0.2, max_s=30.0)
 RESYNC_S: Final = 30.0
@@ -152,7 +152,7 @@ class AvailabilityController:
 
     def _informer_of(self, resource: ServedResource, namespace: str) -> Informer:
         prefix = self._registry.prefix_of(resource)
-        scope = Scope(key_prefix=f"{prefix}{namespace}/")
+        scope = WatchScope(key_prefix=f"{prefix}{namespace}/")
 
         def on_service(notification: Notification) -> None:
             for name, version in self._known.items():

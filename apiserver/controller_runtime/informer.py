@@ -17,7 +17,7 @@ from apiserver.registry.stored_object import CorruptObject, StoredObject
 from storage.errors import RevisionCompacted, StorageError
 from storage.keys import prefix_range
 from storage.turns import Turn
-from storage.watch_cache import EVERYTHING, KeyVersion, Scope, WatchCache, Watcher
+from storage.watch_cache import EVERYTHING, KeyVersion, WatchCache, Watcher, WatchScope
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class ListWatch(NamedTuple):
 
     cache: WatchCache[StoredObject]
     prefix: str
-    scope: Scope = EVERYTHING
+    scope: WatchScope = EVERYTHING
     lists: bool = True
     restart: Backoff = RESTART
     selects: Callable[[StoredObject], bool] | None = None

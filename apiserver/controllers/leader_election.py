@@ -37,7 +37,7 @@ from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
 from apiserver.vocabulary import Document
-from storage.watch_cache import Scope
+from storage.watch_cache import WatchScope
 
 log = logging.getLogger(__name__)
 
@@ -200,7 +200,7 @@ class LeaderElector:
         """
         prefix = self._registry.prefix_of(self._leases())
         informer = Informer(
-            ListWatch(self._registry.cache, prefix, Scope(key_prefix=f"{prefix}{NAMESPACE}/")),
+            ListWatch(self._registry.cache, prefix, WatchScope(key_prefix=f"{prefix}{NAMESPACE}/")),
             self._on_lease,
             callbacks=InformerCallbacks(
                 on_failure=partial(self._set_listing, True), on_listed=partial(self._set_listing, False)

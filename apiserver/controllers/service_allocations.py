@@ -28,7 +28,7 @@ from apiserver.controller_runtime.informer import Informer, ListWatch, Notificat
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.kept_objects import keep_forever
-from apiserver.registry.allocations import Allocation, AllocationKeys, AllocationRecord, Allocator
+from apiserver.registry.allocations import Allocation, AllocationKeys, AllocationRecord, ResourceAllocator
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
@@ -338,7 +338,7 @@ class ServiceAllocationRepair:
     # ---- what there is
 
     @property
-    def _allocator(self) -> Allocator:
+    def _allocator(self) -> ResourceAllocator:
         allocator = self._services().strategy.allocator
         assert allocator is not None
         return allocator

@@ -26,7 +26,7 @@ from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, Tra
 from apiserver.vocabulary import Document, GroupResource
 from storage.keys import prefix_range
 from storage.turns import in_turns
-from storage.watch_cache import EVERYTHING, Scope
+from storage.watch_cache import EVERYTHING, WatchScope
 
 log = logging.getLogger(__name__)
 
@@ -220,7 +220,7 @@ class StorageProtection:
 
     def _informer(self, users: Users, namespace: str) -> Informer:
         prefix = self._registry.prefix_of(self._core(users.resource))
-        scope = Scope(key_prefix=f"{prefix}{namespace}/") if namespace else EVERYTHING
+        scope = WatchScope(key_prefix=f"{prefix}{namespace}/") if namespace else EVERYTHING
         return Informer(
             ListWatch(self._registry.cache, prefix, scope, lists=False),
             lambda _: None,

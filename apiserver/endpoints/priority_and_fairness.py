@@ -40,7 +40,7 @@ from apiserver.flowcontrol.work_estimates import (
 )
 from apiserver.load.shared_pool import SharedPool, holder_of
 from apiserver.load.size_class import SizeClass
-from apiserver.metrics.requests import Count
+from apiserver.metrics.requests import RequestCount
 from apiserver.vocabulary import MASTERS, Query
 
 # A request waits for its seats for this part of the time that it has, and no longer than the most.
@@ -218,7 +218,12 @@ class Seats(Request):
     __slots__ = ("_call", "_fairness", "_in_flight", "_is_paused", "_pauses", "_queue_set", "_slot")
 
     def __init__(
-        self, fairness: Fairness, call: ApiCall, flow: Flow, in_flight: Count | None, slot: Slot | None = None
+        self,
+        fairness: Fairness,
+        call: ApiCall,
+        flow: Flow,
+        in_flight: RequestCount | None,
+        slot: Slot | None = None,
     ) -> None:
         assert call.user is not None
         super().__init__(flow, call.user, call.info)

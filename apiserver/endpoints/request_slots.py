@@ -18,7 +18,7 @@ from typing import Final, Protocol
 from apiserver.endpoints.request_info import RequestInfo
 from apiserver.errors import TooManyRequests
 from apiserver.load.shared_pool import SharedPool, holder_of
-from apiserver.metrics.requests import Count, InFlight
+from apiserver.metrics.requests import InFlight, RequestCount
 from apiserver.vocabulary import MASTERS, UserInfo
 
 # Renewals of leases that nobody else's requests can keep from a slot: several for each component that elects
@@ -45,7 +45,9 @@ class SlotLimit:
     is_apart: who asks for these slots waits for no others, whatever else limits requests.
     """
 
-    def __init__(self, slots_max: int, in_flight: Count, *, lease_group: str, is_apart: bool = False) -> None:
+    def __init__(
+        self, slots_max: int, in_flight: RequestCount, *, lease_group: str, is_apart: bool = False
+    ) -> None:
         """lease_group: the API group of leases."""
         self.is_apart = is_apart
         self.in_flight = in_flight

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from apiserver.flowcontrol.seat_usage import TimedHistogram
-from apiserver.metrics.requests import Count, InFlight
+from apiserver.metrics.requests import InFlight, RequestCount
 
 _RATIOS: Final = "apiserver_flowcontrol_read_vs_write_current_requests"
 # kube-apiserver observes every nanosecond. One moment in each second is as good, over some minutes.
@@ -21,7 +21,7 @@ class KindUsage:
 
     __slots__ = ("executing_ratios", "in_flight", "waiting", "waiting_ratios")
 
-    def __init__(self, in_flight: Count) -> None:
+    def __init__(self, in_flight: RequestCount) -> None:
         self.in_flight = in_flight
         self.waiting = 0
         self.executing_ratios, self.waiting_ratios = TimedHistogram.of(_RATIOS), TimedHistogram.of(_RATIOS)

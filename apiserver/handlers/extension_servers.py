@@ -19,7 +19,7 @@ from apiserver.metrics.requests import RequestEnding
 from apiserver.reverse_proxy.errors import BackendUnreachable, ForwardingFailed
 from apiserver.reverse_proxy.forwarder import Forwarder
 from apiserver.reverse_proxy.links import escaped
-from apiserver.reverse_proxy.target import Backend, ProxyTarget
+from apiserver.reverse_proxy.target import ProxyBackend, ProxyTarget
 from apiserver.webhooks.errors import ServiceUnreachable
 from apiserver.webhooks.tls import UnusableBundle
 
@@ -68,7 +68,7 @@ async def _target(call: ApiCall, version: RemoteVersion, client: ExtensionClient
     endpoint = await client.endpoint(version.service)
     context = await client.context(version)
     return ProxyTarget(
-        Backend(
+        ProxyBackend(
             endpoint.host,
             endpoint.port,
             context,

@@ -120,7 +120,7 @@ class AnsweredCall(ServedCall, Protocol):
 
 
 @dataclass(slots=True)
-class Count:
+class RequestCount:
     value: int = 0
 
 
@@ -128,8 +128,8 @@ class Count:
 class InFlight:
     """How many requests are being answered now. Watches count until they have begun, if they need seats."""
 
-    read_only: Count = field(default_factory=Count)
-    mutating: Count = field(default_factory=Count)
+    read_only: RequestCount = field(default_factory=RequestCount)
+    mutating: RequestCount = field(default_factory=RequestCount)
 
 
 @dataclass(slots=True)
@@ -152,7 +152,7 @@ class _Kind:
     labels: str
     terminated: dict[tuple[str, int], int] = field(default_factory=dict)
     aborted: int = 0
-    long_running: Count | None = None
+    long_running: RequestCount | None = None
 
     def ended(self, ending: RequestEnding, status: int) -> None:
         if ending is RequestEnding.ABORTED:
@@ -314,7 +314,7 @@ class RequestMetrics:
         subject = _subject(call)
         kind = self._kinds.by_key.get(subject) or self._kinds.begin(*subject)
         if kind.long_running is None:
-            kind.long_running = Count()
+            kind.long_running = RequestCount()
         open_ones = kind.long_running
         open_ones.value += 1
         try:

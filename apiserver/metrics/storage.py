@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from apiserver.metrics.histograms import Histogram
-from apiserver.metrics.requests import Count
+from apiserver.metrics.requests import RequestCount
 from apiserver.metrics.resource_series import OTHER_RESOURCE, ResourceSeries, ServedNames, ServedState
 from apiserver.metrics.series import Family, family, single
 from apiserver.vocabulary import GroupResource
@@ -72,7 +72,7 @@ class StorageMetrics:
         self.resource_of = resource_of
         self.lease_objects = Histogram.of(_LEASE_OBJECTS)
         # By resource. Objects are read from the store before it is known what definitions there are.
-        self._decode_errors: ResourceSeries[GroupResource, Count] = ResourceSeries(
+        self._decode_errors: ResourceSeries[GroupResource, RequestCount] = ResourceSeries(
             names,
             lambda resource: (
                 ServedState.BUILT_IN
@@ -80,7 +80,7 @@ class StorageMetrics:
                 else ServedState.CUSTOM
             ),
             OTHER_RESOURCE,
-            lambda _resource: Count(),
+            lambda _resource: RequestCount(),
         )
         # By resource and operation.
         self._series: ResourceSeries[GroupResource, Histogram] = ResourceSeries(

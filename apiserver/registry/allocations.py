@@ -123,7 +123,7 @@ class AllocationKeys:
         return key.encode("utf-8", "surrogateescape")
 
 
-class Allocator(Protocol):
+class ResourceAllocator(Protocol):
     """How objects of one resource get allocations. Pure; documents are of the hub version.
 
     A request is something that has to be chosen for an object; what it is made of is the allocator's
@@ -207,7 +207,7 @@ class ObjectAllocations:
     def __init__(
         self,
         store: Storage,
-        allocator: Allocator,
+        allocator: ResourceAllocator,
         *,
         prefix: str,
         owner: str,

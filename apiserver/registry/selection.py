@@ -15,7 +15,7 @@ from apiserver.registry.version_codec import VersionCodec
 from storage.interface import KeyRange
 from storage.keys import after, object_key, prefix_range
 from storage.watch_cache.events import ANY_VALUE, Trigger
-from storage.watch_cache.fanout import Scope
+from storage.watch_cache.fanout import WatchScope
 
 NAME: Final = "metadata.name"
 NAMESPACE: Final = "metadata.namespace"
@@ -69,7 +69,7 @@ class Selection(NamedTuple):
     """
 
     keys: KeyRange
-    scope: Scope
+    scope: WatchScope
     predicate: ObjectPredicate | None
     is_of_views: bool = False
 
@@ -101,14 +101,14 @@ def select(
         namespace = ""
     if name and (namespace or not resource.is_namespaced):
         key = object_key(prefix, namespace, name)
-        keys, scope = KeyRange(key, after(key)), Scope(key=key)
+        keys, scope = KeyRange(key, after(key)), WatchScope(key=key)
         fields = fields.without({(NAME, name), (NAMESPACE, namespace)})
     elif namespace:
         folder = f"{prefix}{namespace}/"
-        keys, scope = prefix_range(folder), Scope(key_prefix=folder)
+        keys, scope = prefix_range(folder), WatchScope(key_prefix=folder)
         fields = fields.without({(NAMESPACE, namespace)})
     else:
-        keys, scope = prefix_range(prefix), Scope()
+        keys, scope = prefix_range(prefix), WatchScope()
     if fields.selects_everything and labels.selects_everything:
         return Selection(keys, scope, None)
     predicate = _predicate(resource, prefix, labels.conditions, fields.conditions)

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from apiserver.field_errors import FieldError
 from apiserver.meta import names, object_meta
 from apiserver.meta.names import NameRule
-from apiserver.registry.allocations import Allocator
+from apiserver.registry.allocations import ResourceAllocator
 from apiserver.registry.findings import Findings
 from apiserver.vocabulary import Document, UserInfo
 
@@ -150,7 +150,7 @@ class Strategy(NamedTuple):
     has_dependents: bool = True
     returns_deleted: bool = False
     ttl_s: int | None = None
-    allocator: Allocator | None = None
+    allocator: ResourceAllocator | None = None
     delete_warning: str = ""
     delete_refusal: Callable[[str], str] = _no_refusal
     is_costly: bool = False

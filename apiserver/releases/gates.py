@@ -30,7 +30,7 @@ class InvalidGates(ValueError):
     """The gates cannot be set so; the message is one line."""
 
 
-class Stage(NamedTuple):
+class GateStage(NamedTuple):
     """What a gate is like from a release on. since: its minor number. name: as metrics have it."""
 
     since: int
@@ -46,11 +46,11 @@ class Gate(NamedTuple):
     """
 
     name: str
-    life: tuple[Stage, ...]
+    life: tuple[GateStage, ...]
     needs: tuple[str, ...] = ()
     removed: int | None = None
 
-    def stage(self, minor: int) -> Stage | None:
+    def stage(self, minor: int) -> GateStage | None:
         """Returns its stage in a release; None if the release does not have it yet, or any more."""
         if self.is_removed_in(minor):
             return None
@@ -76,11 +76,11 @@ def _parsed(line: str) -> Gate:
     return Gate(name, tuple(map(_stage, life)), tuple(needs.split()), removed)
 
 
-def _stage(text: str) -> Stage:
+def _stage(text: str) -> GateStage:
     letter, since = text[0], text[1:]
     is_locked = since.endswith(_LOCKED)
     # Alpha and deprecated gates are off but for those that had been on: their letters are small, too.
-    return Stage(int(since.removesuffix(_LOCKED)), _STAGES[letter.lower()], letter.isupper(), is_locked)
+    return GateStage(int(since.removesuffix(_LOCKED)), _STAGES[letter.lower()], letter.isupper(), is_locked)
 
 
 @lru_cache(STATES_KEPT_MAX)

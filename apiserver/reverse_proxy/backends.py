@@ -21,7 +21,7 @@ from apiserver.reverse_proxy.errors import AmbiguousAnswer, BackendRequestFailed
 from apiserver.reverse_proxy.exact_headers import ExactRequest
 from apiserver.reverse_proxy.headers import Headers
 from apiserver.reverse_proxy.in_process import InProcessConnector, InProcessKubelets
-from apiserver.reverse_proxy.target import Backend, ProxyTarget
+from apiserver.reverse_proxy.target import ProxyBackend, ProxyTarget
 from apiserver.validation.checks import PORT_MAX
 from apiserver.vocabulary import IPNetwork
 from apiserver.webhooks.addresses import (
@@ -126,7 +126,7 @@ class BackendConnector:
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
             raise _failure(error, target.backend) from None
 
-    async def pieces(self, response: aiohttp.ClientResponse, backend: Backend) -> AsyncIterator[bytes]:
+    async def pieces(self, response: aiohttp.ClientResponse, backend: ProxyBackend) -> AsyncIterator[bytes]:
         """Yields an answer's body, each time what has come of it. Raises RequestFailed."""
         turn = Turn()
         try:
@@ -138,7 +138,7 @@ class BackendConnector:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise _failure(error, backend) from None
 
-    async def dial(self, backend: Backend) -> BackendConnection:
+    async def dial(self, backend: ProxyBackend) -> BackendConnection:
         """Connects to a backend. Raises RequestFailed, AddressDenied."""
         try:
             if backend.is_in_process:
@@ -157,7 +157,7 @@ class BackendConnector:
                 plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return BackendConnection(reader, writer)
 
-    async def _dial_any(self, backend: Backend) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _dial_any(self, backend: ProxyBackend) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connects to the first address of a backend that answers. Raises OSError, ValueError."""
         loop = asyncio.get_running_loop()
         gives_up_at = loop.time() + CONNECT_WITHIN_S
@@ -183,13 +183,13 @@ class BackendConnector:
                 failure = failure if index else error
         raise failure
 
-    def _require_allowed(self, backend: Backend) -> None:
+    def _require_allowed(self, backend: ProxyBackend) -> None:
         """Raises AddressDenied, InvalidHost, ValueError."""
         if not 0 < backend.port <= PORT_MAX:
             raise ValueError(f"dial tcp: address {backend.port}: invalid port")
         self._rules[backend.only_proxyable].require_host(backend.host)
 
-    async def require_addresses(self, backend: Backend) -> None:
+    async def require_addresses(self, backend: ProxyBackend) -> None:
         """Require that a backend has an address that is allowed. Raises RequestFailed, AddressDenied.
 
         A moment later it may have others: those are checked once more.
@@ -200,7 +200,7 @@ class BackendConnector:
         except (OSError, ValueError) as error:
             raise _failure(error, backend) from None
 
-    async def _resolve(self, backend: Backend) -> list[str]:
+    async def _resolve(self, backend: ProxyBackend) -> list[str]:
         """Raises OSError: the host has no address; UnicodeError: it is no name."""
         if is_address(backend.host):
             return [backend.host]
@@ -208,7 +208,7 @@ class BackendConnector:
         found = await resolver.resolve(backend.host, backend.port, socket.AF_UNSPEC)
         return [each["host"] for each in found]
 
-    def _session(self, backend: Backend, *, keeps: bool) -> aiohttp.ClientSession:
+    def _session(self, backend: ProxyBackend, *, keeps: bool) -> aiohttp.ClientSession:
         if backend.is_in_process:
             assert self.in_process is not None
             if self._session_in_process is None:
@@ -290,7 +290,7 @@ def _parse_head(raw: bytes) -> AnswerHead:
     return AnswerHead(int(found[1]), headers, raw)
 
 
-def _failure(error: Exception, backend: Backend) -> BackendRequestFailed | AddressDenied:
+def _failure(error: Exception, backend: ProxyBackend) -> BackendRequestFailed | AddressDenied:
     """Returns what has gone wrong, in the words of Go's client."""
     cause: Exception = error
     if isinstance(error, aiohttp.ClientConnectorError):

@@ -27,7 +27,7 @@ from apiserver.reverse_proxy.errors import (
 )
 from apiserver.reverse_proxy.html import LinkRewriter
 from apiserver.reverse_proxy.links import ProxiedLinks, joined
-from apiserver.reverse_proxy.target import Backend, ProxyTarget
+from apiserver.reverse_proxy.target import ProxyBackend, ProxyTarget
 from apiserver.reverse_proxy.upgrades import upgrade
 from apiserver.webhooks.addresses import AddressDenied, NotProxyable
 from storage.turns import Turn
@@ -182,7 +182,7 @@ class Forwarder:
         answer.finish()
 
     async def _pieces(
-        self, response: aiohttp.ClientResponse, backend: Backend, rewriter: _HtmlRewriter | None
+        self, response: aiohttp.ClientResponse, backend: ProxyBackend, rewriter: _HtmlRewriter | None
     ) -> AsyncIterator[bytes]:
         """Yields the pieces of an answer's body. Raises RequestFailed."""
         turn = Turn()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from yarl import URL
 
 
-class Backend(NamedTuple):
+class ProxyBackend(NamedTuple):
     """A server that requests are forwarded to.
 
     host: a name or an address. tls: None for plain HTTP.
@@ -48,7 +48,7 @@ class ProxyTarget(NamedTuple):
     rejects_redirects: a redirect is not passed on: the client would be led past this server.
     """
 
-    backend: Backend
+    backend: ProxyBackend
     path: str
     query: str = ""
     prefix: str | None = None

@@ -60,7 +60,7 @@ _HISTORY: Final = """
 _SIZE: Final = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
 
 
-class Reader:
+class ReaderThreads:
     """Runs reads in READER_THREADS threads, each with a connection of its own."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], checkpoint_lock: CheckpointLock) -> None:

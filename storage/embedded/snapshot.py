@@ -49,7 +49,7 @@ _KEYS: Final = """
 """
 
 
-class Snapshot(NamedTuple):
+class SnapshotContent(NamedTuple):
     """What a snapshot holds. compacted: the oldest revision that can be read from it."""
 
     revision: int
@@ -69,7 +69,7 @@ def is_snapshot(path: Path) -> bool:
     return first_bytes(path, len(_MAGIC)) == _MAGIC
 
 
-def save(directory: Path, path: Path) -> Snapshot:
+def save(directory: Path, path: Path) -> SnapshotContent:
     """Copy the store in `directory`, whether a server uses it or not, to the file `path`.
 
     Blocks until that is done, and replaces an existing file. Raises SnapshotError.
@@ -84,13 +84,13 @@ def save(directory: Path, path: Path) -> Snapshot:
         _copy(source, part)
         contents = _inspect(part, f"the copy of {source}")
         file = append_checksum(part)
-    return Snapshot(*contents, file)
+    return SnapshotContent(*contents, file)
 
 
-def status(path: Path) -> Snapshot:
+def status(path: Path) -> SnapshotContent:
     """Check a snapshot, and return what it holds. Raises SnapshotError."""
     file = verify_checksum(path)
-    return Snapshot(*_inspect(path, str(path)), file)
+    return SnapshotContent(*_inspect(path, str(path)), file)
 
 
 def restore(

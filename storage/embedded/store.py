@@ -16,7 +16,7 @@ from storage.embedded.checkpoint_lock import CheckpointLock
 from storage.embedded.database import CHECKPOINT_PAGES, Database
 from storage.embedded.leases import Leases
 from storage.embedded.memory_database import MemoryDatabase
-from storage.embedded.reader import Reader
+from storage.embedded.reader import ReaderThreads
 from storage.embedded.watch import EmbeddedWatch
 from storage.embedded.writer import CommittedGroup, Transaction, WriterListener, WriterThread
 from storage.errors import StorageError, StorageUnavailable, ValueTooLarge
@@ -65,7 +65,7 @@ class EmbeddedStore:
             monotonic=monotonic,
         )
         self._revision = self._writer.revision
-        self._reader = Reader(database.connect_reader, checkpoint_lock)
+        self._reader = ReaderThreads(database.connect_reader, checkpoint_lock)
         self._leases = Leases(self._writer, monotonic=monotonic, wall=wall)
         self._leases.load(database)
         self._free_space_task: asyncio.Task[None] | None = None

@@ -34,7 +34,13 @@ from storage.encryption.ciphers import (
     DerivedKeyAesGcm,
     Undecryptable,
 )
-from storage.encryption.kms_client import DETAIL_LENGTH_MAX, EncryptedKey, Plugin, PluginFailed, PluginStatus
+from storage.encryption.kms_client import (
+    DETAIL_LENGTH_MAX,
+    EncryptedKey,
+    KmsPlugin,
+    PluginFailed,
+    PluginStatus,
+)
 
 log = logging.getLogger(__name__)
 
@@ -105,7 +111,7 @@ class KmsProvider:
     def __init__(
         self,
         name: str,
-        plugin: Plugin,
+        plugin: KmsPlugin,
         observer: KmsObserver,
         on_change: Callable[[], None],
         *,

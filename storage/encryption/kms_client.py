@@ -54,7 +54,7 @@ class EncryptedKey(NamedTuple):
     annotations: Mapping[str, bytes]
 
 
-class Plugin(Protocol):
+class KmsPlugin(Protocol):
     """A KMS plugin. All methods raise PluginFailed. uid: names the call in logs of both sides."""
 
     async def status(self) -> PluginStatus: ...

@@ -33,7 +33,7 @@ nothing is listed, and nothing decoded again.
 
 from storage.watch_cache.cache import WatchCache
 from storage.watch_cache.events import CacheEvent, EventType
-from storage.watch_cache.fanout import EVERYTHING, Scope
+from storage.watch_cache.fanout import EVERYTHING, WatchScope
 from storage.watch_cache.feed import OtherKeys
 from storage.watch_cache.history import HistoryLimits
 from storage.watch_cache.lists import Listing
@@ -51,8 +51,8 @@ __all__ = [
     "KeyVersion",
     "Listing",
     "OtherKeys",
-    "Scope",
     "WatchCache",
     "WatchCacheOptions",
+    "WatchScope",
     "Watcher",
 ]

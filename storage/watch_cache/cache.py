@@ -11,7 +11,7 @@ from storage.interface import MOST_RECENT, Consistency, KeyRange, ReadAt, Storag
 from storage.keys import prefix_range, resource_of
 from storage.watch_cache.consistency import ConsistencyChecks
 from storage.watch_cache.events import Predicate
-from storage.watch_cache.fanout import Scope
+from storage.watch_cache.fanout import WatchScope
 from storage.watch_cache.feed import Feed, OtherKeys
 from storage.watch_cache.freshness import Freshness
 from storage.watch_cache.lists import Listing, PageOptions, StoreReader, list_memory
@@ -19,7 +19,7 @@ from storage.watch_cache.options import WatchCacheOptions
 from storage.watch_cache.progress import Progress
 from storage.watch_cache.reflector import Reflector
 from storage.watch_cache.resource import ResourceCache
-from storage.watch_cache.resources import Resources
+from storage.watch_cache.resources import CachedResources
 from storage.watch_cache.snapshots import KeyVersion
 from storage.watch_cache.state import CacheState
 from storage.watch_cache.watcher import Watcher
@@ -71,7 +71,7 @@ class WatchCache(Generic[T]):
                 floor=floor,
             )
 
-        self._resources: Resources[T] = Resources(
+        self._resources: CachedResources[T] = CachedResources(
             prefix,
             new_resource,
             history_bytes_max=options.history_bytes_max,
@@ -319,7 +319,7 @@ class WatchCache(Generic[T]):
 
     # ---- watches
 
-    def watch(self, resource_prefix: str, watcher: Watcher[T], scope: Scope) -> None:
+    def watch(self, resource_prefix: str, watcher: Watcher[T], scope: WatchScope) -> None:
         """Gives a watcher of one resource every event above its start, past and to come.
 
         Past events can be taken at once. Call `unwatch` with the same when done. Raises RevisionCompacted.
@@ -331,7 +331,7 @@ class WatchCache(Generic[T]):
         if (resource := self.resources.get(resource_prefix)) is not None:
             resource.initial_events_total += count
 
-    def unwatch(self, resource_prefix: str, watcher: Watcher[T], scope: Scope) -> None:
+    def unwatch(self, resource_prefix: str, watcher: Watcher[T], scope: WatchScope) -> None:
         if (resource := self.resources.get(resource_prefix)) is not None:
             resource.fanout.remove(watcher, scope)
 
@@ -352,9 +352,9 @@ class WatchCache(Generic[T]):
     # ---- resources that come and go
 
     def retire(self, resource_prefix: str) -> None:
-        """Drop a resource once nobody watches it: see `Resources.retire`."""
+        """Drop a resource once nobody watches it: see `CachedResources.retire`."""
         self._resources.retire(resource_prefix)
 
     def drop_retired(self) -> None:
-        """Drop the retired resources that nobody watches: see `Resources.drop_retired`."""
+        """Drop the retired resources that nobody watches: see `CachedResources.drop_retired`."""
         self._resources.drop_retired()

@@ -21,7 +21,7 @@ from storage.keys import prefix_range
 from storage.watch_cache.progress import Progress
 from storage.watch_cache.reflector import Reflector
 from storage.watch_cache.resource import ResourceCache
-from storage.watch_cache.resources import Resources
+from storage.watch_cache.resources import CachedResources
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class ConsistencyChecks:
     """
 
     def __init__(
-        self, store: Storage, resources: Resources[Any], reflector: Reflector, progress: Progress
+        self, store: Storage, resources: CachedResources[Any], reflector: Reflector, progress: Progress
     ) -> None:
         self._store, self._resources = store, resources
         self._reflector, self._progress = reflector, progress

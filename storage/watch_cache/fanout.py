@@ -11,7 +11,7 @@ from storage.watch_cache.watcher import Watcher
 T = TypeVar("T")
 
 
-class Scope(NamedTuple):
+class WatchScope(NamedTuple):
     """The keys of a resource that a watcher watches: those with `key_prefix`, or the one `key`, or all.
 
     key_prefix: that of a namespace, ending in a slash.
@@ -26,7 +26,7 @@ class Scope(NamedTuple):
         return self.key_prefix is None or key.startswith(self.key_prefix)
 
 
-EVERYTHING = Scope()
+EVERYTHING = WatchScope()
 
 
 # Watchers by their predicates, of which equal ones are one. The inner dict is an ordered set.
@@ -136,7 +136,7 @@ class Fanout(Generic[T]):
 
     def __init__(self) -> None:
         # A scope without watchers has no entry.
-        self._watchers: dict[Scope, _Watchers[T]] = {}
+        self._watchers: dict[WatchScope, _Watchers[T]] = {}
         self.dropped_total = 0  # watchers that did not keep up
 
     def __len__(self) -> int:
@@ -146,13 +146,13 @@ class Fanout(Generic[T]):
         for watchers in self._watchers.values():
             yield from watchers
 
-    def add(self, watcher: Watcher[T], scope: Scope) -> None:
+    def add(self, watcher: Watcher[T], scope: WatchScope) -> None:
         watchers = self._watchers.get(scope)
         if watchers is None:
             watchers = self._watchers[scope] = _Watchers()
         watchers.add(watcher)
 
-    def remove(self, watcher: Watcher[T], scope: Scope) -> None:
+    def remove(self, watcher: Watcher[T], scope: WatchScope) -> None:
         watchers = self._watchers.get(scope)
         if watchers is not None:
             watchers.remove(watcher)
@@ -167,7 +167,7 @@ class Fanout(Generic[T]):
         if not self._watchers:
             return
         newly_ready: list[Watcher[T]] = []
-        overrun: list[tuple[Watcher[T], Scope]] = []
+        overrun: list[tuple[Watcher[T], WatchScope]] = []
         for event in events:
             first_overrun = len(overrun)
             for scope in scopes_of(event.version.key):
@@ -214,6 +214,6 @@ class Fanout(Generic[T]):
             watcher.end()
 
 
-def scopes_of(key: str) -> tuple[Scope, Scope, Scope]:
+def scopes_of(key: str) -> tuple[WatchScope, WatchScope, WatchScope]:
     """The scopes that an event of `key` concerns."""
-    return EVERYTHING, Scope(key_prefix=key[: key.rindex("/") + 1]), Scope(key=key)
+    return EVERYTHING, WatchScope(key_prefix=key[: key.rindex("/") + 1]), WatchScope(key=key)

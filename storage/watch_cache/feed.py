@@ -12,7 +12,7 @@ from storage.auto_compaction import compaction_key
 from storage.interface import Event, Stored
 from storage.keys import resource_of
 from storage.watch_cache.reflector import ReflectorCallbacks
-from storage.watch_cache.resources import Resources
+from storage.watch_cache.resources import CachedResources
 from storage.watch_cache.snapshots import KeyVersion, Snapshots
 from storage.watch_cache.state import CacheState
 
@@ -53,7 +53,7 @@ class Feed(Generic[T]):
     def __init__(
         self,
         prefix: str,
-        resources: Resources[T],
+        resources: CachedResources[T],
         version_of: Callable[[Stored], KeyVersion[T]],
         size_of: Callable[[T], int],
         others: OtherKeys | None,

@@ -8,7 +8,7 @@ from typing import Final, Generic, NamedTuple, TypeVar
 from storage.interface import Event, KeyRange, Stored
 from storage.keys import prefix_range
 from storage.watch_cache.events import CacheEvent
-from storage.watch_cache.fanout import Fanout, Scope
+from storage.watch_cache.fanout import Fanout, WatchScope
 from storage.watch_cache.history import EVICTION_BATCH_MAX, History, HistoryLimits
 from storage.watch_cache.snapshots import KeyVersion, Snapshots
 from storage.watch_cache.state import CachedValue, ResourceState
@@ -20,7 +20,7 @@ T = TypeVar("T")
 COUNTED_EVENTS_MAX: Final = 10_000
 
 
-class Scan(NamedTuple, Generic[T]):
+class ScanResult(NamedTuple, Generic[T]):
     """A part of a range: its versions, and the last key that was looked at, or None at the range's end."""
 
     versions: list[KeyVersion[T]]
@@ -110,7 +110,7 @@ class ResourceCache(Generic[T]):
         self._released_bytes = 0
         self._released_before = self.history.floor
 
-    def scan(self, keys: KeyRange, revision: int, *, count: int) -> Scan[T]:
+    def scan(self, keys: KeyRange, revision: int, *, count: int) -> ScanResult[T]:
         """Returns the versions of the first `count` keys of a range as of `revision`, in key order.
 
         Raises RevisionCompacted when the history does not reach back to `revision`.
@@ -118,10 +118,10 @@ class ResourceCache(Generic[T]):
         self.history.require(revision)
         if self.history.newest <= revision:
             versions = self.snapshots.newest_in(keys, count)
-            return Scan(versions, versions[-1].key if len(versions) == count else None)
+            return ScanResult(versions, versions[-1].key if len(versions) == count else None)
         looked_at = self.snapshots.all_in(keys, count)
         versions = [version for newest in looked_at if (version := newest.at(revision)) is not None]
-        return Scan(versions, looked_at[-1].key if len(looked_at) == count else None)
+        return ScanResult(versions, looked_at[-1].key if len(looked_at) == count else None)
 
     def state_at(self, prefix: str, revision: int) -> ResourceState[T]:
         """Returns the resource as of `revision`. prefix: of its keys.
@@ -152,7 +152,7 @@ class ResourceCache(Generic[T]):
                 )
         return total
 
-    def watch(self, watcher: Watcher[T], scope: Scope) -> None:
+    def watch(self, watcher: Watcher[T], scope: WatchScope) -> None:
         """Gives `watcher` the events above its start, those in the history and those to come.
 
         Raises RevisionCompacted when some of them have been evicted.

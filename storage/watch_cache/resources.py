@@ -16,7 +16,7 @@ EVICTION_INTERVAL_S: Final = 5.0
 BUDGET_CHECKS: Final = 16
 
 
-class Resources(Generic[T]):
+class CachedResources(Generic[T]):
     """The caches of resources by the prefix of their keys: they come with the first key, and go when retired.
 
     new: makes the cache of a resource, of its prefix and its floor.

@@ -28,9 +28,9 @@ from storage.interface import (
 )
 from storage.turns import TURN_S
 from storage.watch_cache import (
-    Scope,
     WatchCache,
     WatchCacheOptions,
+    WatchScope,
 )
 from storage.watch_cache.reflector import PAGE_KEYS, PART_BYTES
 from storage.watch_cache.snapshots import Snapshots
@@ -545,7 +545,7 @@ async def test_what_is_kept_of_a_retired_resource_goes_with_its_last_watcher(tmp
     cache.retire(P)
     cache.drop_retired()
     assert P in cache.resources  # It has a watcher,
-    cache.unwatch(P, watcher, Scope())
+    cache.unwatch(P, watcher, WatchScope())
     cache.drop_retired()
     assert P in cache.resources  # and then an object: somebody made it again.
     deleted = await store.compare_and_delete(P + "a", expected=revision)
@@ -556,7 +556,7 @@ async def test_what_is_kept_of_a_retired_resource_goes_with_its_last_watcher(tmp
     cache.drop_retired()
     assert P not in cache.resources
     assert not cache.checks.totals
-    cache.unwatch(P, watcher, Scope())
+    cache.unwatch(P, watcher, WatchScope())
     assert P not in cache.resources
     # If it comes back, nobody misses the events that have been dropped.
     with pytest.raises(RevisionCompacted):

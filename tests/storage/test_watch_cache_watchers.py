@@ -12,8 +12,8 @@ from storage.watch_cache import (
     EventType,
     HistoryLimits,
     KeyVersion,
-    Scope,
     Watcher,
+    WatchScope,
 )
 from storage.watch_cache.events import ANY_VALUE, Trigger
 from storage.watch_cache.fanout import Fanout
@@ -22,15 +22,15 @@ from storage.watch_cache.watcher import CATCH_UP_EVENTS_MAX, CATCH_UP_TURN_S
 from tests.support.resource_cache import Harness, P, all_taken, delete, put, taken
 
 SCOPES = {
-    "everything": (Scope(), ["a/x", "a/y", "ab/x"]),
-    "a namespace": (Scope(key_prefix=P + "a/"), ["a/x", "a/y"]),
-    "one object": (Scope(key=P + "a/y"), ["a/y"]),
-    "an object that never comes": (Scope(key=P + "a/z"), []),
+    "everything": (WatchScope(), ["a/x", "a/y", "ab/x"]),
+    "a namespace": (WatchScope(key_prefix=P + "a/"), ["a/x", "a/y"]),
+    "one object": (WatchScope(key=P + "a/y"), ["a/y"]),
+    "an object that never comes": (WatchScope(key=P + "a/z"), []),
 }
 
 
 @pytest.mark.parametrize(("scope", "expected"), SCOPES.values(), ids=SCOPES)
-def test_a_watcher_gets_the_events_of_its_scope_only(scope: Scope, expected: list[str]) -> None:
+def test_a_watcher_gets_the_events_of_its_scope_only(scope: WatchScope, expected: list[str]) -> None:
     harness = Harness()
     watcher, calls = harness.watcher(scope)
     harness.cache.apply([put("a/x", b"", 1), put("a/y", b"", 2), put("ab/x", b"", 3)])
@@ -93,7 +93,7 @@ def test_watchers_with_equal_predicates_share_one_test_of_each_event() -> None:
     # The object before and after each event, of which the first has only one.
     assert sum(each.calls for each in predicates) == 5
     for each in watchers:
-        harness.cache.fanout.remove(each, Scope())
+        harness.cache.fanout.remove(each, WatchScope())
     assert list(harness.cache.fanout) == [other]
 
 
@@ -103,7 +103,7 @@ def test_a_predicate_that_takes_long_is_asked_when_events_are_taken() -> None:
     harness.cache.apply([put("a/x", b"yes", 1)])
     predicate = Prefix(b"yes")
     watcher, calls = harness.watcher(
-        Scope(key_prefix=P + "a/"), after=1, predicate=predicate, tests_late=True
+        WatchScope(key_prefix=P + "a/"), after=1, predicate=predicate, tests_late=True
     )
     harness.cache.apply([put("a/x", b"no", 2), put("b/x", b"yes", 3)])
     assert (predicate.calls, calls, len(watcher)) == (0, ["ready"], 1)
@@ -113,13 +113,13 @@ def test_a_predicate_that_takes_long_is_asked_when_events_are_taken() -> None:
     harness.cache.apply([put("a/y", b"yes 2", 5)])
     assert calls == ["ready", "ready"]
     assert all_taken(watcher) == [("MODIFIED", "a/y", 5)]
-    harness.cache.fanout.remove(watcher, Scope(key_prefix=P + "a/"))
+    harness.cache.fanout.remove(watcher, WatchScope(key_prefix=P + "a/"))
     assert not list(harness.cache.fanout)
 
 
 def test_a_watcher_that_tests_late_may_be_idle_for_longer_than_the_history_reaches_back() -> None:
     harness = Harness(limits=HistoryLimits(events_max=3))
-    watcher, _ = harness.watcher(Scope(key_prefix=P + "a/"), predicate=Prefix(b"yes"), tests_late=True)
+    watcher, _ = harness.watcher(WatchScope(key_prefix=P + "a/"), predicate=Prefix(b"yes"), tests_late=True)
     harness.cache.apply([put("b/x", b"yes", revision) for revision in range(1, 20)])
     harness.cache.apply([put("a/x", b"yes", 20)])
     assert all_taken(watcher) == [("ADDED", "a/x", 20)]
@@ -184,8 +184,8 @@ def test_a_predicate_with_a_trigger_is_asked_only_about_objects_with_its_value(
         harness.cache.apply([put("x", value, revision)])
     assert [kind for kind, _, _ in all_taken(watcher)] == expected
     assert len(asked) == tests
-    harness.cache.fanout.remove(watcher, Scope())
-    harness.cache.fanout.remove(watcher, Scope())
+    harness.cache.fanout.remove(watcher, WatchScope())
+    harness.cache.fanout.remove(watcher, WatchScope())
     assert not list(harness.cache.fanout)
 
 
@@ -263,7 +263,7 @@ def test_a_refill_ends_watchers_that_may_have_missed_events() -> None:
 def test_watchers_share_the_encodings_of_an_event() -> None:
     harness = Harness()
     first, _ = harness.watcher()
-    second, _ = harness.watcher(Scope(key=P + "x"))
+    second, _ = harness.watcher(WatchScope(key=P + "x"))
     harness.cache.apply([put("x", b"1", 1)])
     assert first.take()[0].event.encodings is second.take()[0].event.encodings
 
@@ -352,8 +352,8 @@ def test_a_watcher_takes_as_many_events_as_asked_for() -> None:
 def test_a_watcher_with_no_scope_in_common_costs_nothing() -> None:
     fanout: Fanout[bytes] = Fanout()
     watcher: Watcher[bytes] = Watcher(after=0, predicate=None, on_ready=lambda: pytest.fail("ready"))
-    fanout.add(watcher, Scope(key=P + "other"))
+    fanout.add(watcher, WatchScope(key=P + "other"))
     fanout.deliver([CacheEvent(KeyVersion(P + "x", b"", revision=1, create_revision=1))])
     assert watcher.take() == []
-    fanout.remove(watcher, Scope(key=P + "other"))
+    fanout.remove(watcher, WatchScope(key=P + "other"))
     assert len(fanout) == 0

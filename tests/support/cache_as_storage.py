@@ -22,7 +22,7 @@ from storage.interface import (
     Watch,
 )
 from storage.keys import resource_of
-from storage.watch_cache import EVERYTHING, KeyVersion, Scope, WatchCache, WatchCacheOptions, Watcher
+from storage.watch_cache import EVERYTHING, KeyVersion, WatchCache, WatchCacheOptions, Watcher, WatchScope
 from tests.support.resource_cache import P
 
 PREFIX = "/registry"
@@ -99,7 +99,7 @@ class CacheWatch:
 
     def __init__(self, cache: WatchCache[Stored], prefix: str, keys: KeyRange, after: int) -> None:
         self._cache, self._prefix, self._after = cache, prefix, after
-        self._scope = Scope() if keys.start == prefix else Scope(key_prefix=keys.start)
+        self._scope = WatchScope() if keys.start == prefix else WatchScope(key_prefix=keys.start)
         self._something = asyncio.Event()
         self._watcher: Watcher[Stored] | None = None
         self._is_closed = False

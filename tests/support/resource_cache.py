@@ -11,8 +11,8 @@ from storage.interface import (
 from storage.keys import prefix_range
 from storage.watch_cache import (
     HistoryLimits,
-    Scope,
     Watcher,
+    WatchScope,
 )
 from storage.watch_cache.events import Trigger
 from storage.watch_cache.resource import ResourceCache
@@ -55,7 +55,7 @@ class Harness:
 
     def watcher(
         self,
-        scope: Scope = Scope(),  # noqa: B008  immutable
+        scope: WatchScope = WatchScope(),  # noqa: B008  immutable
         *,
         after: int = 0,
         predicate: Callable[[bytes], bool] | None = None,

@@ -11,7 +11,7 @@ from typing import Final
 
 from apiserver.errors import ApiError
 from apiserver.reverse_proxy.in_process import InProcessKubelets
-from apiserver.reverse_proxy.target import Backend
+from apiserver.reverse_proxy.target import ProxyBackend
 from apiserver.vocabulary import Document
 
 # Where its node does not say another.
@@ -53,14 +53,14 @@ class Kubelets:
         """Speak like that on connections that are made from now on."""
         self._context, self._trusting = context, trusting
 
-    def backend_of(self, node: Document, *, trusts_any: bool = False) -> Backend:
+    def backend_of(self, node: Document, *, trusts_any: bool = False) -> ProxyBackend:
         """Returns where the kubelet of a node is. Raises NoNodeAddress."""
         if self._in_process is not None and self._in_process.serves(node):
-            return Backend(node["metadata"]["name"], DEFAULT_PORT, is_in_process=True)
+            return ProxyBackend(node["metadata"]["name"], DEFAULT_PORT, is_in_process=True)
         status = node.get("status") or {}
         endpoint = (status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
         context = self._trusting if trusts_any else self._context
-        return Backend(
+        return ProxyBackend(
             self._host(node), endpoint.get("Port") or DEFAULT_PORT, context, keeps_connections=True
         )
 

@@ -39,7 +39,7 @@ from apiserver.reverse_proxy.backends import BackendConnector
 from apiserver.reverse_proxy.errors import BackendRequestFailed, ForwardingFailed
 from apiserver.reverse_proxy.forwarder import Forwarder, Upgrader
 from apiserver.reverse_proxy.links import escaped
-from apiserver.reverse_proxy.target import Backend, ProxyTarget
+from apiserver.reverse_proxy.target import ProxyBackend, ProxyTarget
 from apiserver.reverse_proxy.translation import (
     PORTS_PROTOCOL,
     SHELL_PROTOCOL,
@@ -143,7 +143,7 @@ def pod_connectors(
         found = await registry.get(call.resource, info.namespace, info.name, MOST_RECENT)
         return await call.offload.read(found, place)
 
-    async def kubelet_of(call: ApiCall, name: str, *, trusts_any: bool = False) -> Backend:
+    async def kubelet_of(call: ApiCall, name: str, *, trusts_any: bool = False) -> ProxyBackend:
         """Returns the kubelet of a node. Raises NotFound, NoNodeAddress."""
         nodes = served.find("", "v1", "nodes")
         assert nodes is not None

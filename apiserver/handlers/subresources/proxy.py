@@ -25,7 +25,7 @@ from apiserver.registry.stored_object import StoredObject
 from apiserver.reverse_proxy.errors import BackendRequestFailed, BackendUnreachable, NoBackend
 from apiserver.reverse_proxy.forwarder import Forwarder
 from apiserver.reverse_proxy.links import escaped, joined
-from apiserver.reverse_proxy.target import Backend, ProxyTarget
+from apiserver.reverse_proxy.target import ProxyBackend, ProxyTarget
 from apiserver.vocabulary import Document
 from apiserver.webhooks.addresses import AddressDenied, AddressRules, NotProxyable
 from storage.interface import MOST_RECENT
@@ -93,7 +93,7 @@ def proxy_connectors(
     context = insecure_context()
     services = _Services(registry, slices, endpoints, service_label)
 
-    def target(call: ApiCall, backend: Backend) -> ProxyTarget:
+    def target(call: ApiCall, backend: ProxyBackend) -> ProxyTarget:
         info = call.info
         path = joined("", "/".join(info.rest)) if info.rest else ""
         if info.path.endswith("/") and not path.endswith("/"):
@@ -103,8 +103,8 @@ def proxy_connectors(
         query = call.request.raw_path.partition("?")[2]
         return ProxyTarget(backend, escaped(path), query, escaped(prefix))
 
-    def backend(scheme: str, host: str, port: int) -> Backend:
-        return Backend(host, port, context if scheme == "https" else None, only_proxyable=True)
+    def backend(scheme: str, host: str, port: int) -> ProxyBackend:
+        return ProxyBackend(host, port, context if scheme == "https" else None, only_proxyable=True)
 
     async def read(call: ApiCall, address: Address, reading: Callable[[Document], _T]) -> _T:
         """Returns what is read of the object of a name. Raises NotFound, and what `reading` raises."""
@@ -140,7 +140,7 @@ def proxy_connectors(
     return {"services/proxy": to_service, "pods/proxy": to_pod, "nodes/proxy": to_node}
 
 
-async def _require_addresses(forwarder: Forwarder, backend: Backend) -> None:
+async def _require_addresses(forwarder: Forwarder, backend: ProxyBackend) -> None:
     """Raises BadRequest."""
     try:
         await forwarder.backends.require_addresses(backend)

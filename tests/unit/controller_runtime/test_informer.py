@@ -23,7 +23,7 @@ from storage.embedded import EmbeddedStore
 from storage.errors import StorageUnavailable
 from storage.interface import KeyRange
 from storage.turns import TURN_S
-from storage.watch_cache import Listing, Scope, WatchCache
+from storage.watch_cache import Listing, WatchCache, WatchScope
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.in_process import PREFIX, server
 from tests.support.rounds import some_rounds
@@ -112,7 +112,7 @@ async def test_without_a_list_only_what_changes(store: EmbeddedStore) -> None:
 async def test_only_what_is_in_scope(store: EmbeddedStore) -> None:
     for place in ("ns/a", "other/a"):
         await create(store, place)
-    recorder, scope = Recorder(), Scope(key_prefix=f"{SECRETS}ns/")
+    recorder, scope = Recorder(), WatchScope(key_prefix=f"{SECRETS}ns/")
     async with server(store) as registry, informed(registry.cache, recorder, scope=scope) as informer:
         await synced(informer)
         for place in ("other/b", "ns/b"):

@@ -10,7 +10,7 @@ import pytest
 from apiserver.endpoints.request_info import RequestInfo, parse_target
 from apiserver.endpoints.request_slots import LEASE_SLOTS, SCRAPES_MAX, Slot, SlotLimit, SlotLimits
 from apiserver.errors import TooManyRequests
-from apiserver.metrics.requests import Count, InFlight
+from apiserver.metrics.requests import InFlight, RequestCount
 from apiserver.vocabulary import MASTERS, UserInfo
 
 SLOTS_MAX: Final = 10
@@ -27,7 +27,7 @@ OTHER_LEASE: Final = parse_target("PUT", "/apis/example.com/v1/namespaces/kube-s
 
 
 def limit(slots_max: int = SLOTS_MAX) -> SlotLimit:
-    return SlotLimit(slots_max, Count(), lease_group="coordination.k8s.io")
+    return SlotLimit(slots_max, RequestCount(), lease_group="coordination.k8s.io")
 
 
 def taken(limit: SlotLimit, user: UserInfo, info: RequestInfo = PODS) -> Slot | None:

@@ -13,8 +13,8 @@ from apiserver.releases.gates import (
     DEPRECATED,
     STABLE,
     FeatureGates,
+    GateStage,
     InvalidGates,
-    Stage,
     known_gates,
 )
 
@@ -22,27 +22,35 @@ RELEASE: Final = 36
 
 STAGES: Final = {
     "before it was there": ("ConstrainedImpersonation", 34, None),
-    "alpha": ("ConstrainedImpersonation", 35, Stage(35, ALPHA, is_on=False)),
-    "beta": ("ConstrainedImpersonation", 36, Stage(36, BETA, is_on=True)),
-    "beta, and off again": ("WatchList", 33, Stage(33, BETA, is_on=False)),
-    "stable, and locked": ("DynamicResourceAllocation", 36, Stage(35, STABLE, is_on=True, is_locked=True)),
-    "deprecated": ("KMSv1", 36, Stage(29, DEPRECATED, is_on=False)),
-    "off, on and off, and on at last": ("MaxUnavailableStatefulSet", 36, Stage(36, BETA, is_on=False)),
-    "alpha in 1.37": ("EmptyDirVolumeMode", 37, Stage(37, ALPHA, is_on=False)),
-    "on since 1.37": ("HPAScaleToZero", 37, Stage(37, BETA, is_on=True)),
-    "not before it": ("HPAScaleToZero", 36, Stage(16, ALPHA, is_on=False)),
-    "locked in 1.37": ("NodeDeclaredFeatures", 37, Stage(37, STABLE, is_on=True, is_locked=True)),
+    "alpha": ("ConstrainedImpersonation", 35, GateStage(35, ALPHA, is_on=False)),
+    "beta": ("ConstrainedImpersonation", 36, GateStage(36, BETA, is_on=True)),
+    "beta, and off again": ("WatchList", 33, GateStage(33, BETA, is_on=False)),
+    "stable, and locked": (
+        "DynamicResourceAllocation",
+        36,
+        GateStage(35, STABLE, is_on=True, is_locked=True),
+    ),
+    "deprecated": ("KMSv1", 36, GateStage(29, DEPRECATED, is_on=False)),
+    "off, on and off, and on at last": ("MaxUnavailableStatefulSet", 36, GateStage(36, BETA, is_on=False)),
+    "alpha in 1.37": ("EmptyDirVolumeMode", 37, GateStage(37, ALPHA, is_on=False)),
+    "on since 1.37": ("HPAScaleToZero", 37, GateStage(37, BETA, is_on=True)),
+    "not before it": ("HPAScaleToZero", 36, GateStage(16, ALPHA, is_on=False)),
+    "locked in 1.37": ("NodeDeclaredFeatures", 37, GateStage(37, STABLE, is_on=True, is_locked=True)),
     "removed in 1.37": ("PreventStaticPodAPIReferences", 37, None),
-    "long ago": ("CSIMigration", 16, Stage(15, ALPHA, is_on=False)),
-    "in the last release that had it": ("CSIMigration", 26, Stage(25, STABLE, is_on=True, is_locked=True)),
+    "long ago": ("CSIMigration", 16, GateStage(15, ALPHA, is_on=False)),
+    "in the last release that had it": (
+        "CSIMigration",
+        26,
+        GateStage(25, STABLE, is_on=True, is_locked=True),
+    ),
     "removed": ("CSIMigration", 27, None),
     "removed before any release that can be emulated": ("Accelerators", 15, None),
-    "later than that": ("MutatingAdmissionPolicy", 40, Stage(36, STABLE, is_on=True)),
+    "later than that": ("MutatingAdmissionPolicy", 40, GateStage(36, STABLE, is_on=True)),
 }
 
 
 @pytest.mark.parametrize(("name", "minor", "stage"), STAGES.values(), ids=STAGES)
-def test_the_stage_of_a_gate_in_a_release(name: str, minor: int, stage: Stage | None) -> None:
+def test_the_stage_of_a_gate_in_a_release(name: str, minor: int, stage: GateStage | None) -> None:
     assert known_gates()[name].stage(minor) == stage
 
 

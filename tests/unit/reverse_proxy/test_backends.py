@@ -12,7 +12,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from apiserver.reverse_proxy.backends import BackendConnector
 from apiserver.reverse_proxy.errors import BackendRequestFailed
-from apiserver.reverse_proxy.target import Backend, ProxyTarget
+from apiserver.reverse_proxy.target import ProxyBackend, ProxyTarget
 from apiserver.webhooks.addresses import AddressDenied
 from tests.support.etcd_process import free_port
 
@@ -29,7 +29,7 @@ async def backends() -> AsyncIterator[BackendConnector]:
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "::ffff:127.0.0.1", "localhost"])
 async def test_denied_addresses_are_not_connected_to(backends: BackendConnector, host: str) -> None:
     """Names are resolved first: what is checked is what is connected to."""
-    backend = Backend(host, 9)
+    backend = ProxyBackend(host, 9)
     for connecting in (
         backends.request("GET", ProxyTarget(backend, "/"), [], None),
         backends.dial(backend),
@@ -65,7 +65,7 @@ async def test_what_is_no_host_leads_nowhere(backends: BackendConnector, host: s
         writer.close()
 
     async with await asyncio.start_server(close, "127.0.0.1", 0) as listening:
-        backend = Backend(host, listening.sockets[0].getsockname()[1])
+        backend = ProxyBackend(host, listening.sockets[0].getsockname()[1])
         for connecting in (
             backends.request("GET", ProxyTarget(backend, "/"), [], None),
             backends.dial(backend),
@@ -77,12 +77,12 @@ async def test_what_is_no_host_leads_nowhere(backends: BackendConnector, host: s
 
 async def test_a_name_that_cannot_be_asked_for_has_no_addresses(backends: BackendConnector) -> None:
     with pytest.raises(BackendRequestFailed, match=r"lookup a\.\.b: no such host"):
-        await backends.require_addresses(Backend("a..b", 80))
+        await backends.require_addresses(ProxyBackend("a..b", 80))
 
 
 @pytest.mark.parametrize("port", [-1, 0, 65_536, 1 << 31])
 async def test_ports_that_cannot_be(backends: BackendConnector, port: int) -> None:
-    backend = Backend("192.0.2.1", port)
+    backend = ProxyBackend("192.0.2.1", port)
     for connecting in (
         backends.request("GET", ProxyTarget(backend, "/"), [], None),
         backends.dial(backend),
@@ -116,7 +116,7 @@ async def test_all_addresses_of_a_name_are_tried() -> None:
     async with await asyncio.start_server(close, "127.0.0.1", 0) as listening:
         port = listening.sockets[0].getsockname()[1]
         backends = BackendConnector(resolver=Names(["127.0.0.2", "127.0.0.3", "127.0.0.1"]))
-        dialled = await backends.dial(Backend("name.example", port))
+        dialled = await backends.dial(ProxyBackend("name.example", port))
         assert dialled.writer.get_extra_info("peername") == ("127.0.0.1", port)
         assert not await dialled.reader.read()
         dialled.writer.close()
@@ -129,12 +129,12 @@ async def test_of_addresses_that_all_fail_the_first_failure_is_told() -> None:
     with pytest.raises(
         BackendRequestFailed, match=f"^dial tcp name.example:{port}: connect: connection refused"
     ):
-        await backends.dial(Backend("name.example", port))
+        await backends.dial(ProxyBackend("name.example", port))
 
 
 @pytest.mark.parametrize("host", ["0251.254.1", "no.such.host.invalid", ""])
 async def test_hosts_that_are_nowhere(backends: BackendConnector, host: str) -> None:
-    backend = Backend(host, 9)
+    backend = ProxyBackend(host, 9)
     for connecting in (
         backends.request("GET", ProxyTarget(backend, "/"), [], None),
         backends.dial(backend),

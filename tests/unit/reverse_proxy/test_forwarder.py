@@ -14,7 +14,7 @@ from apiserver.errors import BadRequest, TooManyRequests
 from apiserver.reverse_proxy.backends import BackendConnector
 from apiserver.reverse_proxy.forwarder import Forwarder
 from apiserver.reverse_proxy.headers import NO_OTHERS
-from apiserver.reverse_proxy.target import Backend, ProxyTarget
+from apiserver.reverse_proxy.target import ProxyBackend, ProxyTarget
 from apiserver.vocabulary import UserInfo
 from tests.support.eventually import WITHIN_S
 from tests.unit.endpoints.connections import connected
@@ -43,7 +43,7 @@ NO_UTF_8: Final = {"a request": b"", "an upgrade": b"Connection: Upgrade\r\nUpgr
 async def test_who_asks_is_told_as_text_only(given: bytes) -> None:
     """A backend might read other bytes as the name of another user than the one that was authorized."""
     forwarder = Forwarder(BackendConnector(), NO_OTHERS)
-    target = ProxyTarget(Backend("192.0.2.1", 80), "/x", headers=[("X-Remote-User", "alice\udcff")])
+    target = ProxyTarget(ProxyBackend("192.0.2.1", 80), "/x", headers=[("X-Remote-User", "alice\udcff")])
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         asked = call("GET", PATH)

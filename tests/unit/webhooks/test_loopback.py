@@ -20,7 +20,7 @@ from apiserver.aggregation.remote_versions import RemoteVersion, ServiceReferenc
 from apiserver.load.offload import Offload
 from apiserver.reverse_proxy.backends import BackendConnector
 from apiserver.reverse_proxy.errors import BackendRequestFailed
-from apiserver.reverse_proxy.target import Backend, ProxyTarget
+from apiserver.reverse_proxy.target import ProxyBackend, ProxyTarget
 from apiserver.vocabulary import Document, GroupVersion, IPNetwork
 from apiserver.webhooks.addresses import AddressDenied, AddressRules, NotProxyable
 from apiserver.webhooks.client import CallSecurity, WebhookClient
@@ -118,24 +118,24 @@ async def backends(denied: tuple[IPNetwork, ...]) -> AsyncIterator[BackendConnec
 
 async def forward(denied: tuple[IPNetwork, ...], host: str, port: int) -> None:
     async with backends(denied) as made:
-        (await made.request("GET", ProxyTarget(Backend(host, port), "/"), [], None)).close()
+        (await made.request("GET", ProxyTarget(ProxyBackend(host, port), "/"), [], None)).close()
 
 
 async def upgrade(denied: tuple[IPNetwork, ...], host: str, port: int) -> None:
     async with backends(denied) as made:
-        (await made.dial(Backend(host, port))).writer.close()
+        (await made.dial(ProxyBackend(host, port))).writer.close()
 
 
 async def forward_for_user(denied: tuple[IPNetwork, ...], host: str, port: int) -> None:
     """What leads to pods, endpoints and ports of nodes: no flag is needed."""
     async with backends(()) as made:
-        backend = Backend(host, port, only_proxyable=bool(denied))
+        backend = ProxyBackend(host, port, only_proxyable=bool(denied))
         (await made.request("GET", ProxyTarget(backend, "/"), [], None)).close()
 
 
 async def upgrade_for_user(denied: tuple[IPNetwork, ...], host: str, port: int) -> None:
     async with backends(()) as made:
-        (await made.dial(Backend(host, port, only_proxyable=bool(denied)))).writer.close()
+        (await made.dial(ProxyBackend(host, port, only_proxyable=bool(denied)))).writer.close()
 
 
 async def post(denied: tuple[IPNetwork, ...], url: str, services: OneService) -> None:

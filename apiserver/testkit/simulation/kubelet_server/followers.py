@@ -12,7 +12,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.vocabulary import Document
 from storage.interface import MOST_RECENT
-from storage.watch_cache import Scope
+from storage.watch_cache import WatchScope
 
 
 class FollowedPod:
@@ -54,7 +54,7 @@ async def followed(registry: Registry, pods: ServedResource, pod: Document) -> A
     meta = pod["metadata"]
     namespace, name = meta["namespace"], meta["name"]
     follower = FollowedPod(meta["uid"])
-    scope = Scope(key=registry.key(pods, namespace, name))
+    scope = WatchScope(key=registry.key(pods, namespace, name))
     informer = Informer(
         ListWatch(registry.cache, registry.prefix_of(pods), scope, lists=False),
         follower.notify,

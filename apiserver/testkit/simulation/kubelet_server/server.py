@@ -22,7 +22,7 @@ from apiserver.golang.quoting import go_quote
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.reverse_proxy.backends import BackendConnection, BackendConnector
-from apiserver.reverse_proxy.target import Backend
+from apiserver.reverse_proxy.target import ProxyBackend
 from apiserver.reverse_proxy.translation import first_of
 from apiserver.testkit.simulation.container_answers import SimulatedContainer, addresses_of
 from apiserver.testkit.simulation.field_values import InvalidStage
@@ -345,7 +345,7 @@ class SimulatedKubelets:
 
     async def _dial(self, address: HostPort) -> BackendConnection:
         """Raises RequestFailed, AddressDenied."""
-        return await self._backends.dial(Backend(address.host, address.port))
+        return await self._backends.dial(ProxyBackend(address.host, address.port))
 
 
 def _has_ended(pod: Document) -> bool:

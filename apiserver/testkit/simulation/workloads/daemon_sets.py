@@ -13,7 +13,7 @@ from typing import Any, Final
 from apiserver.testkit.simulation.resources import PODS, REVISIONS
 from apiserver.testkit.simulation.scheduling import may_stay, why_not
 from apiserver.testkit.simulation.workloads.failed_pods import DaemonSetNode, FailedPods
-from apiserver.testkit.simulation.workloads.plans import Create, Delete, WorkloadPlan
+from apiserver.testkit.simulation.workloads.plans import CreateObject, DeleteObject, WorkloadPlan
 from apiserver.testkit.simulation.workloads.pods import (
     ENDED,
     available_in_s,
@@ -141,7 +141,7 @@ def _delete_failed(
         if wait_s > 0:
             plan.look_again(wait_s)
             continue
-        plan.deletes.append(Delete(PODS, failed[0]))
+        plan.deletes.append(DeleteObject(PODS, failed[0]))
         plan.failed_at.append(place)
 
 
@@ -159,10 +159,10 @@ def _place(
         alive = [pod for pod in listed if not is_terminating(pod)]
         succeeded = [pod for pod in alive if phase_of(pod) == "Succeeded"]
         running = [pod for pod in alive if phase_of(pod) not in ENDED]
-        plan.deletes += [Delete(PODS, pod) for pod in (*succeeded, *running[1:])]
+        plan.deletes += [DeleteObject(PODS, pod) for pod in (*succeeded, *running[1:])]
         if not listed:
             missing.append(node)
-    plan.creates += [Create(PODS, _new_pod(owner, labels, node)) for node in missing[:BURST_MAX]]
+    plan.creates += [CreateObject(PODS, _new_pod(owner, labels, node)) for node in missing[:BURST_MAX]]
 
 
 def _delete_strays(
@@ -174,7 +174,7 @@ def _delete_strays(
     """
     for node, listed in by_node.items():
         if node not in places:
-            plan.deletes += [Delete(PODS, pod) for pod in listed if not is_terminating(pod)]
+            plan.deletes += [DeleteObject(PODS, pod) for pod in listed if not is_terminating(pod)]
 
 
 def _is_rolling(owner: Document) -> bool:
@@ -209,7 +209,7 @@ def _roll(
             return
         missing += is_available
         if pod["metadata"]["uid"] not in going:
-            plan.deletes.append(Delete(PODS, pod))
+            plan.deletes.append(DeleteObject(PODS, pod))
 
 
 def _is_available(pod: Document, min_ready_s: float, now: float) -> bool:

@@ -15,9 +15,9 @@ from apiserver.meta.conditions import find_condition
 from apiserver.meta.owners import controller_reference
 from apiserver.testkit.simulation.resources import DEPLOYMENTS, REPLICA_SETS
 from apiserver.testkit.simulation.workloads.plans import (
-    Create,
-    Delete,
-    Update,
+    CreateObject,
+    DeleteObject,
+    UpdateObject,
     WorkloadPlan,
     conditions_of,
     with_condition,
@@ -185,7 +185,7 @@ def _add_new(rollout: _Rollout, names: Container[str]) -> bool:
     replicas = min(rollout.wanted, max(rollout.most - there, 0)) if rollout.is_rolling else rollout.wanted
     revision = _next_revision(rollout)
     rollout.plan.creates.append(
-        Create(
+        CreateObject(
             REPLICA_SETS,
             {
                 "metadata": {
@@ -243,7 +243,7 @@ def _keep_revision(rollout: _Rollout) -> None:
         return is_changed
 
     if change(copy.deepcopy(new)):
-        rollout.plan.updates.append(Update(REPLICA_SETS, new, change))
+        rollout.plan.updates.append(UpdateObject(REPLICA_SETS, new, change))
     _tell_revision(rollout, revision)
 
 
@@ -256,7 +256,7 @@ def _tell_revision(rollout: _Rollout, revision: int) -> None:
         found["metadata"]["annotations"] = annotations
         return True
 
-    rollout.plan.updates.append(Update(DEPLOYMENTS, rollout.owner, change))
+    rollout.plan.updates.append(UpdateObject(DEPLOYMENTS, rollout.owner, change))
 
 
 def _forget_old(rollout: _Rollout) -> None:
@@ -267,7 +267,7 @@ def _forget_old(rollout: _Rollout) -> None:
         for each in sorted(rollout.old, key=revision_of)
         if not _replicas(each) and not _counted(each, "replicas") and not is_terminating(each)
     ]
-    rollout.plan.deletes += [Delete(REPLICA_SETS, each) for each in idle[: max(len(idle) - limit, 0)]]
+    rollout.plan.deletes += [DeleteObject(REPLICA_SETS, each) for each in idle[: max(len(idle) - limit, 0)]]
 
 
 # ---- scaling
@@ -296,7 +296,7 @@ def _scale(rollout: _Rollout, found: Document, replicas: int) -> bool:
 
     if not change(copy.deepcopy(found)):
         return False
-    rollout.plan.updates.append(Update(REPLICA_SETS, found, change))
+    rollout.plan.updates.append(UpdateObject(REPLICA_SETS, found, change))
     return True
 
 

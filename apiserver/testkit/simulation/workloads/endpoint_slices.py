@@ -11,7 +11,12 @@ from typing import Final
 
 from apiserver.meta.owners import controller_reference
 from apiserver.testkit.simulation.resources import ENDPOINT_SLICES
-from apiserver.testkit.simulation.workloads.plans import Create, Delete, Update, WorkloadPlan
+from apiserver.testkit.simulation.workloads.plans import (
+    CreateObject,
+    DeleteObject,
+    UpdateObject,
+    WorkloadPlan,
+)
 from apiserver.testkit.simulation.workloads.pods import ENDED, is_ready, is_terminating, phase_of, short_hash
 from apiserver.vocabulary import Document
 
@@ -46,10 +51,10 @@ def plan_slices(service: Document, pods: Sequence[Document], slices: Sequence[Do
     there = {each["metadata"]["name"]: each for each in slices if _is_ours(each)}
     for name, document in wanted.items():
         if name not in there:
-            plan.creates.append(Create(ENDPOINT_SLICES, document))
+            plan.creates.append(CreateObject(ENDPOINT_SLICES, document))
         elif not _is_same(there[name], document):
-            plan.updates.append(Update(ENDPOINT_SLICES, there[name], _Replace(document)))
-    plan.deletes = [Delete(ENDPOINT_SLICES, each) for name, each in there.items() if name not in wanted]
+            plan.updates.append(UpdateObject(ENDPOINT_SLICES, there[name], _Replace(document)))
+    plan.deletes = [DeleteObject(ENDPOINT_SLICES, each) for name, each in there.items() if name not in wanted]
     return plan
 
 

@@ -19,9 +19,9 @@ from apiserver.meta.owners import controller_of
 from apiserver.testkit.simulation.resources import PODS
 from apiserver.testkit.simulation.workloads.failed_pods import doubled
 from apiserver.testkit.simulation.workloads.plans import (
-    Create,
-    Delete,
-    Update,
+    CreateObject,
+    DeleteObject,
+    UpdateObject,
     WorkloadPlan,
     conditions_of,
     with_condition,
@@ -140,14 +140,14 @@ def plan_job(owner: Document, pods: Sequence[Document], now: float) -> WorkloadP
     if is_finished(owner):
         uid = owner["metadata"]["uid"]
         mine = [pod for pod in pods if (controller_of(pod) or {}).get("uid") == uid]
-        plan.updates += [Update(PODS, pod, released) for pod in mine if is_tracked(pod)]
+        plan.updates += [UpdateObject(PODS, pod, released) for pod in mine if is_tracked(pod)]
         return plan
     job = _Job(owner, sorted(claim(owner, PODS, pods, plan, finalizer=FINALIZER), key=created), now, plan)
     _count(job)
     end = _end(job)
     if end is not None:
         if end.final == "Failed":
-            plan.deletes += [Delete(PODS, pod) for pod in job.active]
+            plan.deletes += [DeleteObject(PODS, pod) for pod in job.active]
         else:
             _delete_uncounted(job, job.active)
     elif job.is_suspended:
@@ -165,7 +165,7 @@ def orphan_plan(pod: Document) -> WorkloadPlan:
     def release(found: Document) -> bool:
         return controller_of(found) == owner and released(found)
 
-    return WorkloadPlan(updates=[Update(PODS, pod, release)] if is_tracked(pod) else [])
+    return WorkloadPlan(updates=[UpdateObject(PODS, pod, release)] if is_tracked(pod) else [])
 
 
 def is_tracked(pod: Document) -> bool:
@@ -205,20 +205,20 @@ def _count(job: _Job) -> None:
         if uid not in tracked:
             continue
         if uid in noted:
-            job.plan.updates.append(Update(PODS, pod, released))
+            job.plan.updates.append(UpdateObject(PODS, pod, released))
         elif phase_of(pod) == "Succeeded":
             if not job.is_indexed:
                 job.succeeded_uids.append(uid)
                 continue
             index = _index(pod)
             if index is None or index in stored:
-                job.plan.updates.append(Update(PODS, pod, released))
+                job.plan.updates.append(UpdateObject(PODS, pod, released))
             else:
                 job.indexes.add(index)
         elif phase_of(pod) == "Failed" or (is_terminating(pod) and not job.waits_for_ends):
             action, why = _action(job.spec, pod)
             if action == "Ignore":
-                job.plan.updates.append(Update(PODS, pod, released))
+                job.plan.updates.append(UpdateObject(PODS, pod, released))
                 continue
             if action == "FailJob" and job.refusal is None:
                 job.refusal = _failure("PodFailurePolicy", why)
@@ -321,8 +321,8 @@ def _restarts(pod: Document) -> int:
 
 def _delete_uncounted(job: _Job, pods: Sequence[Document]) -> None:
     """Have pods deleted that do not count as failed: there are too many, or the Job is suspended."""
-    job.plan.updates += [Update(PODS, pod, released) for pod in pods if is_tracked(pod)]
-    job.plan.deletes += [Delete(PODS, pod) for pod in pods]
+    job.plan.updates += [UpdateObject(PODS, pod, released) for pod in pods if is_tracked(pod)]
+    job.plan.deletes += [DeleteObject(PODS, pod) for pod in pods]
 
 
 # ---- new pods
@@ -349,12 +349,12 @@ def _scale(job: _Job) -> None:
         job.plan.look_again(wait_s)
         return
     if not job.is_indexed:
-        job.plan.creates += [Create(PODS, _new_pod(job, None)) for _ in range(missing)]
+        job.plan.creates += [CreateObject(PODS, _new_pod(job, None)) for _ in range(missing)]
         return
     taken = {_index(pod) for pod in (*active, *ending)} | job.indexes
     free = (index for index in range(completions or 0) if index not in taken)
     job.plan.creates += [
-        Create(PODS, _new_pod(job, index)) for index, _ in zip(free, range(missing), strict=False)
+        CreateObject(PODS, _new_pod(job, index)) for index, _ in zip(free, range(missing), strict=False)
     ]
 
 

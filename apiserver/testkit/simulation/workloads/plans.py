@@ -11,12 +11,12 @@ from apiserver.testkit.simulation.workloads.failed_pods import DaemonSetNode
 from apiserver.vocabulary import Document, GroupResource
 
 
-class Create(NamedTuple):
+class CreateObject(NamedTuple):
     resource: GroupResource
     document: Document
 
 
-class Update(NamedTuple):
+class UpdateObject(NamedTuple):
     """A change of one object. found: the version that was read.
 
     change: changes the newest version in place; returns False if there is nothing to do.
@@ -27,7 +27,7 @@ class Update(NamedTuple):
     change: Callable[[Document], bool]
 
 
-class Delete(NamedTuple):
+class DeleteObject(NamedTuple):
     resource: GroupResource
     found: Document
 
@@ -42,10 +42,10 @@ class WorkloadPlan:
     failed_at: where pods of a DaemonSet are deleted that have failed.
     """
 
-    adoptions: list[Update] = field(default_factory=list)
-    updates: list[Update] = field(default_factory=list)
-    deletes: list[Delete] = field(default_factory=list)
-    creates: list[Create] = field(default_factory=list)
+    adoptions: list[UpdateObject] = field(default_factory=list)
+    updates: list[UpdateObject] = field(default_factory=list)
+    deletes: list[DeleteObject] = field(default_factory=list)
+    creates: list[CreateObject] = field(default_factory=list)
     status: Document | None = None
     again_s: float | None = None
     failed_status: Callable[[str], Document] | None = None

@@ -16,7 +16,7 @@ from apiserver.catalogue.common.workloads import int_or_percent_value
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition, is_condition_true
 from apiserver.meta.owners import controller_of, controller_reference
-from apiserver.testkit.simulation.workloads.plans import Update, WorkloadPlan
+from apiserver.testkit.simulation.workloads.plans import UpdateObject, WorkloadPlan
 from apiserver.validation.label_selectors import selects
 from apiserver.vocabulary import Document, GroupResource
 
@@ -89,10 +89,10 @@ def claim(
         elif not may_change or is_terminating(each):
             continue
         elif manager is not None:
-            plan.updates.append(Update(resource, each, _released(uid)))
+            plan.updates.append(UpdateObject(resource, each, _released(uid)))
         elif is_selected:
             adopt = _adopted(owner, finalizer)
-            plan.adoptions.append(Update(resource, each, adopt))
+            plan.adoptions.append(UpdateObject(resource, each, adopt))
             adopted = {**each, "metadata": copy.deepcopy(each["metadata"])}
             adopt(adopted)
             claimed.append(adopted)

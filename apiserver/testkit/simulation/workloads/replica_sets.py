@@ -12,8 +12,8 @@ from apiserver.catalogue.pod_specs.pod_annotations import DELETION_COST, deletio
 from apiserver.meta import timestamps
 from apiserver.testkit.simulation.resources import PODS
 from apiserver.testkit.simulation.workloads.plans import (
-    Create,
-    Delete,
+    CreateObject,
+    DeleteObject,
     WorkloadPlan,
     conditions_of,
     with_condition,
@@ -45,9 +45,11 @@ def plan_replica_set(owner: Document, pods: Sequence[Document], now: float) -> W
     if not is_terminating(owner):
         if missing > 0:
             count = min(missing, BURST_MAX)
-            plan.creates = [Create(PODS, new_pod(owner, spec["template"], {})) for _ in range(count)]
+            plan.creates = [CreateObject(PODS, new_pod(owner, spec["template"], {})) for _ in range(count)]
         elif missing < 0:
-            plan.deletes = [Delete(PODS, pod) for pod in sorted(found, key=_keep)[: min(-missing, BURST_MAX)]]
+            plan.deletes = [
+                DeleteObject(PODS, pod) for pod in sorted(found, key=_keep)[: min(-missing, BURST_MAX)]
+            ]
     plan.status = _status(owner, found, now, plan)
     status = plan.status
     plan.failed_status = lambda why: {**status, "conditions": _failed(conditions_of(owner), why, now)}

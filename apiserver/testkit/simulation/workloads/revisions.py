@@ -10,7 +10,12 @@ from typing import Any, Final, NamedTuple
 
 from apiserver.meta.owners import controller_reference
 from apiserver.testkit.simulation.resources import REVISIONS
-from apiserver.testkit.simulation.workloads.plans import Create, Delete, Update, WorkloadPlan
+from apiserver.testkit.simulation.workloads.plans import (
+    CreateObject,
+    DeleteObject,
+    UpdateObject,
+    WorkloadPlan,
+)
 from apiserver.testkit.simulation.workloads.pods import short_hash
 from apiserver.vocabulary import Document
 
@@ -43,7 +48,7 @@ def current_revision(
     name = f"{owner['metadata']['name']}-{code}"
     if found is not None:
         if found.get("revision", 0) < newest:
-            plan.updates.append(Update(REVISIONS, found, _renumbered(newest + 1)))
+            plan.updates.append(UpdateObject(REVISIONS, found, _renumbered(newest + 1)))
         name = found["metadata"]["name"]
         code = name.rpartition("-")[2]
     else:
@@ -51,7 +56,7 @@ def current_revision(
         label = name if is_named else code
         labels = (template.get("metadata") or {}).get("labels") or {}
         plan.creates.append(
-            Create(
+            CreateObject(
                 REVISIONS,
                 {
                     "metadata": {
@@ -109,4 +114,4 @@ def forget_old(
     limit = owner["spec"].get("revisionHistoryLimit", 10)
     unused = [each for each in revisions if each["metadata"]["name"] not in used]
     unused.sort(key=lambda each: each.get("revision", 0))
-    plan.deletes += [Delete(REVISIONS, each) for each in unused[: max(len(unused) - limit, 0)]]
+    plan.deletes += [DeleteObject(REVISIONS, each) for each in unused[: max(len(unused) - limit, 0)]]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from apiserver.testkit.simulation.resources import CLAIMS, PODS, REVISIONS
-from apiserver.testkit.simulation.workloads.plans import Create, Delete, WorkloadPlan
+from apiserver.testkit.simulation.workloads.plans import CreateObject, DeleteObject, WorkloadPlan
 from apiserver.testkit.simulation.workloads.pods import (
     ENDED,
     available_in_s,
@@ -131,7 +131,7 @@ def _scale(found: _Set, claims: Container[str]) -> None:
         elif is_terminating(pod):
             pass  # It is created again when it is gone.
         elif phase_of(pod) in ENDED:
-            plan.deletes.append(Delete(PODS, pod))
+            plan.deletes.append(DeleteObject(PODS, pod))
         elif found.is_healthy(pod):
             continue
         if found.is_ordered:
@@ -140,7 +140,7 @@ def _scale(found: _Set, claims: Container[str]) -> None:
     for ordinal in condemned:
         pod = found.pods[ordinal]
         if not is_terminating(pod):
-            plan.deletes.append(Delete(PODS, pod))
+            plan.deletes.append(DeleteObject(PODS, pod))
         if found.is_ordered:
             return
     if found.is_rolling and not plan.changes_objects and not condemned:
@@ -154,7 +154,7 @@ def _roll(found: _Set) -> None:
         if ordinal < found.partition or pod is None:
             return
         if _revision(pod) != found.update.name and not is_terminating(pod):
-            found.plan.deletes.append(Delete(PODS, pod))
+            found.plan.deletes.append(DeleteObject(PODS, pod))
             return
         if not found.is_healthy(pod):
             return
@@ -176,10 +176,10 @@ def _create(found: _Set, ordinal: int, claims: Container[str]) -> None:
         volume = template["metadata"]["name"]
         volumes[volume] = {"name": volume, "persistentVolumeClaim": {"claimName": claim_name}}
         if claim_name not in claims:
-            plan.creates.append(Create(CLAIMS, _claim(owner, template, claim_name)))
+            plan.creates.append(CreateObject(CLAIMS, _claim(owner, template, claim_name)))
     if volumes:
         spec["volumes"] = list(volumes.values())
-    plan.creates.append(Create(PODS, pod))
+    plan.creates.append(CreateObject(PODS, pod))
 
 
 def _claim(owner: Document, template: Document, name: str) -> Document:
