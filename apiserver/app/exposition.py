@@ -10,13 +10,14 @@ from apiserver.app.stores import OBJECT_OVERHEAD_BYTES
 from apiserver.endpoints.priority_and_fairness import Fairness
 from apiserver.endpoints.version import version_document
 from apiserver.flowcontrol.metrics import FlowControlMetrics
+from apiserver.load.switch_interval import compute_in_thread
 from apiserver.metrics.api_services import ApiServiceMetrics
 from apiserver.metrics.build_info import BuildInfo
 from apiserver.metrics.exposition import Exposition
 from apiserver.metrics.feature_gates import FeatureGateMetrics
 from apiserver.metrics.memory import MemoryMetrics
 from apiserver.metrics.offload import OffloadMetrics
-from apiserver.metrics.process import ProcessMetrics
+from apiserver.metrics.process import ProcessMetrics, process_collectors
 from apiserver.metrics.refusals import RefusalMetrics
 from apiserver.metrics.registry import MetricRegistry
 from apiserver.metrics.request_filters import RequestFilterMetrics
@@ -83,6 +84,8 @@ def build_exposition(
         return serving.worker.all_metrics
 
     async def own() -> Iterator[bytes]:
+        if not process_collectors.cache_info().currsize:
+            await compute_in_thread(process_collectors)
         return exposition.slices()
 
     return own
