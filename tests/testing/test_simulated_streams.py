@@ -614,6 +614,8 @@ async def spdy(
         yield SpdyClient(reader, writer), "".join(chosen)
     finally:
         writer.close()
+        with contextlib.suppress(OSError):  # The server may be faster.
+            await writer.wait_closed()
 
 
 SPDY_PROTOCOLS: Final = {
