@@ -11,6 +11,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from ipaddress import ip_address
 from typing import Any, Final
 
 import pytest
@@ -19,7 +20,7 @@ from tests.support.api import Answer, Api
 from tests.support.api_services import available, register
 from tests.support.definitions import define, definition, version
 from tests.support.eventually import until
-from tests.support.loopback import LOOPBACK, SPELLINGS
+from tests.support.loopback import ADDRESSES, LOOPBACK, SPELLINGS
 from tests.support.server_process import ServerProcess
 
 NETWORKS: Final = ",".join(map(str, LOOPBACK))
@@ -105,9 +106,11 @@ def test_pods_and_endpoints(api: Api, listener: Listener) -> None:
     api.post(f"{CORE}/pods", {"metadata": {"name": "p"}, "spec": {"containers": containers}}).ok()
     ports = [{"name": "", "port": listener.port}]
     api.post(f"{CORE}/services", {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}).ok()
+    of_pods, of_endpoints = [], []
     for host in SPELLINGS:
         status = {"podIP": host, "podIPs": [{"ip": host}]}
         if api.patch(f"{CORE}/pods/p/status", {"status": status}).status == 200:
+            of_pods.append(host)
             assert refused(api.get(f"{CORE}/pods/p:{listener.port}/proxy/x")), host
         name = new_name("slice")
         described = {
@@ -117,8 +120,20 @@ def test_pods_and_endpoints(api: Api, listener: Listener) -> None:
             "ports": ports,
         }
         if api.post(SLICES, described).status == 201:
+            of_endpoints.append(host)
             assert refused(api.get(f"{CORE}/services/s/proxy/x")), host
             api.delete(f"{SLICES}/{name}").ok()
+    valid = {
+        host: address
+        for host in ADDRESSES
+        if "%" not in host and getattr(address := ip_address(host), "ipv4_mapped", None) is None
+    }
+    assert set(of_pods) == valid.keys()
+    assert set(of_endpoints) == {
+        host
+        for host, address in valid.items()
+        if str(address) == host and not (address.is_loopback or address.is_unspecified)
+    }
     assert not listener.connected
 
 
