@@ -62,7 +62,7 @@ class AuthorizationMetrics:
         """Returns how long authorization took of requests that were allowed, with the bounds of filters."""
         return (self._attempts[_ALLOWED],)
 
-    # ---- webhooks: an `Observer` of their authorizers
+    # ---- webhooks: an `AuthorizerObserver` of their authorizers
 
     def asked(self, name: str, result: str, seconds: float) -> None:
         self._durations[name, result].observe(seconds)
