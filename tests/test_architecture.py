@@ -96,7 +96,8 @@ class TracedServer:
 def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TracedServer]:
     directory = tmp_path_factory.mktemp("traced")
     policy = directory / "audit.yaml"
-    policy.write_text("{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Request}]}")
+    rules = "omitStages: [RequestReceived], rules: [{level: Request}]"
+    policy.write_text(f"{{apiVersion: audit.k8s.io/v1, kind: Policy, {rules}}}")
     audit_log = directory / "audit.log"
     flags = (f"--audit-policy-file={policy}", f"--audit-log-path={audit_log}")
     with (
