@@ -115,9 +115,13 @@ class SimulatedContainer(NamedTuple):
 
     def lines(self, run: ContainerRun) -> list[LogLine]:
         """Returns all lines of a run's log: what a stage says, or what its own command prints."""
-        for stage in self._stages_of(run.number):
+        stages = self._stages_of(run.number)
+        for stage in stages:
             if stage.has_log:
-                return written_lines(stage.log or "", stage.log_stderr or "", stage.log_interval_s)
+                written = written_lines(stage.log or "", stage.log_stderr or "", stage.log_interval_s)
+                how = next((each for each in stages if each.says_how_it_goes), stage)
+                # The status that tells that the run has ended may be late.
+                return [line for line in written if not how.ends or line.offset_s <= how.duration_s]
         words, clock = self.own_command, VirtualClock(run.began_s)
         program = self.start(words, clock) if words else None
         return [] if program is None else printed_lines(program, clock)

@@ -41,6 +41,12 @@ LOGS: Final[dict[str, tuple[dict[str, str], str, bytes]]] = {
     "annotated": ({"log": "a\n"}, "{log: b}", b"a\n"),
     "in a file": ({}, "{log: b, logStderr: c}", b"bc"),
     "in a file, beside annotations": ({"exit-code": "3", "duration": "1h"}, "{log: b}", b"b"),
+    "as long as it runs": (
+        {"log": "a\nb\nc\n", "log-interval": "1s", "exit-code": "3", "duration": "1s"},
+        "",
+        b"a\nb\n",
+    ),
+    "as long as another stage says": ({"exit-code": "3"}, '{log: "a\\nb\\n", logInterval: 1s}', b"a\n"),
     "of one container": ({"log": "a", "log.c": "b", "log.d": "d"}, "", b"b"),
     "of another container": ({"log": "a", "containers": "d"}, "", b""),
     "the first": (
