@@ -314,8 +314,8 @@ EXTERNAL: Final = {
 
 
 def own_address(number: int) -> dict[str, Any]:
-    """A Service that names its address and its port."""
-    port = {"port": 80, "nodePort": 30_100 + number}
+    """A Service that names its address and its port, one of those that others get last."""
+    port = {"port": 80, "nodePort": 30_010 + number}
     return service(type="NodePort", ports=[port], clusterIP=f"10.0.7.{number}")
 
 
