@@ -75,13 +75,16 @@ class TurnQueue(Generic[T]):
     def _work_on_some(self) -> None:
         waiting, work = self._waiting, self._work
         turn_ends = monotonic() + self._turn_s
-        while waiting and monotonic() < turn_ends:
-            # It stays in the queue meanwhile, so that `append` does not schedule another call.
-            item = waiting[0]
-            try:
-                work(item)
-            except Exception:
-                self._on_failure(item)
-            waiting.popleft()
-        if waiting:
-            self._loop.call_soon(self._work_on_some)
+        try:
+            while waiting and monotonic() < turn_ends:
+                # It stays in the queue meanwhile, so that `append` does not schedule another call.
+                item = waiting[0]
+                try:
+                    work(item)
+                except Exception:
+                    self._on_failure(item)
+                finally:
+                    waiting.popleft()
+        finally:  # Also if `on_failure` raises, which the event loop logs: the others still have their turns.
+            if waiting:
+                self._loop.call_soon(self._work_on_some)

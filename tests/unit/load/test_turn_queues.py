@@ -79,3 +79,26 @@ async def test_items_are_worked_on_together_while_their_turn_lasts() -> None:
 async def test_other_work_of_the_loop_is_done_between_turns() -> None:
     rounds = await rounds_of(4, turn_s=0.001, work_s=0.001)
     assert rounds == sorted(set(rounds))
+
+
+async def test_an_error_in_the_handler_of_failures_stops_nobody_else() -> None:
+    """The event loop is told of it."""
+    told: list[BaseException] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context["exception"]))
+    done: list[int] = []
+
+    def work(item: int) -> None:
+        if item == 0:
+            raise ValueError
+        done.append(item)
+
+    def fail(item: int) -> None:
+        raise LookupError(item)
+
+    queue = TurnQueue(60.0, work, fail)
+    for item in range(3):
+        queue.append(item)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert done == [1, 2]
+    assert [type(error) for error in told] == [LookupError]
