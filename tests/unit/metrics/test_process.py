@@ -41,15 +41,14 @@ def test_the_python_of_the_process() -> None:
     assert line.startswith(f'python_info{{implementation="CPython",major="{major}",minor="{minor}",')
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc")
 def test_what_linux_tells_of_the_process() -> None:
-    """As psutil reads it."""
+    """As psutil reads it. Other systems have no /proc, and tell nothing."""
     process = psutil.Process()
     lines = [line for family in process_families() for line in family.series if not family.metric.labels]
     told = {name.removeprefix("process_"): float(value) for name, value in map(str.split, lines)}
     used = process.cpu_times()
     memory = process.memory_info()
-    assert told == {
+    expected = {
         "virtual_memory_bytes": pytest.approx(memory.vms, rel=0.2),
         "resident_memory_bytes": pytest.approx(memory.rss, rel=0.2),
         "start_time_seconds": pytest.approx(process.create_time(), abs=1),
@@ -57,3 +56,4 @@ def test_what_linux_tells_of_the_process() -> None:
         "open_fds": pytest.approx(process.num_fds(), abs=1),
         "max_fds": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
     }
+    assert told == (expected if sys.platform == "linux" else {})
