@@ -88,8 +88,8 @@ class Lane:
     def _started(self, loop: asyncio.AbstractEventLoop, work: Callable[[], _T]) -> asyncio.Future[_T]:
         try:
             running = self._thread.submit(self._timed, work)
-        except RuntimeError:  # The server has closed.
-            self._is_busy = False
+        except RuntimeError:  # The server has closed: those who wait are told so, too.
+            self._begin_next()
             raise
         # When it has ended, not when its caller has gone: the thread is still busy then.
         running.add_done_callback(partial(self._on_done, loop))
@@ -111,8 +111,7 @@ class Lane:
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self._begin_next()  # The turn came together with the cancellation.
-            else:
-                self._turns.remove(user, turn)
+            elif self._turns.discard(user, turn):  # Else it was passed over, and is counted no more.
                 self.waiting -= 1
             raise
 
@@ -134,11 +133,13 @@ class Lane:
 
     def _begin_next(self) -> None:
         """Give the turn to the user who has waited longest since their last one."""
-        if self._turns:
+        while self._turns:
             self.waiting -= 1
-            self._turns.popleft().set_result(None)
-        else:
-            self._is_busy = False
+            turn = self._turns.popleft()
+            if not turn.done():  # Else its caller has gone in this round of the loop, and does not know yet.
+                turn.set_result(None)
+                return
+        self._is_busy = False
 
     def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)

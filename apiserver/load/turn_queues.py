@@ -46,18 +46,23 @@ class FairQueue(Generic[T]):
             self._by_holder[holder] = items  # behind all other holders
         return item
 
-    def remove(self, holder: str, item: T) -> None:
-        urgent, others = self._by_holder[holder]
-        (urgent if item in urgent else others).remove(item)
-        if not urgent and not others:
-            del self._by_holder[holder]
+    def discard(self, holder: str, item: T) -> bool:
+        """Remove an item; returns whether it was there."""
+        urgent, others = self._by_holder.get(holder) or (deque[T](), deque[T]())
+        for items in (urgent, others):
+            if item in items:
+                items.remove(item)
+                if not urgent and not others:
+                    del self._by_holder[holder]
+                return True
+        return False
 
 
 class TurnQueue(Generic[T]):
     """Works on items in order, for some time in each round of the event loop.
 
     What a thousand clients have caused at the same moment would otherwise block the loop until all of it is
-    done. What comes before an item has its turn is worked on together with it.
+    done.
     """
 
     def __init__(self, turn_s: float, work: Callable[[T], None], on_failure: Callable[[T], None]) -> None:
@@ -67,7 +72,7 @@ class TurnQueue(Generic[T]):
         self._waiting: deque[T] = deque()
 
     def append(self, item: T) -> None:
-        """Have an item worked on, at the earliest when what runs now has returned to the event loop."""
+        """Have an item worked on when what runs now has returned to the event loop, or later in this turn."""
         if not self._waiting:
             self._loop.call_soon(self._work_on_some)
         self._waiting.append(item)

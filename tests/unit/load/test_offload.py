@@ -10,7 +10,14 @@ from contextlib import asynccontextmanager
 import pytest
 
 from apiserver.errors import TooManyRequests
-from apiserver.load.offload import WAITING_MAX, WAITING_OF_USER_MAX, Offload, on_event_loop, run_unqueued
+from apiserver.load.offload import (
+    WAITING_MAX,
+    WAITING_OF_USER_MAX,
+    Lane,
+    Offload,
+    on_event_loop,
+    run_unqueued,
+)
 from apiserver.load.size_class import HUGE_BYTES, LARGE_BYTES, SizeClass, TakesLong, size_class
 from apiserver.registry.stored_object import StoredObject
 from storage.interface import Stored
@@ -286,3 +293,26 @@ async def test_a_thread_has_work_done_on_the_event_loop(offload: Offload) -> Non
 async def test_what_fails_on_the_event_loop_fails_in_the_thread(offload: Offload) -> None:
     with pytest.raises(ValueError, match="invalid literal"):
         await offload.run(SizeClass.LARGE, on_event_loop(int), "x")
+
+
+async def test_a_lane_goes_on_if_a_caller_goes_in_the_round_in_which_its_turn_comes() -> None:
+    lane = Lane("test", waiting_max=9, waiting_of_user_max=9)
+    ends, began = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        began.set()
+        ends.wait()
+
+    holding = asyncio.create_task(lane.run("a", hold, may_refuse=True))
+    gone = asyncio.create_task(lane.run("b", lambda: 1, may_refuse=True))
+    others = [asyncio.create_task(lane.run("c", lambda: 2, may_refuse=True)) for _ in range(2)]
+    await asyncio.to_thread(began.wait)
+    await asyncio.sleep(0)
+    ends.set()
+    lane._thread.submit(int).result()  # The first piece of work has ended, and the loop does not know yet.
+    gone.cancel()
+    assert await asyncio.wait_for(asyncio.gather(holding, *others), 10) == [None, 2, 2]
+    with pytest.raises(asyncio.CancelledError):
+        await gone
+    assert lane.waiting == 0
+    lane.close()

@@ -42,7 +42,8 @@ def test_removed_items_have_no_turn() -> None:
     queue = fair_queue("a1", "A2", "b1")
     assert [queue.count(holder) for holder in "abc"] == [2, 1, 0]
     for item in ("a1", "A2"):
-        queue.remove("a", item)
+        assert queue.discard("a", item)
+        assert not queue.discard("a", item)
     assert queue.count("a") == 0
     assert taken(queue) == ["b1"]
 
