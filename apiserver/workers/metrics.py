@@ -79,7 +79,8 @@ def parse_exposition(text: bytes) -> dict[str, MetricFamily]:
     """Parses an exposition: each metric has HELP, TYPE, then its samples."""
     families: dict[str, MetricFamily] = {}
     head, family = "", MetricFamily("", "")
-    for line in text.decode().splitlines():
+    # Only a line feed ends a line: labels may have what else `str.splitlines` takes for an end.
+    for line in filter(None, text.decode().split("\n")):
         if line.startswith("# HELP "):
             head = line
         elif line.startswith("# TYPE "):

@@ -21,10 +21,19 @@ def text(name: str, kind: str, *samples: str) -> bytes:
     ).encode()
 
 
+LINE_ENDS: Final = {"\u2028": 2, "\r": 1, "\x0b": 1}
+
 CASES: Final = {
     "counters are added up": (
         [text("a_total", "counter", 'a_total{x="1"} 1'), text("a_total", "counter", 'a_total{x="1"} 2')],
         text("a_total", "counter", 'a_total{x="1"} 3'),
+    ),
+    "labels with what may end a line elsewhere": (
+        [
+            text("a_total", "counter", f'a_total{{x="a{end}b"}} 1')
+            for end in ("\u2028", "\u2028", "\r", "\x0b")
+        ],
+        text("a_total", "counter", *(f'a_total{{x="a{end}b"}} {n}' for end, n in LINE_ENDS.items())),
     ),
     "each set of labels for itself, whoever has it": (
         [text("a_total", "counter", 'a_total{x="1"} 1'), text("a_total", "counter", 'a_total{x="2"} 2')],
