@@ -100,16 +100,18 @@ def _validate_conditions(status: Document, before: Document) -> Errors:
     )
     started, completed = status.get("startTime"), status.get("completionTime")
     path, is_complete = "status.completionTime", "Complete" in held
-    is_time_new = completed != before.get("completionTime")
+    # A time that is null was written as Go's zero time, and is set.
+    has_started, has_completed = "startTime" in status, "completionTime" in status
+    is_time_new = completed != before.get("completionTime") or (has_completed and completed is None)
     if is_time_new or "Complete" in is_new:
-        if completed and not is_complete:
+        if has_completed and not is_complete:
             text = "cannot set completionTime when there is no Complete=True condition"
             errors.append(invalid(path, completed, text))
-        if is_complete and not completed:
+        if is_complete and not has_completed:
             errors.append(required(path, "completionTime is required for Complete jobs"))
     # Times in UTC compare as texts.
     is_either_new = is_time_new or started != before.get("startTime")
-    if is_either_new and started and completed and completed < started:
+    if is_either_new and has_started and has_completed and (completed or "") < (started or ""):
         errors.append(invalid(path, completed, "must be equal to or after `startTime`"))
     is_failure_new = "Failed" in is_new or status.get("failedIndexes") != before.get("failedIndexes")
     if is_failure_new and "Failed" in held and "FailureTarget" not in held:
@@ -143,7 +145,7 @@ def _validate_end(spec: Document, status: Document, before: Document) -> Errors:
     if status.get("active", 0) > 0 and _is_end_new(status, before, "active"):
         errors.append(invalid("status.active", status["active"], "active>0 is invalid for finished job"))
     wants_nothing = bool(spec.get("suspend")) and spec.get("completions") == 0
-    if not status.get("startTime") and not wants_nothing and _is_end_new(status, before, "startTime"):
+    if "startTime" not in status and not wants_nothing and _is_end_new(status, before, "startTime"):
         errors.append(required("status.startTime", "startTime is required for finished job"))
     uncounted = status.get("uncountedTerminatedPods") or {}
     if any(uncounted.values()) and _is_end_new(status, before, "uncountedTerminatedPods"):
@@ -253,7 +255,7 @@ def _validate_change(spec: Document, status: Document, before: Document) -> Erro
         if count < before.get(field, 0):
             errors.append(invalid(f"status.{field}", count, f"cannot decrease the {field} counter"))
     completed, completed_before = status.get("completionTime"), before.get("completionTime")
-    if completed and completed_before and completed != completed_before:
+    if "completionTime" in status and completed_before and completed != completed_before:
         errors.append(invalid("status.completionTime", completed, IMMUTABLE))
     started, started_before = status.get("startTime"), before.get("startTime")
     resumes = _is_suspended(before) is True and _is_suspended(status) is False

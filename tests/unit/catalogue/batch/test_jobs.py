@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.catalogue.batch.jobs.specs import InvalidIndexes, parse_indexes
+from apiserver.golang.times import ZERO_TIME
 from apiserver.vocabulary import Document
 from tests.unit.catalogue.served_kinds import UID, Changes, ServedKind
 
@@ -305,6 +306,20 @@ STATUSES: Final[dict[str, tuple[Changes, Changes, list[str]]]] = {
         {"completionTime": STARTED},
         {"completionTime": ENDED},
         ["status.completionTime", "status.completionTime"],
+    ),
+    "Go's zero time is a time, when it comes": (
+        {},
+        {
+            "conditions": _held("Complete", "SuccessCriteriaMet"),
+            "startTime": ZERO_TIME,
+            "completionTime": ZERO_TIME,
+        },
+        [],
+    ),
+    "and one that a job has not that goes on": (
+        {},
+        {"completionTime": ZERO_TIME},
+        ["status.completionTime"],
     ),
     "began once": ({"startTime": STARTED}, {"startTime": ENDED}, ["status.startTime"]),
     "or again, when it goes on": (
