@@ -2,10 +2,8 @@
 
 A request passes these packages from top to bottom, and its response returns the same way:
 
-    endpoints   HTTP: connections, middleware, routes, negotiation, encoders
-    authn       authentication
-    authz       authorization
-    handlers    the verbs, a module each
+    endpoints   HTTP: connections, middleware, routes, negotiation, encoders; the verbs in `handlers`
+    auth        authentication and authorization
     admission   admission plugins
     registry    the served resources, and what all of them share
     storage     (a package of its own) keys, bytes and revisions
@@ -13,20 +11,18 @@ A request passes these packages from top to bottom, and its response returns the
 What is served comes from `catalogue`, which declares the built-in types, a package per API group and a module
 per kind, and from `custom_resources`, which has CustomResourceDefinitions and serves what they define.
 
-These do no I/O and read no clock: `meta` has names, selectors, object metadata and tables; `schema`
-validates, prunes and sets defaults; `validation` has the checks that many kinds share; `patch` and `apply`
-merge; `cel` evaluates expressions; `wire` has protobuf, YAML and CBOR; `golang` has the rules of Go's
-standard library that clients can see. Below them stand `vocabulary` (the types that all else is written in),
-`errors` and `field_errors` (what clients are told), `brand` (the domain of the API groups) and `releases`
-(which APIs and feature gates each release of Kubernetes has). `load` keeps the event loop and the memory from
-heavy load: threads, turns, budgets. `clock` is the time that a server goes by.
+These do no I/O and read no clock: `schema` validates, prunes and sets defaults; `patch` merges and applies;
+`cel` evaluates expressions; `wire` has protobuf, YAML and CBOR; `golang` has the rules of Go's standard
+library that clients can see; `meta` has the words that all else is written in: errors, metadata, selectors.
+`releases` knows which APIs and feature gates each release of Kubernetes has. `load` keeps heavy work from the
+event loop and from the memory: threads, turns, budgets.
 
-`aggregation` has what other API servers serve, and `reverse_proxy` forwards requests; `audit` records them,
-`flowcontrol` has them wait for each other. `controllers` run in the background,
-on the informers and work queues of `controller_runtime`. `webhooks` has what all calls of webhooks have in
-common. `cli`, `serving` and `workers` start the process, and `app` builds every part once and connects them;
-`metrics` measures. `testing` and `pytest_plugin` are for users: servers inside of their tests; `testkit` is
-what only such servers have.
+`aggregation` knows what other API servers serve; `audit` records requests, and `flowcontrol` makes them wait
+for each other. `controllers` run in the background, on the informers and work queues of `controller_runtime`.
+`webhooks` has what all calls of webhooks share. `cli` reads the flags, and `app` builds every part once,
+connects them and runs the process; `metrics` measures. `testing` and `pytest_plugin` are for users: servers
+inside of their tests; `testkit` is what only such servers have.
+
 import-linter checks the direction of imports; see pyproject.toml. docs/architecture.md is the map, with the
 ways of requests through the packages.
 

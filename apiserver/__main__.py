@@ -11,14 +11,14 @@ from typing import Final, NoReturn
 
 from apiserver import __version__
 from apiserver.app.process import MakeHooks, run
+from apiserver.app.serving import exit_codes
 from apiserver.cli.command_line import KUBE_APISERVER, parse
 from apiserver.cli.config import Config
 from apiserver.cli.flags import UsageError
 from apiserver.cli.printing import print_error
 from apiserver.cli.subcommand import run_subcommand
-from apiserver.clock import SYSTEM_CLOCK, Clock
+from apiserver.registry.clock import SYSTEM_CLOCK, Clock
 from apiserver.releases.emulation import EmulatedRelease
-from apiserver.serving import exit_codes
 
 
 def main(

@@ -24,7 +24,7 @@ import orjson
 import uvloop
 from aiohttp import web
 
-from apiserver.serving import pki
+from apiserver.app.serving import pki
 from storage.embedded import EmbeddedStore
 from storage.etcd import EtcdClient, EtcdStore
 from storage.interface import Storage

@@ -21,7 +21,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from apiserver.serving import pki
+from apiserver.app.serving import pki
 
 # The group that may read /metrics and nothing else.
 SCRAPER: Final = ("prometheus", "prometheus", "system:monitoring")

@@ -15,7 +15,7 @@
     └── SnapshotError          a snapshot cannot be made, read or restored (`storage.snapshot_file`)
 
 Any other exception out of this package is a bug, here or in the caller.
-`apiserver.errors.from_storage` is the one table that turns these into what a client sees.
+`apiserver.meta.errors.from_storage` is the one table that turns these into what a client sees.
 """
 
 from __future__ import annotations

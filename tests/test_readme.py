@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from apiserver.admission import plugin_names
-from apiserver.authz.rbac import rule_coverage
+from apiserver.auth.authz.rbac import rule_coverage
 from apiserver.cli import flag_values
 from apiserver.cli.config import Config
 from apiserver.cli.flags import SECTIONS

@@ -21,15 +21,15 @@ import orjson
 
 from apiserver.audit.policy import AuditLevel
 from apiserver.audit.request_audit import RequestAudit
-from apiserver.errors import ApiError, BadRequest
-from apiserver.field_errors import FieldError
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import size_class
+from apiserver.meta.errors import ApiError, BadRequest
+from apiserver.meta.field_errors import FieldError
 from apiserver.meta.names import qualified_name
 from apiserver.meta.options import EMPTY_DRY_RUN, DeleteOptions, WriteOptions
+from apiserver.meta.vocabulary import Document, GroupResource, UserInfo
 from apiserver.metrics.admission import ADMIT, VALIDATE, AdmissionDurations, AdmissionMetrics
 from apiserver.registry.served_resource import ServedResource
-from apiserver.vocabulary import Document, GroupResource, UserInfo
 
 # Resources with subresource and operation whose plugins are cached.
 CACHED_MAX: Final = 4_096

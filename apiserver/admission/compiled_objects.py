@@ -8,11 +8,11 @@ from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from apiserver.admission.listers import Lister
-from apiserver.errors import InternalError
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import SizeClass
+from apiserver.meta.errors import InternalError
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.stored_object import DamagedObject, StoredObject
-from apiserver.vocabulary import Document
 
 T = TypeVar("T")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from apiserver.admission.chain import AdmissionAttributes
-from apiserver.errors import Forbidden, NotFound
+from apiserver.meta.errors import Forbidden, NotFound
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.vocabulary import Document, GroupResource
 from storage.interface import ANY, MOST_RECENT, ReadAt
 from storage.keys import prefix_range
 from storage.turns import in_turns

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from apiserver.authz.expression_authorizer import UserAuthorizer
+from apiserver.auth.authz.expression_authorizer import UserAuthorizer
 from apiserver.cel.admission import (
     AUTHORIZER_NAME,
     NAMESPACE_OBJECT,
@@ -22,7 +22,7 @@ from apiserver.cel.costs import PER_CALL_LIMIT
 from apiserver.cel.library.authorizer import AuthorizerValue, CheckAttributes, ResourceCheck
 from apiserver.cel.library.timestamps import parse_timestamp
 from apiserver.cel.values import CostExceeded, EvaluationError
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 # Of all conditions of a webhook together, for one request.
 # kube-apiserver: RuntimeCELCostBudgetMatchConditions.

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.errors import AlreadyExists, ApiError, Forbidden, NotFound
+from apiserver.meta.errors import AlreadyExists, ApiError, Forbidden, NotFound
+from apiserver.meta.vocabulary import GroupResource
 from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
-from apiserver.vocabulary import GroupResource
 from storage.interface import ANY, MOST_RECENT, Condition, ReadAt
 
 # The server needs these itself.

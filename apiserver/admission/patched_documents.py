@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.errors import InternalError
-from apiserver.field_errors import quote
+from apiserver.meta.errors import InternalError
+from apiserver.meta.field_errors import quote
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource
 from apiserver.schema.compile import TypeMismatch
-from apiserver.vocabulary import Document
 
 # Nobody reads more.
 _TOLD_MAX: Final = 20

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from apiserver.admission.listers import Lister
 from apiserver.admission.reviewed_write import EquivalentResources
-from apiserver.authz.attributes import AuthorizationChain
-from apiserver.authz.authorizer_modes import Authorizers
-from apiserver.brand import Brand
-from apiserver.clock import Clock
+from apiserver.auth.authz.attributes import AuthorizationChain
+from apiserver.auth.authz.authorizer_modes import Authorizers
 from apiserver.load.offload import Offload
+from apiserver.meta.brand import Brand
+from apiserver.registry.clock import Clock
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 

@@ -10,12 +10,12 @@ import orjson
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, SubresourceView
 from apiserver.admission.rules import MatchAttributes
-from apiserver.errors import BadRequest
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import size_class, size_class_of_document
+from apiserver.meta.errors import BadRequest
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
 from apiserver.registry.stored_object import TOO_DEEP_TEXT, TooDeep
-from apiserver.vocabulary import Document, GroupResource
 
 _NAMESPACES: Final = GroupResource("", "namespaces")
 

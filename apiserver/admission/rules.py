@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, Self
 
-from apiserver.validation.label_selectors import selects
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.label_selectors import selects
 
 _ALL: Final = "*"
 

@@ -28,12 +28,12 @@ from apiserver.aggregation.remote_versions import (
     ServiceReference,
 )
 from apiserver.aggregation.resource_lists import NotDiscovery, aggregated_resources, listed_resources
-from apiserver.brand import Brand
 from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import size_class
-from apiserver.vocabulary import Document, GroupVersion
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document, GroupVersion
 from apiserver.wire import json_text
 
 log = logging.getLogger(__name__)

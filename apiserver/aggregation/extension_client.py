@@ -18,7 +18,7 @@ from yarl import URL
 
 from apiserver.aggregation.identity_headers import identity_headers
 from apiserver.aggregation.remote_versions import RemoteVersion, ServiceReference
-from apiserver.vocabulary import MASTERS, IPNetwork, UserInfo
+from apiserver.meta.vocabulary import MASTERS, IPNetwork, UserInfo
 from apiserver.webhooks.addresses import PROXY_FLAG, AddressDenied, AddressRules, CheckedResolver
 from apiserver.webhooks.errors import ServiceUnreachable
 from apiserver.webhooks.service_resolver import ServiceLocation, ServiceLookup, locate

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from apiserver.vocabulary import UserInfo
+from apiserver.meta.vocabulary import UserInfo
 
 # What a header's name may consist of (RFC 9110, 5.6.2), but for what stands for something else.
 _TOKEN_BYTES: Final = frozenset(

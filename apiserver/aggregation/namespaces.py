@@ -21,7 +21,7 @@ from apiserver.aggregation.remote_versions import RemoteVersion, RemoteVersions
 from apiserver.controllers.namespace_conditions import RemainingContent
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import size_class
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.wire import json_text
 
 # Objects that are looked at, to tell what is left; and deleted one by one where a collection cannot be.

@@ -28,7 +28,7 @@ from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import SizeClass
-from apiserver.vocabulary import Document, GroupVersion
+from apiserver.meta.vocabulary import Document, GroupVersion
 from apiserver.wire import json_text
 
 log = logging.getLogger(__name__)

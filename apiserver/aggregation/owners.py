@@ -18,14 +18,14 @@ from apiserver.aggregation.extension_client import (
     ExtensionResponse,
 )
 from apiserver.aggregation.remote_versions import RemoteVersion, RemoteVersions
-from apiserver.brand import Brand
 from apiserver.controllers.garbage_collector.remote_owner_resolver import NamedOwner
 from apiserver.controllers.garbage_collector.rules import OwnerState
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import size_class
 from apiserver.meta import names
+from apiserver.meta.brand import Brand
 from apiserver.meta.object_meta import FINALIZER_FOREGROUND
-from apiserver.vocabulary import Document, GroupVersion
+from apiserver.meta.vocabulary import Document, GroupVersion
 from apiserver.wire import json_text
 
 log = logging.getLogger(__name__)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Self
 
 from apiserver.catalogue.apiregistration.local_api_services import Priority
 from apiserver.meta.conditions import is_condition_true
-from apiserver.vocabulary import Document, GroupVersion
+from apiserver.meta.vocabulary import Document, GroupVersion
 
 AVAILABLE: Final = "Available"
 # The port of a service, where none is named.

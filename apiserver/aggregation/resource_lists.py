@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
-from apiserver.vocabulary import Document, GroupVersion
+from apiserver.meta.vocabulary import Document, GroupVersion
 
 LIST_KIND: Final = "APIGroupDiscoveryList"
 # Of one version, and of one resource.

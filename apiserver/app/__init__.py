@@ -1,5 +1,8 @@
 """Builds every part of a server once, and wires the parts. Only this package sees all of them.
 
+`serving` has sockets, TLS and logs, and `workers` the processes that share a port; neither knows the rest of
+this package.
+
 `server` runs one server from its start to its end. What it runs is in `parts`, which builds it part by part:
 `stores` opens the store and its watch cache, `encryption` puts encryption between the two, `metrics` counts,
 `secure_serving` has the port, and `core` holds what most parts are made with. `access` and `authentication`

@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 from apiserver.app.authentication import Authentication, ForeignTokens, build_authentication
 from apiserver.app.core import Core
-from apiserver.authn.peer_certificates import PeerCertificates
-from apiserver.authz.authorizer_modes import Authorizers
-from apiserver.controllers.legacy_token_uses import LegacyTokenUses
-from apiserver.serving import pki
-from apiserver.serving.service_account_tokens import (
+from apiserver.app.serving import pki
+from apiserver.app.serving.service_account_tokens import (
     ServiceAccountTokens,
     object_getter,
     service_account_tokens,
 )
-from apiserver.serving.serving_tls import ServingTls
+from apiserver.app.serving.serving_tls import ServingTls
+from apiserver.auth.authn.peer_certificates import PeerCertificates
+from apiserver.auth.authz.authorizer_modes import Authorizers
+from apiserver.controllers.legacy_token_uses import LegacyTokenUses
 
 
 class Access(NamedTuple):

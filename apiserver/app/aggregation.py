@@ -13,15 +13,15 @@ from apiserver.aggregation.extension_client import ExtensionClient
 from apiserver.aggregation.openapi_v2 import OpenApiV2Controller
 from apiserver.aggregation.remote_versions import RemoteVersions
 from apiserver.app.core import Core
+from apiserver.app.serving import pki
+from apiserver.app.serving.listening import CannotStart, front_proxy_certificate
+from apiserver.app.serving.serving_tls import expires_at
+from apiserver.app.serving.watched_files import WatchedFiles, read_file
 from apiserver.catalogue.apiregistration import local_api_services
 from apiserver.controller_runtime.controller import Runnable
 from apiserver.controllers.api_service_registration import ApiServiceRegistration
 from apiserver.custom_resources import definitions
 from apiserver.metrics.api_services import ApiServiceMetrics
-from apiserver.serving import pki
-from apiserver.serving.listening import CannotStart, front_proxy_certificate
-from apiserver.serving.serving_tls import expires_at
-from apiserver.serving.watched_files import WatchedFiles, read_file
 from apiserver.webhooks.service_resolver import ServiceLookup
 
 _FRONT_PROXY: Final = "certificate of this server as a front proxy"

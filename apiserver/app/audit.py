@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from apiserver.app.serving.listening import CannotStart
 from apiserver.audit.backends import rotated
 from apiserver.audit.backends.backends import Backend, Backends, TruncatingBackend
 from apiserver.audit.backends.log_backend import LogBackend, WriterThread
@@ -22,7 +23,6 @@ from apiserver.audit.request_audit import AnnotationKeys
 from apiserver.cli.config import Config
 from apiserver.endpoints.auditing import Auditor
 from apiserver.metrics.audit import AuditMetrics
-from apiserver.serving.listening import CannotStart
 from apiserver.webhooks.caller import AdmissionCaller
 from apiserver.webhooks.client import WebhookClient
 from apiserver.webhooks.credentials import HostCredentials

@@ -7,22 +7,22 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from apiserver.app.core import Core
-from apiserver.authn.bearer_tokens import BearerTokens, TokenAuthenticator
-from apiserver.authn.bootstrap_tokens import BootstrapTokenAuthenticator
-from apiserver.authn.chain import NO_CERTIFICATE, Anonymous, AuthenticationChain, Credentials
-from apiserver.authn.client_cert import ClientCertificateAuthenticator
-from apiserver.authn.configured_issuers import ConfiguredIssuers
-from apiserver.authn.identity_provider import Fetch
-from apiserver.authn.request_header import RequestHeaderAuthenticator
-from apiserver.authn.token_cache import SUCCESS_TTL_S, TokenCache
-from apiserver.authn.token_file import TokenFileAuthenticator, TokenFileError, read_token_file
+from apiserver.app.serving.listening import CannotStart, front_proxy_names
+from apiserver.app.serving.service_account_tokens import ServiceAccountTokens, object_getter
+from apiserver.app.serving.watched_files import WatchedFiles
+from apiserver.auth.authn.bearer_tokens import BearerTokens, TokenAuthenticator
+from apiserver.auth.authn.bootstrap_tokens import BootstrapTokenAuthenticator
+from apiserver.auth.authn.chain import NO_CERTIFICATE, Anonymous, AuthenticationChain, Credentials
+from apiserver.auth.authn.client_cert import ClientCertificateAuthenticator
+from apiserver.auth.authn.configured_issuers import ConfiguredIssuers
+from apiserver.auth.authn.identity_provider import Fetch
+from apiserver.auth.authn.request_header import RequestHeaderAuthenticator
+from apiserver.auth.authn.token_cache import SUCCESS_TTL_S, TokenCache
+from apiserver.auth.authn.token_file import TokenFileAuthenticator, TokenFileError, read_token_file
 from apiserver.cli.authentication_files import parse_file
 from apiserver.cli.config import Config
+from apiserver.meta.vocabulary import UserInfo
 from apiserver.metrics.authentication import AuthenticationMetrics
-from apiserver.serving.listening import CannotStart, front_proxy_names
-from apiserver.serving.service_account_tokens import ServiceAccountTokens, object_getter
-from apiserver.serving.watched_files import WatchedFiles
-from apiserver.vocabulary import UserInfo
 from apiserver.webhooks.review_server import CallerFactory, ReviewServer
 from apiserver.webhooks.token_reviews import TokenReviews
 

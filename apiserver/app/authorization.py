@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 from apiserver.app.core import Core
-from apiserver.authz.attributes import Authorizer
-from apiserver.authz.authorizer_modes import Authorizers
-from apiserver.authz.configuration import (
+from apiserver.app.serving.listening import CannotStart
+from apiserver.app.serving.watched_files import WatchedFiles, read_file
+from apiserver.auth.authz.attributes import Authorizer
+from apiserver.auth.authz.authorizer_modes import Authorizers
+from apiserver.auth.authz.configuration import (
     ALWAYS_ALLOW,
     ALWAYS_DENY,
     RBAC,
@@ -24,8 +26,6 @@ from apiserver.cli.authorization_configuration import parse_authorization_config
 from apiserver.endpoints.authorization_recheck import AuthorizationRecheck
 from apiserver.load.shared_pool import SharedPool, holder_of
 from apiserver.metrics.authorization import AuthorizationMetrics
-from apiserver.serving.listening import CannotStart
-from apiserver.serving.watched_files import WatchedFiles, read_file
 from apiserver.webhooks.authorizer import WAITING_MAX, AuthorizationWebhook, WebhookAuthorizer
 from apiserver.webhooks.credentials import ClientCredentials
 from apiserver.webhooks.kubeconfig import KubeconfigCluster, read_server

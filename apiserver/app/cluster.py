@@ -10,7 +10,16 @@ from typing import Any
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.app.core import Core
-from apiserver.authn.service_account import key_id
+from apiserver.app.serving import pki
+from apiserver.app.serving.listening import (
+    advertised_address,
+    authority,
+    front_proxy_names,
+    trusted_ca,
+)
+from apiserver.app.serving.service_account_tokens import ServiceAccountTokens
+from apiserver.app.serving.serving_tls import ServingTls, TlsContent
+from apiserver.auth.authn.service_account import key_id
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.controllers.authentication_info import AuthenticationInfo, TrustedClients
 from apiserver.controllers.event_recorder import EventRecorder
@@ -25,15 +34,6 @@ from apiserver.controllers.service_allocations import ServiceAllocationRepair
 from apiserver.controllers.service_cidrs import DefaultServiceCidr, ServiceNetworks
 from apiserver.endpoints.openid import JWKS_PATH, OpenId, can_be_discovered
 from apiserver.registry.write_request import KUBE_APISERVER
-from apiserver.serving import pki
-from apiserver.serving.listening import (
-    advertised_address,
-    authority,
-    front_proxy_names,
-    trusted_ca,
-)
-from apiserver.serving.service_account_tokens import ServiceAccountTokens
-from apiserver.serving.serving_tls import ServingTls, TlsContent
 
 log = logging.getLogger(__name__)
 

@@ -10,16 +10,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from apiserver.app.core import Core
-from apiserver.authz.attributes import AuthorizationChain
+from apiserver.app.serving.listening import CannotStart
+from apiserver.app.serving.serving_tls import expires_at
+from apiserver.app.serving.watched_files import WatchedFiles, read_file
+from apiserver.auth.authz.attributes import AuthorizationChain
 from apiserver.cli.config import Config
-from apiserver.handlers.subresources.connect import Connector
-from apiserver.handlers.subresources.kubelets import Kubelets
-from apiserver.handlers.subresources.pod_streams import for_creators, pod_connectors
-from apiserver.handlers.subresources.proxy import insecure_context, make_insecure_context, proxy_connectors
-from apiserver.reverse_proxy.forwarder import Forwarder
-from apiserver.serving.listening import CannotStart
-from apiserver.serving.serving_tls import expires_at
-from apiserver.serving.watched_files import WatchedFiles, read_file
+from apiserver.endpoints.handlers.subresources.connect import Connector
+from apiserver.endpoints.handlers.subresources.kubelets import Kubelets
+from apiserver.endpoints.handlers.subresources.pod_streams import for_creators, pod_connectors
+from apiserver.endpoints.handlers.subresources.proxy import (
+    insecure_context,
+    make_insecure_context,
+    proxy_connectors,
+)
+from apiserver.endpoints.reverse_proxy.forwarder import Forwarder
 from apiserver.webhooks.tls import load_certificate
 
 

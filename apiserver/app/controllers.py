@@ -14,7 +14,11 @@ from apiserver.aggregation.namespaces import RemoteNamespaces
 from apiserver.aggregation.owners import RemoteOwners
 from apiserver.app.aggregation import Aggregation
 from apiserver.app.core import Core
-from apiserver.authz.attributes import Authorizer
+from apiserver.app.serving import pki
+from apiserver.app.serving.listening import trusted_ca
+from apiserver.app.serving.serving_tls import ServingTls, TlsContent
+from apiserver.app.serving.watched_files import read_file
+from apiserver.auth.authz.attributes import Authorizer
 from apiserver.catalogue.certificates import cluster_trust_bundles
 from apiserver.catalogue.storagemigration import storage_version_migrations
 from apiserver.cli.config import Config
@@ -58,12 +62,8 @@ from apiserver.controllers.storage_protection import (
 from apiserver.controllers.storage_version_migrator import StorageVersionMigrator
 from apiserver.controllers.ttl_after_finished import TtlAfterFinished
 from apiserver.custom_resources import definitions as definitions_of_custom_resources
+from apiserver.meta.vocabulary import GroupResource
 from apiserver.metrics.work_queues import MeasuredQueue
-from apiserver.serving import pki
-from apiserver.serving.listening import trusted_ca
-from apiserver.serving.serving_tls import ServingTls, TlsContent
-from apiserver.serving.watched_files import read_file
-from apiserver.vocabulary import GroupResource
 
 COLLECTOR: Final = "garbage-collector-controller"
 

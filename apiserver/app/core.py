@@ -13,7 +13,7 @@ from apiserver.app.host_process import HostProcess, SharedParts, service_allocat
 from apiserver.app.metrics import Metrics
 from apiserver.app.secure_serving import SecureServing
 from apiserver.app.stores import watch_cache
-from apiserver.brand import Brand
+from apiserver.app.workers.worker import SupervisorClient
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.cli.config import Config
@@ -22,6 +22,7 @@ from apiserver.endpoints.representation import MetaV1Encoders
 from apiserver.endpoints.watch_stream import WatchStreams
 from apiserver.load.memory_budget import MemoryBudget
 from apiserver.load.offload import Offload
+from apiserver.meta.brand import Brand
 from apiserver.metrics.allocations import AllocationMetrics
 from apiserver.metrics.validation import ValidationMetrics
 from apiserver.registry.allocations import AllocationKeys
@@ -37,8 +38,7 @@ from apiserver.registry.transactions import WriteObservers
 from apiserver.registry.write_path import IsStale
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.validation.declarative.rules import DeclaredRules
-from apiserver.workers.worker import SupervisorClient
+from apiserver.schema.validation.declarative.rules import DeclaredRules
 from storage.interface import Storage
 
 

@@ -13,14 +13,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
-from apiserver.brand import Brand
+from apiserver.app.serving.cluster_identity import EncryptedIdentity, identity_key
+from apiserver.app.serving.watched_files import WatchedFiles, read_file
 from apiserver.cli.config import Config
 from apiserver.cli.encryption_configuration import digest_of, encryption_configuration
 from apiserver.endpoints.health import Unhealthy
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import GroupResource
 from apiserver.metrics.encryption import EncryptionMetrics
-from apiserver.serving.cluster_identity import EncryptedIdentity, identity_key
-from apiserver.serving.watched_files import WatchedFiles, read_file
-from apiserver.vocabulary import GroupResource
 from apiserver.wire.configuration_fields import InvalidConfiguration
 from storage.encryption.configuration import EncryptionConfiguration, KeysConfiguration, KmsConfiguration
 from storage.encryption.encryption import Chains, Encryption, build_chains, plugins_of

@@ -11,29 +11,29 @@ from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.plugins import builtin_plugins
 from apiserver.app.access import Access
 from apiserver.app.core import Core
-from apiserver.authz.authorizer_modes import Authorizers
+from apiserver.auth.authz.authorizer_modes import Authorizers
 from apiserver.endpoints.api_call import Handler
+from apiserver.endpoints.handlers.apply import Applier
+from apiserver.endpoints.handlers.create import Creator, create_handler
+from apiserver.endpoints.handlers.decoding import Decoder
+from apiserver.endpoints.handlers.delete import DeleteOptionsReader, delete_handler
+from apiserver.endpoints.handlers.delete_collection import delete_collection_handler
+from apiserver.endpoints.handlers.encoders import Encoders
+from apiserver.endpoints.handlers.get import get_handler
+from apiserver.endpoints.handlers.list import list_handler
+from apiserver.endpoints.handlers.patch import patch_handler
+from apiserver.endpoints.handlers.reviews import all_reviews, review_handlers
+from apiserver.endpoints.handlers.subresources.binding import binding_handlers
+from apiserver.endpoints.handlers.subresources.connect import Connector, connect_handler
+from apiserver.endpoints.handlers.subresources.eviction import eviction_handlers
+from apiserver.endpoints.handlers.subresources.rollback import rollback_handlers
+from apiserver.endpoints.handlers.subresources.scale import scale_handlers
+from apiserver.endpoints.handlers.subresources.token import TokenSettings, UidCheck, token_handlers
+from apiserver.endpoints.handlers.update import update_handler
+from apiserver.endpoints.handlers.virtual_kinds import VirtualKinds, virtual_kinds
+from apiserver.endpoints.handlers.watch import watch_handler
+from apiserver.endpoints.handlers.write_requests import WriteRequests
 from apiserver.endpoints.routes import ResourceHandlers, VerbHandlers
-from apiserver.handlers.apply import Applier
-from apiserver.handlers.create import Creator, create_handler
-from apiserver.handlers.decoding import Decoder
-from apiserver.handlers.delete import DeleteOptionsReader, delete_handler
-from apiserver.handlers.delete_collection import delete_collection_handler
-from apiserver.handlers.encoders import Encoders
-from apiserver.handlers.get import get_handler
-from apiserver.handlers.list import list_handler
-from apiserver.handlers.patch import patch_handler
-from apiserver.handlers.reviews import all_reviews, review_handlers
-from apiserver.handlers.subresources.binding import binding_handlers
-from apiserver.handlers.subresources.connect import Connector, connect_handler
-from apiserver.handlers.subresources.eviction import eviction_handlers
-from apiserver.handlers.subresources.rollback import rollback_handlers
-from apiserver.handlers.subresources.scale import scale_handlers
-from apiserver.handlers.subresources.token import TokenSettings, UidCheck, token_handlers
-from apiserver.handlers.update import update_handler
-from apiserver.handlers.virtual_kinds import VirtualKinds, virtual_kinds
-from apiserver.handlers.watch import watch_handler
-from apiserver.handlers.write_requests import WriteRequests
 from apiserver.registry.subresources import (
     BINDING,
     EVICTION,

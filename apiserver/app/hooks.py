@@ -10,13 +10,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from apiserver.authn.chain import Authenticate
-from apiserver.clock import Clock
+from apiserver.auth.authn.chain import Authenticate
 from apiserver.endpoints.api_call import ApiCall, Middleware
 from apiserver.endpoints.health import HealthCheck
+from apiserver.endpoints.reverse_proxy.in_process import InProcessKubelets
 from apiserver.endpoints.watch_stream import WatchStreams
+from apiserver.registry.clock import Clock
 from apiserver.registry.stored_object import StoredObject
-from apiserver.reverse_proxy.in_process import InProcessKubelets
 from storage.interface import Storage
 from storage.watch_cache import WatchCache
 

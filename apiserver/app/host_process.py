@@ -10,19 +10,19 @@ from hashlib import sha256
 from typing import Final, NamedTuple
 
 from apiserver.app.hooks import Hooks, InitialState
-from apiserver.brand import Brand
+from apiserver.app.serving.listening import Sockets
+from apiserver.app.serving.serving_tls import TlsContent, TlsOptions, make_context
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.cli.config import Config
-from apiserver.clock import SYSTEM_CLOCK, Clock
 from apiserver.load import process_memory
 from apiserver.load.shared_values import SharedValues
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import IPNetwork
+from apiserver.registry.clock import SYSTEM_CLOCK, Clock
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.releases.lifecycles import lifecycle_of
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.serving.listening import Sockets
-from apiserver.serving.serving_tls import TlsContent, TlsOptions, make_context
-from apiserver.vocabulary import IPNetwork
 from apiserver.webhooks.tls import load_certificate
 
 # Servers for tests are mostly of one release.

@@ -20,6 +20,7 @@ from apiserver.endpoints.connection import Server
 from apiserver.endpoints.cors import cors
 from apiserver.endpoints.deprecated_requests import DeprecatedRequests
 from apiserver.endpoints.discovery import Discovery
+from apiserver.endpoints.handlers.patch import ACCEPTED as PATCH_TYPES
 from apiserver.endpoints.health import Health
 from apiserver.endpoints.impersonation import ConstrainedImpersonation, LegacyImpersonation, impersonate
 from apiserver.endpoints.load_shedding import LoadShedding
@@ -35,9 +36,8 @@ from apiserver.endpoints.request_slots import SlotLimits
 from apiserver.endpoints.routes import AggregatedVersions, NonResourceEndpoints, ResourceHandlers, Routes
 from apiserver.endpoints.version import version_document
 from apiserver.endpoints.zpages import FLAGZ, STATUSZ, ZPages, ZPagesServer
-from apiserver.handlers.patch import ACCEPTED as PATCH_TYPES
+from apiserver.meta.vocabulary import GroupResource
 from apiserver.registry.served_resource import ServedTable
-from apiserver.vocabulary import GroupResource
 from apiserver.wire.media_types import APPLY_YAML, supported_media_types
 
 _SECRETS: Final = GroupResource("", "secrets")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from apiserver.app.secure_serving import SecureServing
 from apiserver.cli.config import Config
 from apiserver.endpoints.calls_under_way import CallsUnderWay
+from apiserver.meta.vocabulary import GroupResource
 from apiserver.metrics.admission import AdmissionMetrics
 from apiserver.metrics.audit import AuditMetrics
 from apiserver.metrics.authentication import AuthenticationMetrics
@@ -30,7 +31,6 @@ from apiserver.metrics.storage import StorageMetrics, resources_of_keys
 from apiserver.metrics.storage_migrations import StorageMigrationMetrics
 from apiserver.metrics.validation import ValidationMetrics
 from apiserver.metrics.work_queues import WorkQueueMetrics
-from apiserver.vocabulary import GroupResource
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -10,10 +10,10 @@ from functools import partial
 from apiserver.app.aggregation import Aggregation, build_aggregation
 from apiserver.app.audit import Audit, build_audit
 from apiserver.app.core import Core
-from apiserver.reverse_proxy.backends import BackendConnector
-from apiserver.reverse_proxy.forwarder import Forwarder
-from apiserver.reverse_proxy.headers import IdentityHeaders
-from apiserver.serving import pki
+from apiserver.app.serving import pki
+from apiserver.endpoints.reverse_proxy.backends import BackendConnector
+from apiserver.endpoints.reverse_proxy.forwarder import Forwarder
+from apiserver.endpoints.reverse_proxy.headers import IdentityHeaders
 from apiserver.webhooks.cached_services import CachedServices
 from apiserver.webhooks.caller import AdmissionCaller
 from apiserver.webhooks.client import WebhookClient

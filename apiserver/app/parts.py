@@ -40,6 +40,11 @@ from apiserver.app.handlers import build_admission, build_handlers
 from apiserver.app.http_server import RequestLimits, build_endpoints, build_http_server, build_routes
 from apiserver.app.outbound import Outbound
 from apiserver.app.release_sharing import ReleaseSharing
+from apiserver.app.serving import pki
+from apiserver.app.serving.certificate_keeper import CertificateKeeper
+from apiserver.app.serving.listening import AdminKubeconfig, renew_certificates
+from apiserver.app.serving.serving_tls import ServingTls
+from apiserver.app.serving.watched_files import WatchedFiles
 from apiserver.catalogue.rbac.roles import GROUP as RBAC_GROUP
 from apiserver.controllers import flow_control_configuration, flow_control_objects
 from apiserver.controllers.api_service_registration import ApiServiceRegistration
@@ -59,18 +64,13 @@ from apiserver.custom_resources.serving.definition_controller import DefinitionC
 from apiserver.endpoints.authorization_recheck import AuthorizationRecheck
 from apiserver.endpoints.body_limits import BodyLimits
 from apiserver.endpoints.connection import Server
+from apiserver.endpoints.handlers.extension_servers import forward_handler
 from apiserver.endpoints.health import Health, PostStartHook
 from apiserver.endpoints.middleware import Deadlines
 from apiserver.endpoints.priority_and_fairness import Fairness
+from apiserver.endpoints.reverse_proxy.forwarder import Forwarder
 from apiserver.endpoints.routes import AggregatedVersions
-from apiserver.handlers.extension_servers import forward_handler
 from apiserver.metrics.storage_size import StorageSizeMetric
-from apiserver.reverse_proxy.forwarder import Forwarder
-from apiserver.serving import pki
-from apiserver.serving.certificate_keeper import CertificateKeeper
-from apiserver.serving.listening import AdminKubeconfig, renew_certificates
-from apiserver.serving.serving_tls import ServingTls
-from apiserver.serving.watched_files import WatchedFiles
 
 _FlowControl: TypeAlias = tuple[
     tuple[PostStartHook, FlowControlObjects] | None, tuple[PostStartHook, FlowControlConfiguration] | None

@@ -12,18 +12,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from apiserver.app.serving import exit_codes, logs
+from apiserver.app.serving.event_loops import loop_factory
 from apiserver.cli.config import Config
 from apiserver.cli.printing import print_error
-from apiserver.clock import SYSTEM_CLOCK, Clock
 from apiserver.load.collection_pause import lasting_imports
 from apiserver.load.process_memory import Allocator
-from apiserver.serving import exit_codes, logs
-from apiserver.serving.event_loops import loop_factory
+from apiserver.registry.clock import SYSTEM_CLOCK, Clock
 
 if TYPE_CHECKING:
     from apiserver.app.hooks import Hooks
     from apiserver.app.host_process import HostProcess
-    from apiserver.workers.worker import SupervisorClient
+    from apiserver.app.workers.worker import SupervisorClient
 
 log = logging.getLogger(__name__)
 
@@ -62,11 +62,11 @@ def run(
     _raise_open_files_limit()
     # Imported late, so that --help and usage errors are fast.
     with lasting_imports():
-        from apiserver.serving.listening import CannotStart
+        from apiserver.app.serving.listening import CannotStart
 
     try:
         if config.workers > 1:
-            from apiserver.workers.supervisor import supervise
+            from apiserver.app.workers.supervisor import supervise
 
             return supervise(config, announce, loop_factory, partial(_serve_as_worker, make_hooks))
         with asyncio.Runner(loop_factory=clock.new_event_loop or loop_factory()) as runner:

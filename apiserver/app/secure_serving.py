@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from apiserver.app.serving.endless_reads import RecordRead
+from apiserver.app.serving.listener import ConnectionLimits, Listener
+from apiserver.app.serving.listening import Sockets, bind, listen_error
+from apiserver.app.serving.serving_tls import ServingTls
+from apiserver.app.workers.worker import SupervisorClient
 from apiserver.cli.config import Config
 from apiserver.endpoints.connection import Server
-from apiserver.serving.endless_reads import RecordRead
-from apiserver.serving.listener import ConnectionLimits, Listener
-from apiserver.serving.listening import Sockets, bind, listen_error
-from apiserver.serving.serving_tls import ServingTls
-from apiserver.workers.worker import SupervisorClient
 
 
 class SecureServing:

@@ -17,8 +17,21 @@ from apiserver.app.metrics import build_metrics
 from apiserver.app.outbound import open_outbound
 from apiserver.app.parts import Parts, build_parts
 from apiserver.app.secure_serving import SecureServing
+from apiserver.app.serving import pki
+from apiserver.app.serving.cluster_identity import UnusableStoredIdentity, fetch_identity
+from apiserver.app.serving.listening import (
+    AdminKubeconfig,
+    CannotStart,
+    kubeconfig_path,
+    local_identity,
+    make_certificates,
+    serving_tls,
+    url,
+)
+from apiserver.app.serving.serving_tls import ServingTls
 from apiserver.app.stores import open_store, release_memory
 from apiserver.app.waiting_room import waiting_room
+from apiserver.app.workers.worker import SupervisorClient
 from apiserver.cli.config import Config
 from apiserver.controllers.replicas import Replicas, ReplicasDisagree
 from apiserver.endpoints.connection import Server
@@ -28,19 +41,6 @@ from apiserver.load.memory_keeper import MemoryKeeper
 from apiserver.load.offload import Offload
 from apiserver.metrics.health_checks import HealthCheckMetrics
 from apiserver.metrics.storage import ObservedStorage
-from apiserver.serving import pki
-from apiserver.serving.cluster_identity import UnusableStoredIdentity, fetch_identity
-from apiserver.serving.listening import (
-    AdminKubeconfig,
-    CannotStart,
-    kubeconfig_path,
-    local_identity,
-    make_certificates,
-    serving_tls,
-    url,
-)
-from apiserver.serving.serving_tls import ServingTls
-from apiserver.workers.worker import SupervisorClient
 from storage.errors import StorageError
 from storage.interface import Storage
 

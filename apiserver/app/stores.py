@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from apiserver.app.serving.listening import CannotStart, read_optional
 from apiserver.cli import flag_values
 from apiserver.cli.config import Config
-from apiserver.clock import Clock
 from apiserver.metrics.storage import StorageMetrics
+from apiserver.registry.clock import Clock
 from apiserver.registry.stored_object import ObjectDecoder, StoredObject
-from apiserver.serving.listening import CannotStart, read_optional
 from storage.embedded import EmbeddedStore
 from storage.errors import StorageError
 from storage.interface import Storage

@@ -13,14 +13,14 @@ from typing import Final
 
 from apiserver.app.core import Core
 from apiserver.app.secure_serving import SecureServing
+from apiserver.app.serving.listener import ConnectionLimits, Listener
 from apiserver.endpoints import health, middleware
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.connection import Server
 from apiserver.endpoints.health import Health
 from apiserver.endpoints.representation import StatusEncoder
 from apiserver.endpoints.request_handler import request_handler
-from apiserver.errors import ServiceUnavailable
-from apiserver.serving.listener import ConnectionLimits, Listener
+from apiserver.meta.errors import ServiceUnavailable
 
 DRAIN_S: Final = 1.0
 _ENDPOINTS: Final = ("livez", "readyz", "healthz")

@@ -7,11 +7,11 @@ import signal
 
 from apiserver.app.host_process import HostProcess
 from apiserver.app.server import App
+from apiserver.app.serving import exit_codes
+from apiserver.app.serving.listening import CannotStart
+from apiserver.app.workers.messages import MessageKind
+from apiserver.app.workers.worker import SupervisorClient
 from apiserver.cli.config import Config
-from apiserver.serving import exit_codes
-from apiserver.serving.listening import CannotStart
-from apiserver.workers.messages import MessageKind
-from apiserver.workers.worker import SupervisorClient
 
 
 async def serve_as_worker(config: Config, client: SupervisorClient, host: HostProcess) -> int:

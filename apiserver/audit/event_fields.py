@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from apiserver.vocabulary import UserInfo
+from apiserver.meta.vocabulary import UserInfo
 
 # Users, and reasons of decisions, that are remembered, and how long each may be: clients and webhooks choose
 # them.

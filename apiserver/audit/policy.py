@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, NewType, Protocol
 
-from apiserver.vocabulary import UserInfo
+from apiserver.meta.vocabulary import UserInfo
 
 # Kinds of requests whose rules are remembered; if there are more, all are forgotten.
 REMEMBERED_MAX: Final = 10_000

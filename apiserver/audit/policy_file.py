@@ -17,8 +17,8 @@ from apiserver.audit.policy import (
     RequestConfig,
     Stage,
 )
-from apiserver.brand import Brand
 from apiserver.golang.quoting import go_quote
+from apiserver.meta.brand import Brand
 from apiserver.meta.names import dns_subdomain
 from apiserver.wire.configuration_fields import Fields, InvalidConfiguration, decode
 

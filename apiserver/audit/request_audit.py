@@ -33,8 +33,8 @@ from apiserver.audit.policy import (
     RequestConfig,
     Stage,
 )
-from apiserver.brand import Brand
-from apiserver.vocabulary import Document, UserInfo
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document, UserInfo
 
 # A longer object is left out: a list of everything may be larger than memory.
 OBJECT_BYTES_MAX: Final = 16 * 1024 * 1024

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from apiserver.field_errors import Errors
 from apiserver.meta import table
+from apiserver.meta.field_errors import Errors
 from apiserver.meta.table import Columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import FieldGetter
 from apiserver.registry.served_resource import ALL_VERBS, Subresource
 from apiserver.registry.strategy import (
@@ -25,7 +26,6 @@ from apiserver.registry.strategy import (
 from apiserver.releases.emulation import DEFAULT_MINOR
 from apiserver.releases.gates import gates_of
 from apiserver.schema.compile import Default
-from apiserver.vocabulary import Document
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from apiserver.brand import Brand
 from apiserver.catalogue import (
     admissionregistration,
     apiextensions,
@@ -47,6 +46,8 @@ from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.catalogue.type_versions import TypeVersions, api_version_of, full_group, life_of
 from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.load.shared_values import SharedValues
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document, GroupResource, GroupVersion
 from apiserver.registry.conversion_codec import ConversionCodec
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
 from apiserver.registry.storage_form import StorageForm
@@ -58,8 +59,7 @@ from apiserver.releases.lifecycles import REMOVED_BEFORE, in_domain, known_lifec
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import Default, SchemaCompiler
 from apiserver.schema.shapes import ShapeCompiler
-from apiserver.validation.declarative.rules import DeclaredRules, migrated_types
-from apiserver.vocabulary import Document, GroupResource, GroupVersion
+from apiserver.schema.validation.declarative.rules import DeclaredRules, migrated_types
 from storage.keys import resource_prefix
 
 EVENT_TTL_S: Final = 3600

@@ -18,9 +18,9 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from apiserver.catalogue.builtin_type import CORE, BuiltinType
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.releases.gates import FeatureGates, known_gates
-from apiserver.vocabulary import Document
 
 _IN_TEMPLATE: Final = "spec.template.spec"
 # Where the pod specs of each kind are that has some.

@@ -11,16 +11,16 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
-from apiserver.errors import Invalid
-from apiserver.field_errors import FieldError, field_below, item_below
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import Invalid
+from apiserver.meta.field_errors import FieldError, field_below, item_below
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource, version_priority
 from apiserver.releases.emulation import OLDEST_MINOR, EmulatedRelease
 from apiserver.releases.lifecycles import Lifecycle, known_lifecycles
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import TypeMismatch
-from apiserver.vocabulary import Document
 
 # What is told of one manifest.
 NOTES_MAX: Final = 100

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from apiserver.vocabulary import GroupVersion
+from apiserver.meta.vocabulary import GroupVersion
 
 # Keys that name all versions of a stability level, and the word in the names of these versions.
 _STABILITY_LEVELS: Final = {"api/alpha": "alpha", "api/beta": "beta"}

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import overload
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import BuiltinType, HubConversion
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document, GroupResource, GroupVersion
 from apiserver.registry.conversion_codec import HubVersion
 from apiserver.registry.served_resource import version_priority
 from apiserver.registry.storage_form import StorageForm
 from apiserver.registry.stored_object import OtherStorageVersion, head_of
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.releases.lifecycles import Lifecycle, known_lifecycles, storage_version
-from apiserver.vocabulary import Document, GroupResource, GroupVersion
 
 
 class TypeVersions:

@@ -23,7 +23,7 @@ from apiserver.cel.library.json_patch import JSON_PATCH, JSON_PATCH_TYPE
 from apiserver.cel.syntax import InvalidExpression
 from apiserver.cel.types import BOOL, DYN, INT, NULL, STRING, TIMESTAMP, Field, Type, TypeKind
 from apiserver.cel.unification import SCALARS
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 if TYPE_CHECKING:
     from apiserver.cel.environment import Environment

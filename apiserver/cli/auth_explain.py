@@ -9,19 +9,25 @@ from http import HTTPStatus
 from itertools import islice
 from typing import Any, Final
 
-from apiserver.authn.impersonation import service_account_of
-from apiserver.authz.attributes import Attributes, forbidden
-from apiserver.authz.rbac import explanation
-from apiserver.authz.rbac.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, RbacPolicy
-from apiserver.authz.rbac.rules import Malformed
-from apiserver.brand import Brand
+from apiserver.auth.authn.impersonation import service_account_of
+from apiserver.auth.authz.attributes import Attributes, forbidden
+from apiserver.auth.authz.rbac import explanation
+from apiserver.auth.authz.rbac.policy import (
+    CLUSTER_ROLE,
+    CLUSTER_ROLE_BINDING,
+    ROLE,
+    ROLE_BINDING,
+    RbacPolicy,
+)
+from apiserver.auth.authz.rbac.rules import Malformed
 from apiserver.cli.api_client import ApiClient, RequestFailed, segment
 from apiserver.cli.flags import UsageError
 from apiserver.cli.intermixed_parser import IntermixedParser
 from apiserver.cli.named_resources import found
 from apiserver.cli.printing import print_lines
 from apiserver.cli.server_options import ServerOptions, add_server_options
-from apiserver.vocabulary import AUTHENTICATED, Document, UserInfo
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import AUTHENTICATED, Document, UserInfo
 
 _ABOUT: Final = """
 Tells how a running server decides whether a user may do something: which binding, role and rule allow it, or

@@ -6,8 +6,12 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from apiserver.authn import authentication_configuration
-from apiserver.authn.authentication_configuration import AuthenticationConfiguration, ClaimMapping, Issuer
+from apiserver.auth.authn import authentication_configuration
+from apiserver.auth.authn.authentication_configuration import (
+    AuthenticationConfiguration,
+    ClaimMapping,
+    Issuer,
+)
 from apiserver.cli.config import AuthenticationFiles, Config
 from apiserver.cli.flags import UsageError
 from apiserver.webhooks.credentials import ClientCredentials

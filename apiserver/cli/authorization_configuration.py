@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from apiserver.authz.configuration import (
+from apiserver.auth.authz.configuration import (
     FAIL_CLOSED,
     FAIL_OPEN,
     MODES,
@@ -21,11 +21,11 @@ from apiserver.authz.configuration import (
     ConfiguredAuthorizer,
     WebhookSettings,
 )
-from apiserver.authz.match_conditions import CONDITIONS_MAX, InvalidCondition, compile_condition
-from apiserver.brand import Brand
-from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required, too_many
+from apiserver.auth.authz.match_conditions import CONDITIONS_MAX, InvalidCondition, compile_condition
 from apiserver.golang.durations import parse_duration
 from apiserver.meta import names
+from apiserver.meta.brand import Brand
+from apiserver.meta.field_errors import Errors, duplicate, invalid, not_supported, required, too_many
 from apiserver.wire.configuration_fields import Fields, InvalidConfiguration, decode
 
 KIND: Final = "AuthorizationConfiguration"

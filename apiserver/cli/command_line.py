@@ -24,8 +24,7 @@ from apiserver.admission import plugin_names
 from apiserver.admission.configuration.admission_configuration import read_admission_configuration
 from apiserver.audit.backends.options import FORMATS, InvalidOptions, check_version
 from apiserver.audit.policy_file import read_policy
-from apiserver.authz.configuration import RBAC, WEBHOOK
-from apiserver.brand import Brand
+from apiserver.auth.authz.configuration import RBAC, WEBHOOK
 from apiserver.catalogue.gated_fields import gates_of_fields
 from apiserver.catalogue.runtime_config import STABILITY_KEYS, RuntimeConfig
 from apiserver.cli import flag_values
@@ -37,13 +36,14 @@ from apiserver.cli.flags import SECTIONS, UsageError, build_parser
 from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED, REFUSED
 from apiserver.golang import urls
 from apiserver.golang.tls import INSECURE_SUITES
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import GroupVersion
 from apiserver.metrics.registry import MetricsConfiguration
 from apiserver.releases.deviations import KUBERNETES
 from apiserver.releases.emulation import DEFAULT_MINOR, EmulatedRelease, InvalidEmulation
 from apiserver.releases.gate_effects import effective_gates
 from apiserver.releases.gates import STAGE_GATES, FeatureGates, InvalidGates
 from apiserver.releases.lifecycles import has_api, last_known_removal
-from apiserver.vocabulary import GroupVersion
 from apiserver.webhooks.kubeconfig import read_kubeconfig, require_https
 from apiserver.wire.configuration_fields import InvalidConfiguration
 

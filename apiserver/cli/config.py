@@ -12,18 +12,18 @@ from apiserver.admission import plugin_names
 from apiserver.admission.configuration.plugin_configurations import TOLERATION_S, PluginConfigurations
 from apiserver.audit.backends import options as audit_options
 from apiserver.audit.policy import Policy as AuditPolicy
-from apiserver.authn.authentication_configuration import AuthenticationConfiguration
-from apiserver.authn.request_header import STANDARD_NAMES, RequestHeaderNames
-from apiserver.authz.configuration import RBAC, V1BETA1, ConfiguredAuthorizer, WebhookSettings, of_modes
-from apiserver.brand import Brand
+from apiserver.auth.authn.authentication_configuration import AuthenticationConfiguration
+from apiserver.auth.authn.request_header import STANDARD_NAMES, RequestHeaderNames
+from apiserver.auth.authz.configuration import RBAC, V1BETA1, ConfiguredAuthorizer, WebhookSettings, of_modes
 from apiserver.cli import flag_values
 from apiserver.cli.flag_values import NamedCertificate
 from apiserver.golang.tls import DEFAULT_VERSION
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import IPNetwork
 from apiserver.metrics.registry import MetricsConfiguration
 from apiserver.releases.deviations import SPECIFIED, Deviations
 from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
 from apiserver.releases.gates import FeatureGates, gates_of
-from apiserver.vocabulary import IPNetwork
 from apiserver.webhooks.credentials import ClientCredentials
 from apiserver.webhooks.kubeconfig import Kubeconfig, KubeconfigCluster
 from storage.encryption.configuration import EncryptionConfiguration

@@ -15,9 +15,9 @@ from apiserver.cli.intermixed_parser import IntermixedParser
 from apiserver.cli.printable_text import printable
 from apiserver.cli.printing import print_error, print_json, print_lines
 from apiserver.cli.server_options import ServerOptions, add_server_options
+from apiserver.meta.vocabulary import Document
 from apiserver.releases.deprecated_calls import removal_order
 from apiserver.releases.emulation import MAJOR
-from apiserver.vocabulary import Document
 
 _ABOUT: Final = """
 Lists who still calls versions of APIs that go away: which user and program, how often and when last, in which

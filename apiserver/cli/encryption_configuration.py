@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from apiserver.brand import Brand
-from apiserver.field_errors import Errors, invalid, required
 from apiserver.golang.durations import parse_duration
+from apiserver.meta.brand import Brand
+from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.wire.configuration_fields import Fields, InvalidConfiguration, decode
 from storage.encryption.configuration import (
     ANY,

@@ -14,13 +14,13 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from apiserver.admission import plugin_names
-from apiserver.authn.authentication_configuration import SIGNING_ALGORITHMS
-from apiserver.authz.configuration import MODES, V1, V1BETA1
+from apiserver.auth.authn.authentication_configuration import SIGNING_ALGORITHMS
+from apiserver.auth.authz.configuration import MODES, V1, V1BETA1
 from apiserver.golang.booleans import parse_bool
 from apiserver.golang.durations import parse_duration
 from apiserver.golang.regex import InvalidPattern, compile_pattern
 from apiserver.golang.tls import SUITES
-from apiserver.vocabulary import IPNetwork
+from apiserver.meta.vocabulary import IPNetwork
 
 # As kube-apiserver requires.
 SERVICE_ADDRESSES_MIN: Final = 8

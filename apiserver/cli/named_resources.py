@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
-from apiserver.brand import Brand
 from apiserver.cli.api_client import ApiClient, RequestFailed
+from apiserver.meta.brand import Brand
 
 _ALL: Final = "*"
 # What is authorized, without a namespace, though it is not served: impersonation, signers of certificates.

@@ -13,7 +13,7 @@ from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 from apiserver.controller_runtime.informer import Informer
 from apiserver.controller_runtime.undone_writes import UndoneWrites
 from apiserver.controller_runtime.work_queue import ShutDown, WorkQueue
-from apiserver.errors import ApiError
+from apiserver.meta.errors import ApiError
 from apiserver.metrics.work_queues import MeasuredQueue
 from storage.errors import StorageError
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final
 
-from apiserver.brand import Brand
 from apiserver.catalogue.apiregistration import local_api_services
 from apiserver.catalogue.apiregistration.local_api_services import CONTINUOUSLY, ON_START
 from apiserver.controller_runtime.controller import Controller, Outcome
@@ -26,13 +25,14 @@ from apiserver.controller_runtime.informer import Informer, ListWatch, Notificat
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.kept_objects import cached
 from apiserver.custom_resources import definitions
-from apiserver.errors import AlreadyExists, NotFound
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import AlreadyExists, NotFound
+from apiserver.meta.vocabulary import Document, GroupVersion
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
-from apiserver.vocabulary import Document, GroupVersion
 
 BACKOFF: Final = Backoff(base_s=0.1, max_s=15.0)
 # As in Kubernetes.

@@ -15,13 +15,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from apiserver.authn.request_header import STANDARD_NAMES, RequestHeaderNames
+from apiserver.auth.authn.request_header import STANDARD_NAMES, RequestHeaderNames
 from apiserver.controllers.kept_objects import KeptObject, keep, keep_forever
 from apiserver.golang.pem import UNREADABLE
 from apiserver.golang.x509_parsing import parse_pem_certificate
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
-from apiserver.vocabulary import Document
 
 INTERVAL_S: Final = 60.0
 NAMESPACE: Final = "kube-system"

@@ -14,15 +14,15 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from apiserver.brand import Brand
 from apiserver.catalogue.apiregistration import local_api_services
 from apiserver.catalogue.core.namespaces import new_namespace
 from apiserver.catalogue.scheduling.priority_classes import SYSTEM_CLASSES
-from apiserver.errors import AlreadyExists, ApiError
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import AlreadyExists, ApiError
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
-from apiserver.vocabulary import Document
 from storage.errors import StorageError
 
 log = logging.getLogger(__name__)

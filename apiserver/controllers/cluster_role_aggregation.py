@@ -13,22 +13,22 @@ import time
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from apiserver.authz.rbac.rules import CACHED_BYTES_MAX, CACHED_MAX, Malformed, PolicyRule, parse_rules
-from apiserver.brand import Brand
+from apiserver.auth.authz.rbac.rules import CACHED_BYTES_MAX, CACHED_MAX, Malformed, PolicyRule, parse_rules
 from apiserver.controller_runtime.controller import Controller, Cooldown, Outcome, Requeue
 from apiserver.controller_runtime.informer import Informer, ListWatch
 from apiserver.controller_runtime.undone_writes import UndoneWrites
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
-from apiserver.errors import ApiError, NotFound
 from apiserver.load.offload import run_unqueued
 from apiserver.load.size_class import size_class
-from apiserver.load.text_caches import text_cache
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import ApiError, NotFound
+from apiserver.meta.text_caches import text_cache
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject, document_of_tail
 from apiserver.registry.write_request import Draft, WriteRequest
-from apiserver.validation.label_selectors import selects
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.label_selectors import selects
 from storage.errors import ValueTooLarge
 from storage.interface import ANY
 from storage.keys import prefix_range

@@ -18,14 +18,14 @@ from apiserver.catalogue.common.signer_names import bundle_name_prefix
 from apiserver.controller_runtime.controller import Controller, Corrected, Outcome
 from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
-from apiserver.errors import AlreadyExists, Invalid, NotFound
+from apiserver.meta.errors import AlreadyExists, Invalid, NotFound
 from apiserver.meta.options import DeleteOptions
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
-from apiserver.vocabulary import Document
 
 log = logging.getLogger(__name__)
 

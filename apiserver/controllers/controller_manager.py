@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from apiserver.controller_runtime.controller import Runnable
 from apiserver.controllers.leader_election import LeaderElector
+from apiserver.meta.vocabulary import GroupResource
 from apiserver.metrics.work_queues import WorkQueueMetrics
-from apiserver.vocabulary import GroupResource
 
 
 class ControllerSpec(NamedTuple):

@@ -14,13 +14,13 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from apiserver.errors import ApiError
 from apiserver.meta import timestamps
+from apiserver.meta.errors import ApiError
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, InternalWriter, WriteRequest
-from apiserver.vocabulary import Document
 from storage.errors import StorageError
 
 log = logging.getLogger(__name__)

@@ -17,18 +17,18 @@ from apiserver.controller_runtime.controller import Controller, Cooldown, Outcom
 from apiserver.controller_runtime.informer import Informer, InformerCallbacks, ListWatch, Notification
 from apiserver.controller_runtime.undone_writes import UndoneWrites
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
-from apiserver.errors import ApiError, NotFound
 from apiserver.flowcontrol.flow_control import FlowControl
 from apiserver.flowcontrol.flow_schemas import FlowSchema, Malformed
 from apiserver.flowcontrol.priority_levels import LevelSpec
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import applied_condition, find_condition, set_condition
+from apiserver.meta.errors import ApiError, NotFound
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.write_request import Draft, InternalWriter, WriteRequest
-from apiserver.vocabulary import Document
 from storage.errors import StorageFull, ValueTooLarge
 
 log = logging.getLogger(__name__)

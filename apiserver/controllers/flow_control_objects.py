@@ -23,15 +23,15 @@ from apiserver.catalogue.flowcontrol.defaults import FLOW_SCHEMAS, PRIORITY_LEVE
 from apiserver.catalogue.flowcontrol.flow_schemas import MANDATORY_FLOW_SCHEMAS
 from apiserver.catalogue.flowcontrol.priority_level_configurations import MANDATORY_PRIORITY_LEVELS
 from apiserver.controllers.kept_objects import KeptObject, keep, keep_forever
-from apiserver.errors import ApiError, Conflict, NotFound
 from apiserver.golang.booleans import parse_bool
+from apiserver.meta.errors import ApiError, Conflict, NotFound
 from apiserver.meta.options import DeleteOptions
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject
 from apiserver.registry.write_request import InternalWriter
-from apiserver.vocabulary import Document
 from storage.errors import StorageFull
 from storage.interface import ANY
 from storage.keys import prefix_range

@@ -9,12 +9,12 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from apiserver.controller_runtime.work_queue import Backoff
-from apiserver.errors import AlreadyExists, ApiError, NotFound
+from apiserver.meta.errors import AlreadyExists, ApiError, NotFound
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject
 from apiserver.registry.write_request import KUBE_APISERVER, Draft, InternalWriter, WriteRequest
-from apiserver.vocabulary import Document
 from storage.errors import StorageError
 
 log = logging.getLogger(__name__)

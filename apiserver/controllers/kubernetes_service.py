@@ -19,14 +19,14 @@ from functools import partial
 from itertools import groupby
 from typing import Any, Final, NamedTuple, TypeVar
 
-from apiserver.brand import Brand
 from apiserver.controllers.kept_objects import KeptObject, cached, keep, keep_forever
-from apiserver.errors import ApiError, NotFound
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import ApiError, NotFound
+from apiserver.meta.vocabulary import Document, IPAddress
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject
-from apiserver.vocabulary import Document, IPAddress
 from storage.errors import StorageError
 from storage.interface import ANY
 from storage.keys import prefix_range

@@ -26,17 +26,17 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
-from apiserver.brand import Brand
 from apiserver.controller_runtime.informer import Informer, InformerCallbacks, ListWatch, Notification
-from apiserver.errors import NotFound
 from apiserver.meta import timestamps
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import NotFound
+from apiserver.meta.vocabulary import Document
 from apiserver.metrics.leader_election import ElectionStatus
 from apiserver.registry.results import WriteResult
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
-from apiserver.vocabulary import Document
 from storage.watch_cache import WatchScope
 
 log = logging.getLogger(__name__)

@@ -12,14 +12,14 @@ from typing import Final
 
 from apiserver.controller_runtime.controller import Controller, Outcome
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
-from apiserver.errors import NotFound
 from apiserver.meta import timestamps
+from apiserver.meta.errors import NotFound
+from apiserver.meta.vocabulary import Document
 from apiserver.metrics.authentication import AuthenticationMetrics
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
-from apiserver.vocabulary import Document
 
 LAST_USED: Final = "kubernetes.io/legacy-token-last-used"
 BACKOFF: Final = Backoff(base_s=1.0, max_s=60.0)

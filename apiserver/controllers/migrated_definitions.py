@@ -14,14 +14,14 @@ from typing import Final
 
 from apiserver.custom_resources.definitions import storage_version
 from apiserver.custom_resources.definitions.conditions import STORAGE_MIGRATING, set_definition_condition
-from apiserver.errors import NotFound
 from apiserver.load.offload import Offload
 from apiserver.meta import timestamps
+from apiserver.meta.errors import NotFound
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
-from apiserver.vocabulary import Document, GroupResource
 
 _RUNNING: Final = "MigrationRunning"
 _SUCCEEDED: Final = "MigrationSucceeded"

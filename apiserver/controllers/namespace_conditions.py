@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.served_resource import ServedResource
-from apiserver.vocabulary import Document, GroupResource
 
 # Resources, finalizers and errors in a message; a namespace must not become too large to be stored.
 NAMED_MAX: Final = 100

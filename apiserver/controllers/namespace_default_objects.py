@@ -14,13 +14,13 @@ from typing import Final, NamedTuple
 from apiserver.controller_runtime.controller import Controller, Corrected, Outcome
 from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
-from apiserver.errors import AlreadyExists, Forbidden, NotFound
+from apiserver.meta.errors import AlreadyExists, Forbidden, NotFound
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
-from apiserver.vocabulary import Document
 
 BACKOFF: Final = Backoff(base_s=1.0, max_s=5.0)
 

@@ -8,17 +8,17 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from apiserver.authz.node.graph import NodeGraph
-from apiserver.authz.node.references import Reference, pod_references, volume_references
-from apiserver.brand import Brand
+from apiserver.auth.authz.node.graph import NodeGraph
+from apiserver.auth.authz.node.references import Reference, pod_references, volume_references
 from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
 from apiserver.load.offload import run_unqueued
 from apiserver.load.size_class import size_class
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document
 from apiserver.metrics.node_graph import NodeGraphMetrics
 from apiserver.registry.served_resource import ResourceTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.vocabulary import Document
 
 _T = TypeVar("_T")
 

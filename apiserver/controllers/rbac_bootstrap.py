@@ -18,23 +18,23 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from apiserver.authz.rbac import reconciliation
-from apiserver.authz.rbac.defaults import DefaultObject, autoupdate_key, default_objects
-from apiserver.authz.rbac.defaults.gated_roles import on_by_default
-from apiserver.authz.rbac.rule_coverage import TooManyRules
-from apiserver.authz.rbac.rules import CACHED_BYTES_MAX, CACHED_MAX
-from apiserver.brand import Brand
+from apiserver.auth.authz.rbac import reconciliation
+from apiserver.auth.authz.rbac.defaults import DefaultObject, autoupdate_key, default_objects
+from apiserver.auth.authz.rbac.defaults.gated_roles import on_by_default
+from apiserver.auth.authz.rbac.rule_coverage import TooManyRules
+from apiserver.auth.authz.rbac.rules import CACHED_BYTES_MAX, CACHED_MAX
 from apiserver.catalogue.core.namespaces import new_namespace
 from apiserver.controllers.bootstrap import BootstrapHook, BootstrapObject
-from apiserver.errors import AlreadyExists, ApiError, Conflict, NotFound
-from apiserver.load.text_caches import text_cache
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import AlreadyExists, ApiError, Conflict, NotFound
 from apiserver.meta.options import DeleteOptions
+from apiserver.meta.text_caches import text_cache
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject, document_of_tail
 from apiserver.registry.write_request import Draft, WriteRequest
-from apiserver.vocabulary import Document
 from storage.errors import StorageError, StorageFull, ValueTooLarge
 from storage.interface import MOST_RECENT
 

@@ -7,7 +7,7 @@ import logging
 from functools import partial
 from typing import Final
 
-from apiserver.authz.rbac.policy import (
+from apiserver.auth.authz.rbac.policy import (
     CLUSTER_ROLE,
     CLUSTER_ROLE_BINDING,
     ROLE,
@@ -17,11 +17,11 @@ from apiserver.authz.rbac.policy import (
     Role,
     parse,
 )
-from apiserver.authz.rbac.rules import CACHED_BYTES_MAX, CACHED_MAX, Malformed
+from apiserver.auth.authz.rbac.rules import CACHED_BYTES_MAX, CACHED_MAX, Malformed
 from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
 from apiserver.load.offload import run_unqueued
 from apiserver.load.size_class import size_class
-from apiserver.load.text_caches import text_cache
+from apiserver.meta.text_caches import text_cache
 from apiserver.registry.served_resource import ResourceTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject, document_of_tail

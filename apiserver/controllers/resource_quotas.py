@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from apiserver.brand import Brand
 from apiserver.catalogue.core.resource_quotas.usage import (
     QuotaEvaluator,
     Usage,
@@ -28,14 +27,15 @@ from apiserver.catalogue.core.resource_quotas.usage import (
 from apiserver.controller_runtime.controller import Controller, Cooldown, Outcome, Requeue
 from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
-from apiserver.errors import Conflict, NotFound
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import size_class
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import Conflict, NotFound
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
-from apiserver.vocabulary import Document
 from storage.interface import ANY
 from storage.keys import prefix_range
 from storage.turns import in_turns

@@ -11,18 +11,18 @@ import base64
 from collections.abc import Callable
 from typing import Any, Final
 
-from apiserver.authn.service_account import ACCOUNT_NAME, ACCOUNT_UID, TOKEN_KEY, Reference
+from apiserver.auth.authn.service_account import ACCOUNT_NAME, ACCOUNT_UID, TOKEN_KEY, Reference
 from apiserver.controller_runtime.controller import Controller, Corrected, Outcome, Requeue
 from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
-from apiserver.errors import Conflict, NotFound
+from apiserver.meta.errors import Conflict, NotFound
 from apiserver.meta.options import DeleteOptions
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
-from apiserver.vocabulary import Document
 
 SECRET_TYPE: Final = "kubernetes.io/service-account-token"  # noqa: S105  a type
 BACKOFF: Final = Backoff(base_s=0.1, max_s=60.0)

@@ -28,11 +28,11 @@ from apiserver.controller_runtime.informer import Informer, ListWatch, Notificat
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.kept_objects import keep_forever
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.allocations import Allocation, AllocationKeys, AllocationRecord, ResourceAllocator
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.vocabulary import Document
 from storage.errors import RevisionMismatch, StorageError
 from storage.interface import ANY, Condition, Delete, Put, Storage, Stored
 from storage.keys import after, prefix_range

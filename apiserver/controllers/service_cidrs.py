@@ -16,21 +16,21 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Final
 
-from apiserver.brand import Brand
 from apiserver.catalogue.core.services.allocation import AdditionalNetworks
 from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
 from apiserver.controller_runtime.informer import Informer, InformerCallbacks, ListWatch, Notification
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.kept_objects import KeptObject, cached, keep, keep_forever
-from apiserver.errors import ApiError, NotFound
 from apiserver.meta import timestamps
+from apiserver.meta.brand import Brand
 from apiserver.meta.conditions import applied_condition, find_condition, is_condition_true, set_condition
+from apiserver.meta.errors import ApiError, NotFound
+from apiserver.meta.vocabulary import Document, IPAddress, IPNetwork
 from apiserver.registry.allocations import AddressRange
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, InternalWriter, WriteRequest
-from apiserver.vocabulary import Document, IPAddress, IPNetwork
 from storage.interface import ANY
 from storage.keys import prefix_range
 from storage.turns import in_turns

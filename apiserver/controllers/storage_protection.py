@@ -18,12 +18,12 @@ from typing import Final, NamedTuple
 from apiserver.controller_runtime.controller import Controller, Cooldown, Outcome
 from apiserver.controller_runtime.informer import Informer, InformerCallbacks, ListWatch, Notification
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
-from apiserver.errors import ApiError, NotFound
+from apiserver.meta.errors import ApiError, NotFound
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, Transform, WriteRequest
-from apiserver.vocabulary import Document, GroupResource
 from storage.keys import prefix_range
 from storage.turns import in_turns
 from storage.watch_cache import EVERYTHING, WatchScope

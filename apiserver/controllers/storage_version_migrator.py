@@ -25,14 +25,14 @@ from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
 from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.migrated_definitions import MigratedDefinitions
-from apiserver.errors import ApiError, Conflict, NotFound
 from apiserver.meta import timestamps
+from apiserver.meta.errors import ApiError, Conflict, NotFound
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.metrics.storage_migrations import StorageMigrationMetrics
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
-from apiserver.vocabulary import Document, GroupResource
 from storage.interface import ANY
 from storage.keys import prefix_range
 

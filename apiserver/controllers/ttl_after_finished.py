@@ -14,13 +14,13 @@ from typing import Final
 from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
 from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
-from apiserver.errors import Conflict, NotFound
 from apiserver.meta import timestamps
+from apiserver.meta.errors import Conflict, NotFound
 from apiserver.meta.options import DeleteOptions
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
-from apiserver.vocabulary import Document
 from storage.interface import ANY
 
 GROUP: Final = "batch"

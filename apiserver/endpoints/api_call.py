@@ -17,9 +17,9 @@ from apiserver.endpoints.request_info import RequestInfo
 from apiserver.endpoints.request_slots import RequestSlot
 from apiserver.flowcontrol.flow_control import Flow
 from apiserver.load.offload import Offload
+from apiserver.meta.vocabulary import Query, UserInfo
 from apiserver.metrics.requests import RequestEnding
 from apiserver.registry.served_resource import ServedResource
-from apiserver.vocabulary import Query, UserInfo
 from apiserver.wire.media_types import APPLY_YAML
 
 

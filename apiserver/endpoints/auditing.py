@@ -34,12 +34,12 @@ from apiserver.audit.request_audit import (
     RequestAudit,
     caller_of,
 )
-from apiserver.brand import Brand
 from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
 from apiserver.endpoints.confidentiality import redacted_uri
 from apiserver.endpoints.request_info import READ_VERBS, selected_name
-from apiserver.errors import InternalError
 from apiserver.golang.durations import duration_text
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import InternalError
 from apiserver.metrics.audit import AuditMetrics
 from apiserver.metrics.requests import RequestMetrics
 

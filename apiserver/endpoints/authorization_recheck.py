@@ -11,11 +11,11 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from apiserver.authz.attributes import AuthorizationChain, Decision, PendingDecision, Verdict
+from apiserver.auth.authz.attributes import AuthorizationChain, Decision, PendingDecision, Verdict
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.middleware import authorizer_attributes
 from apiserver.endpoints.watch_stream import WatchStreams
-from apiserver.errors import TooManyRequests
+from apiserver.meta.errors import TooManyRequests
 
 log = logging.getLogger(__name__)
 

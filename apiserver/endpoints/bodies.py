@@ -9,16 +9,16 @@ from typing import Any, Final, NamedTuple
 
 from aiohttp import hdrs, web
 
-from apiserver.brand import Brand
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.body_limits import SMALL_BODY_BYTES, BodyRoom
 from apiserver.endpoints.connection import BODY_BYTES_MAX
 from apiserver.endpoints.negotiation import base_type
-from apiserver.errors import ApiError, BadRequest, RequestEntityTooLarge, UnsupportedMediaType
 from apiserver.golang.media_types import parse_media_type
 from apiserver.load.size_class import LARGE_BYTES, SizeClass, size_class
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import ApiError, BadRequest, RequestEntityTooLarge, UnsupportedMediaType
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.duplicates import duplicate_fields
-from apiserver.vocabulary import Document
 from apiserver.wire import cbor, json_text, yaml
 from apiserver.wire.media_types import APPLY_YAML, CBOR, JSON, YAML, supported_media_types
 from apiserver.wire.protobuf import InvalidProtobuf, open_envelope

@@ -18,9 +18,9 @@ from typing import Final
 from aiohttp import StreamReader
 
 from apiserver.endpoints.connection import BODY_BYTES_MAX
-from apiserver.errors import TooManyRequests
 from apiserver.load.shared_pool import SharedPool, holder_of
-from apiserver.vocabulary import MASTERS, UserInfo
+from apiserver.meta.errors import TooManyRequests
+from apiserver.meta.vocabulary import MASTERS, UserInfo
 
 # Nearly all bodies: objects of a usual size.
 SMALL_BODY_BYTES: Final = 64 * 1024

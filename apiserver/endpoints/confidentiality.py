@@ -12,7 +12,7 @@ import re
 from typing import Final
 from urllib.parse import unquote_plus
 
-from apiserver.errors import (
+from apiserver.meta.errors import (
     REJECTED,
     ApiError,
     ApplyConflict,
@@ -24,8 +24,8 @@ from apiserver.errors import (
     TooManyRequests,
     UnmergeablePatch,
 )
-from apiserver.field_errors import FieldError
-from apiserver.vocabulary import GroupKind
+from apiserver.meta.field_errors import FieldError
+from apiserver.meta.vocabulary import GroupKind
 
 # The field of an error that quotes the whole patch, or the whole object that it has made.
 _PATCH: Final = "patch"

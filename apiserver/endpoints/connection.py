@@ -17,11 +17,11 @@ from aiohttp.http import RawRequestMessage
 from aiohttp.http_exceptions import BadHttpMethod
 
 from apiserver.audit.request_audit import Caller
-from apiserver.authn.chain import PeerCertificate
-from apiserver.errors import ApiError, BadRequest, InternalError, MethodNotAllowed
+from apiserver.auth.authn.chain import PeerCertificate
 from apiserver.load.unread_answers import UnreadAnswers
+from apiserver.meta.errors import ApiError, BadRequest, InternalError, MethodNotAllowed
+from apiserver.meta.vocabulary import UserInfo
 from apiserver.metrics.event_loop import EventLoopMonitor
-from apiserver.vocabulary import UserInfo
 
 # Also how long a client may take to send its headers: the clock starts with the connection, or with the
 # previous response, and only a complete request stops it. kube-apiserver: 90 s idle, 32 s for headers.

@@ -11,10 +11,10 @@ from aiohttp import hdrs
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.responses import send_document
 from apiserver.meta import timestamps
+from apiserver.meta.vocabulary import Document, Removal
 from apiserver.registry.served_resource import ServedResource
 from apiserver.releases.deprecated_calls import DeprecatedApi, DeprecatedCalls
 from apiserver.releases.emulation import EmulatedRelease
-from apiserver.vocabulary import Document, Removal
 
 DEPRECATIONS_PATH: Final = "debug/deprecations"
 _NOT_KNOWN: Final = Removal()

@@ -18,16 +18,17 @@ import orjson
 from aiohttp import hdrs
 
 from apiserver.aggregation.remote_versions import DiscoveredVersion, RemoteTable, RemoteVersions
-from apiserver.brand import Brand
 from apiserver.catalogue.apiregistration.local_api_services import CUSTOM, builtin_priority
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.negotiation import Negotiator, TargetKind
 from apiserver.endpoints.representation import MetaV1Encoders, document_encoder
 from apiserver.endpoints.representation.discovery_schema import KIND as AGGREGATED_KIND
 from apiserver.endpoints.responses import is_pretty, json_text, send, send_document
-from apiserver.errors import BadRequest, NotAcceptable
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import size_class
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import BadRequest, NotAcceptable
+from apiserver.meta.vocabulary import Document, GroupVersion
 from apiserver.registry.served_resource import (
     ResourceTable,
     ServedResource,
@@ -36,7 +37,6 @@ from apiserver.registry.served_resource import (
     cache_keys,
     version_priority,
 )
-from apiserver.vocabulary import Document, GroupVersion
 from apiserver.wire.media_types import JSON, supported_media_types
 
 # More than there are documents of built-in groups and versions, in all their forms.

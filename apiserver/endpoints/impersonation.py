@@ -6,9 +6,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, TypeAlias
 
-from apiserver.authn.impersonation import impersonated, is_impersonating, service_account_of, wanted_user
-from apiserver.authz.attributes import ALLOW, Attributes, AuthorizationChain, decided, forbidden
-from apiserver.brand import Brand
+from apiserver.auth.authn.impersonation import impersonated, is_impersonating, service_account_of, wanted_user
+from apiserver.auth.authz.attributes import ALLOW, Attributes, AuthorizationChain, decided, forbidden
 from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
 from apiserver.endpoints.impersonation_modes import (
     ImpersonationMode,
@@ -18,9 +17,10 @@ from apiserver.endpoints.impersonation_modes import (
     impersonation_modes,
 )
 from apiserver.endpoints.middleware import authorizer_attributes
-from apiserver.errors import Forbidden
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import Forbidden
+from apiserver.meta.vocabulary import UserInfo
 from apiserver.metrics.impersonation import ImpersonationMetrics
-from apiserver.vocabulary import UserInfo
 from storage.turns import LateTurn
 
 # Returns the user as whom a request is handled, and the constraint by which the caller may be that user.

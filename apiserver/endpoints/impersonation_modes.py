@@ -26,13 +26,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from apiserver.authn.impersonation import impersonated, node_of, service_account_of
-from apiserver.authz.attributes import Attributes, forbidden
-from apiserver.authz.node.identity import NODES_GROUP
-from apiserver.brand import Brand
+from apiserver.auth.authn.impersonation import impersonated, node_of, service_account_of
+from apiserver.auth.authz.attributes import Attributes, forbidden
+from apiserver.auth.authz.node.identity import NODES_GROUP
 from apiserver.golang.quoting import go_quote
-from apiserver.validation.domain_prefixed_paths import validate_domain_prefixed_path
-from apiserver.vocabulary import MASTERS, UserInfo
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import MASTERS, UserInfo
+from apiserver.schema.validation.domain_prefixed_paths import validate_domain_prefixed_path
 
 # From so many groups, or values of extra, on it is first asked whether the caller may impersonate any.
 MANY_CHECKS: Final = 4

@@ -15,8 +15,8 @@ from aiohttp import hdrs
 
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.load.memory_budget import MemoryBudget, Pressure
+from apiserver.meta.vocabulary import MASTERS, Query
 from apiserver.registry.served_resource import ServedResource
-from apiserver.vocabulary import MASTERS, Query
 
 _WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 

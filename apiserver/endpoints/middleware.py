@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from aiohttp import hdrs
 
-from apiserver.authn.chain import (
+from apiserver.auth.authn.chain import (
     NO_CERTIFICATE,
     Authenticate,
     Credentials,
@@ -19,10 +19,10 @@ from apiserver.authn.chain import (
     NoCredentials,
     PeerCertificate,
 )
-from apiserver.authn.peer_certificates import PeerCertificates
-from apiserver.authn.token_file import bearer_token, is_token_misplaced
-from apiserver.authn.websocket_protocols import read_protocols
-from apiserver.authz.attributes import ALLOW, Attributes, AuthorizationChain, Verdict, require_allowed
+from apiserver.auth.authn.peer_certificates import PeerCertificates
+from apiserver.auth.authn.token_file import bearer_token, is_token_misplaced
+from apiserver.auth.authn.websocket_protocols import read_protocols
+from apiserver.auth.authz.attributes import ALLOW, Attributes, AuthorizationChain, Verdict, require_allowed
 from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
 from apiserver.endpoints.bodies import discard_body
 from apiserver.endpoints.body_limits import BodyLimits
@@ -35,7 +35,8 @@ from apiserver.endpoints.request_info import READ_VERBS, selected_name
 from apiserver.endpoints.request_slots import RequestSlot, Slot, SlotLimit, SlotLimits
 from apiserver.endpoints.responses import send_error
 from apiserver.endpoints.websocket import asks_for_websocket
-from apiserver.errors import (
+from apiserver.golang.durations import parse_duration
+from apiserver.meta.errors import (
     ApiError,
     BadRequest,
     InternalError,
@@ -43,12 +44,11 @@ from apiserver.errors import (
     Unauthorized,
     from_storage,
 )
-from apiserver.golang.durations import parse_duration
 from apiserver.meta.options import first
+from apiserver.meta.vocabulary import GroupResource
 from apiserver.metrics.authentication import ERROR, FAILURE, AuthenticationMetrics
 from apiserver.metrics.authorization import AuthorizationMetrics
 from apiserver.metrics.requests import RequestEnding, RequestMetrics
-from apiserver.vocabulary import GroupResource
 from storage.errors import StorageError
 from storage.turns import TURN_S, Turn
 

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from apiserver.brand import Brand
-from apiserver.errors import NotAcceptable
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import NotAcceptable
 from apiserver.wire.media_types import CBOR, CBOR_SEQUENCE, JSON, YAML
 
 # Longer headers are not cached; types beyond this number are ignored.

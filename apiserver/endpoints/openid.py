@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 import orjson
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 
-from apiserver.authn.service_account import PublicKey, algorithm, key_id
+from apiserver.auth.authn.service_account import PublicKey, algorithm, key_id
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.negotiation import Negotiator
 from apiserver.endpoints.responses import send
-from apiserver.errors import MethodNotAllowed
+from apiserver.meta.errors import MethodNotAllowed
 from apiserver.wire.media_types import JSON
 
 CONFIGURATION_PATH: Final = ".well-known/openid-configuration"

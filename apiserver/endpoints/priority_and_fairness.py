@@ -19,7 +19,6 @@ from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
 from apiserver.endpoints.request_info import READ_VERBS, RequestInfo, selected_name, selected_value
 from apiserver.endpoints.request_slots import RequestSlot, Slot, SlotLimit
 from apiserver.endpoints.responses import TEXT, send_text
-from apiserver.errors import TooManyRequests
 from apiserver.flowcontrol import dumps
 from apiserver.flowcontrol.flow_control import ADJUST_EVERY_S, Flow, FlowControl
 from apiserver.flowcontrol.flow_statistics import FlowStatistics
@@ -40,8 +39,9 @@ from apiserver.flowcontrol.work_estimates import (
 )
 from apiserver.load.shared_pool import SharedPool, holder_of
 from apiserver.load.size_class import SizeClass
+from apiserver.meta.errors import TooManyRequests
+from apiserver.meta.vocabulary import MASTERS, Query
 from apiserver.metrics.requests import RequestCount
-from apiserver.vocabulary import MASTERS, Query
 
 # A request waits for its seats for this part of the time that it has, and no longer than the most.
 WAIT_PART: Final = 1 / 4

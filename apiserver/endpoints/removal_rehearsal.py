@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from apiserver.endpoints.api_call import ApiCall, Handler
-from apiserver.errors import BadRequest
+from apiserver.meta.errors import BadRequest
 from apiserver.registry.served_resource import ResourceTable, ServedTable
 from apiserver.releases.emulation import MAJOR, EmulatedRelease
 from apiserver.releases.lifecycles import last_known_removal

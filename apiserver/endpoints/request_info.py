@@ -10,10 +10,10 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import parse_qs, unquote
 
-from apiserver.load.text_caches import text_cache
 from apiserver.meta import names
 from apiserver.meta.selectors import SelectorSyntaxError, parse_field_selector
-from apiserver.vocabulary import CONNECTING_SUBRESOURCES, Query
+from apiserver.meta.text_caches import text_cache
+from apiserver.meta.vocabulary import CONNECTING_SUBRESOURCES, Query
 
 # Anybody can request any number of paths: only short ones are cached.
 CACHED_LENGTH_MAX: Final = 512

@@ -16,10 +16,10 @@ from collections.abc import Awaitable
 from typing import Final, Protocol
 
 from apiserver.endpoints.request_info import RequestInfo
-from apiserver.errors import TooManyRequests
 from apiserver.load.shared_pool import SharedPool, holder_of
+from apiserver.meta.errors import TooManyRequests
+from apiserver.meta.vocabulary import MASTERS, UserInfo
 from apiserver.metrics.requests import InFlight, RequestCount
-from apiserver.vocabulary import MASTERS, UserInfo
 
 # Renewals of leases that nobody else's requests can keep from a slot: several for each component that elects
 # leaders or sends heartbeats at the same moment, and few enough to add nothing to the server's load.

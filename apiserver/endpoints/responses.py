@@ -28,11 +28,11 @@ from apiserver.endpoints.compression import (
 from apiserver.endpoints.connection import SENT, SENT_LAST
 from apiserver.endpoints.representation import Encoder
 from apiserver.endpoints.response_bodies import ResponseBody, UnsharedBody
-from apiserver.errors import ApiError
 from apiserver.load.size_class import SizeClass
+from apiserver.meta.errors import ApiError
 from apiserver.meta.options import is_true
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.stored_object import StoredObject
-from apiserver.vocabulary import Document
 from apiserver.wire.media_types import JSON
 from storage.turns import Turn
 

@@ -23,12 +23,12 @@ from apiserver.endpoints.openid import CONFIGURATION_PATH, JWKS_PATH, OpenId
 from apiserver.endpoints.request_info import RequestInfo
 from apiserver.endpoints.responses import TEXT, send, send_document, send_text
 from apiserver.endpoints.zpages import ZPages
-from apiserver.errors import MethodNotAllowed, NoSuchEndpoint, NotFound, ServiceUnavailable
 from apiserver.load.size_class import SizeClass
+from apiserver.meta.errors import MethodNotAllowed, NoSuchEndpoint, NotFound, ServiceUnavailable
+from apiserver.meta.vocabulary import Deprecation, Document, GroupVersion
 from apiserver.metrics.exposition import CONTENT_TYPE
 from apiserver.metrics.health_checks import HealthCheckMetrics
 from apiserver.registry.served_resource import ServedResource, ServedTable, Subresource
-from apiserver.vocabulary import Deprecation, Document, GroupVersion
 
 # The verbs of each form of path, by method.
 _COLLECTION: Final = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}

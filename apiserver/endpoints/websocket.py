@@ -25,13 +25,13 @@ from typing import Any, Final
 
 from aiohttp import WSMessage, WSMsgType, hdrs, web
 
-from apiserver.authn.websocket_protocols import read_protocols
+from apiserver.auth.authn.websocket_protocols import read_protocols
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.representation import Encoder
 from apiserver.endpoints.responses import begin_response, warning_values
-from apiserver.errors import BadRequest, Forbidden
 from apiserver.golang.quoting import go_quote
+from apiserver.meta.errors import BadRequest, Forbidden
 from storage.turns import Turn
 
 # Longer messages of a client end its watch; it need not send any.

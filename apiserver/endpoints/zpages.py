@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
-from apiserver.brand import Brand
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.negotiation import Negotiator, ResponseForm, TargetKind
 from apiserver.endpoints.responses import TEXT, is_pretty, json_text, send
-from apiserver.errors import NotAcceptable
 from apiserver.meta import timestamps
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import NotAcceptable
+from apiserver.meta.vocabulary import Document
 from apiserver.releases.emulation import EmulatedRelease
-from apiserver.vocabulary import Document
 from apiserver.wire import cbor, yaml
 from apiserver.wire.media_types import CBOR, JSON, YAML
 

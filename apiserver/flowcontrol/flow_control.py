@@ -17,8 +17,8 @@ from apiserver.flowcontrol.queue_set import QueuedFlow
 from apiserver.flowcontrol.request_kinds import RequestKinds
 from apiserver.flowcontrol.seat_allocation import allocate
 from apiserver.flowcontrol.shuffle_sharding import deal, flow_hash
+from apiserver.meta.vocabulary import UserInfo
 from apiserver.metrics.requests import InFlight
-from apiserver.vocabulary import UserInfo
 
 log = logging.getLogger(__name__)
 

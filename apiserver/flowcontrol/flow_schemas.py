@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from apiserver.vocabulary import Document, UserInfo
+from apiserver.meta.vocabulary import Document, UserInfo
 
 _ALL: Final = "*"
 _ACCOUNT: Final = "system:serviceaccount:"

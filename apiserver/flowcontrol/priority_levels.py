@@ -10,7 +10,7 @@ from apiserver.flowcontrol.queue_set import QueueRules, QueueSet
 from apiserver.flowcontrol.retry_after import RetryAfter
 from apiserver.flowcontrol.seat_allocation import Claim
 from apiserver.flowcontrol.seat_usage import Capacity
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 EXEMPT: Final = "exempt"
 CATCH_ALL: Final = "catch-all"

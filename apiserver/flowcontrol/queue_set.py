@@ -21,7 +21,7 @@ from apiserver.flowcontrol.flow_statistics import FlowStatistics
 from apiserver.flowcontrol.seat_usage import Capacity, SeatUsage, UsageState
 from apiserver.flowcontrol.work_estimates import ONE_SEAT, WorkEstimate
 from apiserver.load.shared_pool import SHARE_OF_FREE
-from apiserver.vocabulary import UserInfo
+from apiserver.meta.vocabulary import UserInfo
 
 # How long a request is taken to last before that is known.
 SERVICE_S: Final = 0.003

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from apiserver.flowcontrol.flow_schemas import ClassifiedRequest
 from apiserver.flowcontrol.watch_counts import WatchCounts
-from apiserver.vocabulary import Query
+from apiserver.meta.vocabulary import Query
 
 BYTES_PER_SEAT: Final = 100_000
 # A list from memory is sent as it is made, whatever its length.

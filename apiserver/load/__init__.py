@@ -9,7 +9,6 @@
     memory_budget     the memory that the process may have, and how near to it the process is
     memory_keeper     returns free memory to the system
     process_memory    the memory of the process and of its container, and the C library's allocator
-    text_caches       caches of results for texts, which can all be emptied
     shared_values     values that all servers of a process share
     collection_pause  pauses garbage collection while many objects are made that stay
 
@@ -36,7 +35,7 @@ lane, where its user holds too much of a pool, and where memory is short (`endpo
 
 Why this shape: the package stands below all that has work to be done, and knows neither requests nor objects.
 So what decides by verb or path (`endpoints.request_slots`, `endpoints.load_shedding`) is not here. Pure are
-`size_class`, `shared_pool`, `memory_budget` and `text_caches`, which pure packages use. `offload`,
+`size_class`, `shared_pool` and `memory_budget`, which pure packages use. `offload`,
 `turn_queues` and `unread_answers` need a running event loop, `switch_interval` threads; `memory_keeper`,
 `process_memory` and `collection_pause` are the process's.
 """

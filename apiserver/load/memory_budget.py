@@ -10,7 +10,7 @@ import enum
 from collections import Counter
 from typing import Final
 
-from apiserver.errors import TooManyRequests
+from apiserver.meta.errors import TooManyRequests
 
 # The parts of the limit from which on work is refused: the work that is under way by then must still fit.
 HIGH: Final = 0.70

@@ -23,7 +23,7 @@ from typing import Final, Protocol
 from apiserver.load.memory_budget import MemoryBudget, Pressure
 from apiserver.load.process_memory import Allocator, ResidentMemory
 from apiserver.load.switch_interval import SHORT_SWITCH_INTERVAL
-from apiserver.load.text_caches import empty_text_caches
+from apiserver.meta.text_caches import empty_text_caches
 
 log = logging.getLogger(__name__)
 

@@ -27,11 +27,11 @@ from functools import partial
 from time import perf_counter
 from typing import Final, ParamSpec, Protocol, TypeVar
 
-from apiserver.errors import TooManyRequests
 from apiserver.load.size_class import LARGE_BYTES, SizeClass, TakesLong, size_class
 from apiserver.load.switch_interval import SHORT_SWITCH_INTERVAL, compute_in_thread
 from apiserver.load.turn_queues import FairQueue
-from apiserver.vocabulary import Document
+from apiserver.meta.errors import TooManyRequests
+from apiserver.meta.vocabulary import Document
 
 # How long a thread waits for the event loop, whose turns take some milliseconds.
 LOOP_ANSWER_S: Final = 10.0

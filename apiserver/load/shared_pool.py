@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.vocabulary import UserInfo
+from apiserver.meta.vocabulary import UserInfo
 
 # A user may hold so many times what is free. Alone it gets 4/5 of the pool; of n who want all that they can
 # get each gets 4/(1 + 4n), and 1/(1 + 4n) stays free for who comes next: of 200 slots 40, 22, 15. With a

@@ -7,7 +7,7 @@ from typing import Final
 
 import orjson
 
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 # Work on less is done sooner than handed over to a thread. Most objects are smaller.
 LARGE_BYTES: Final = 16 * 1024

@@ -20,7 +20,7 @@ from time import monotonic
 from typing import Final, Protocol
 
 from apiserver.load.shared_pool import holder_of
-from apiserver.vocabulary import UserInfo
+from apiserver.meta.vocabulary import UserInfo
 
 log = logging.getLogger(__name__)
 

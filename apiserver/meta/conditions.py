@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 
 def find_condition(document: Document, kind: str) -> Document | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Final, TypeAlias
 
-from apiserver.load.text_caches import text_cache
+from apiserver.meta.text_caches import text_cache
 
 NameRule: TypeAlias = Callable[[str], list[str]]
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from apiserver.field_errors import FieldError, forbidden, invalid, required, too_long
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
+from apiserver.meta.field_errors import FieldError, forbidden, invalid, required, too_long
 from apiserver.meta.names import NameRule
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 # More are not reported: nobody reads them, and each of these errors may repeat a long value.
 ERRORS_MAX: Final = 20

@@ -12,8 +12,9 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from apiserver.errors import BadRequest, Invalid
-from apiserver.field_errors import (
+from apiserver.golang.quoting import strconv_error
+from apiserver.meta.errors import BadRequest, Invalid
+from apiserver.meta.field_errors import (
     FieldError,
     forbidden,
     invalid,
@@ -21,7 +22,6 @@ from apiserver.field_errors import (
     required,
     too_long,
 )
-from apiserver.golang.quoting import strconv_error
 from apiserver.meta.object_meta import FINALIZER_FOREGROUND, FINALIZER_ORPHAN
 from apiserver.meta.selectors import (
     FieldSelector,
@@ -31,7 +31,7 @@ from apiserver.meta.selectors import (
     parse_field_selector,
     parse_label_selector,
 )
-from apiserver.vocabulary import Document, GroupKind, Query
+from apiserver.meta.vocabulary import Document, GroupKind, Query
 from storage.interface import ANY, MOST_RECENT, ReadAt
 from storage.resource_version import InvalidResourceVersion, parse_resource_version
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 
 def controller_of(document: Document) -> Document | None:

@@ -22,7 +22,7 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_UP, Context, Decima
 from functools import total_ordering
 from typing import Final
 
-from apiserver.load.text_caches import text_cache
+from apiserver.meta.text_caches import text_cache
 
 # The most digits of a quantity: to add two of so many takes half a microsecond, to parse one a tenth of a
 # millisecond. Kubernetes has no bound.

@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
-from apiserver.field_errors import quote
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import quote
+from apiserver.meta.vocabulary import Document
 
 T = TypeVar("T")
 

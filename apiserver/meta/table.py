@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from apiserver.meta import timestamps
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 _NAME_TEXT: Final = (
     "The object's name. It is unique among objects of this kind, within a namespace where they have one, and "

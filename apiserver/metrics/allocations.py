@@ -14,10 +14,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Final
 
+from apiserver.meta.vocabulary import IPNetwork
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.series import Family, family, single
 from apiserver.registry.allocations import AddressRange, Allocation, AllocationKey, AllocationKeys
-from apiserver.vocabulary import IPNetwork
 
 _CLUSTER_IP: Final = "clusterip"
 _NODE_PORT: Final = "nodeport"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
-from apiserver.authz.attributes import ALLOW, Decision, DecisionCount, Verdict
+from apiserver.auth.authz.attributes import ALLOW, Decision, DecisionCount, Verdict
 from apiserver.metrics.configuration_reloads import ConfigurationReloads, hash_of
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.request_filters import FILTER_DURATIONS

@@ -11,6 +11,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, Protocol, TypeAlias
 
+from apiserver.meta.vocabulary import CONNECTING_SUBRESOURCES, GroupResource, GroupVersion, Query
 from apiserver.metrics.declarations import bounds_of
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.resource_series import (
@@ -23,7 +24,6 @@ from apiserver.metrics.resource_series import (
 )
 from apiserver.metrics.series import Family, family, label_text, labelled
 from apiserver.registry.served_resource import ServedResource
-from apiserver.vocabulary import CONNECTING_SUBRESOURCES, GroupResource, GroupVersion, Query
 
 _DURATIONS: Final = "apiserver_request_duration_seconds"
 _SIZES: Final = "apiserver_response_sizes"

@@ -10,9 +10,9 @@ import enum
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
+from apiserver.meta.vocabulary import GroupResource, GroupVersion
 from apiserver.metrics.series import Family, single
 from apiserver.registry.served_resource import ServedTable
-from apiserver.vocabulary import GroupResource, GroupVersion
 
 # A resource by its name, not the ServedResource: that is replaced when a definition changes.
 VersionedResource: TypeAlias = tuple[GroupVersion, str]

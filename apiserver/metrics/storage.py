@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from apiserver.meta.vocabulary import GroupResource
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.requests import RequestCount
 from apiserver.metrics.resource_series import OTHER_RESOURCE, ResourceSeries, ServedNames, ServedState
 from apiserver.metrics.series import Family, family, single
-from apiserver.vocabulary import GroupResource
 from storage.interface import (
     MOST_RECENT,
     NO_LEASE,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
+from apiserver.meta.vocabulary import GroupResource
 from apiserver.metrics.resource_series import CUSTOM_SERIES_MAX, OTHER_RESOURCE
 from apiserver.metrics.series import Family, family, single
 from apiserver.registry.stored_object import StoredObject
-from apiserver.vocabulary import GroupResource
 from storage.watch_cache import WatchCache
 from storage.watch_cache.resource import ResourceCache
 

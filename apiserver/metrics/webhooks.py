@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
-from apiserver.errors import ApiError, InternalError
+from apiserver.meta.errors import ApiError, InternalError
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.match_conditions import WEBHOOK, MatchConditionMetrics
 from apiserver.metrics.series import Family, family

@@ -1,1 +1,1 @@
-"""The patch formats, one module each, and the field validation of patches."""
+"""The patch formats, one module each, the field validation of patches, and server-side apply (`apply`)."""

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from apiserver import field_errors
+from apiserver.meta import field_errors
+from apiserver.meta.vocabulary import Document
 from apiserver.patch.json_patch import CannotApply, pointer_steps
 from apiserver.schema.duplicates import duplicate_fields
-from apiserver.vocabulary import Document
 
 PROBLEMS_MAX: Final = 1_000
 _MEMBERS: Final = frozenset({"op", "path", "from", "value"})

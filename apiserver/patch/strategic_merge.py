@@ -25,8 +25,8 @@ from typing import Any, Final, TypeAlias
 
 from apiserver.golang.formatting import go_text, go_type
 from apiserver.golang.quoting import go_quote
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.structural import Schema, ValueKind
-from apiserver.vocabulary import Document
 
 DIRECTIVE: Final = "$patch"
 RETAIN_KEYS: Final = "$retainKeys"

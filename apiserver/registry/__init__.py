@@ -26,6 +26,7 @@
     guard             conditions of a write on other keys
     transactions      the write itself, as one transaction of the store
     uids              UIDs of new objects
+    clock             the time that a server goes by, which tests can put forward
     version_codec     converts between stored bytes and the version that a client uses
     conversion_codec  the same for built-in types whose rules are about another version
     storage_form      in which version objects are stored, where that is another one again
@@ -47,6 +48,6 @@ Why this shape: custom resources and built-in types have to behave alike, so the
 (`ServedResource`) and one path, and all that differs is data or a hook in a `Strategy`. As what is served
 changes at run time, the table is immutable and is replaced as a whole.
 
-Left out: HTTP (`endpoints`, `handlers`), the rules of single kinds (`catalogue`, `custom_resources`), and the
+Left out: HTTP (`endpoints`), the rules of single kinds (`catalogue`, `custom_resources`), and the
 stores, of which it knows only `storage.interface` and the watch cache.
 """

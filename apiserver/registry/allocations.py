@@ -16,10 +16,10 @@ import uuid
 from collections.abc import Callable, Container, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from apiserver.field_errors import FieldError
 from apiserver.meta import timestamps
+from apiserver.meta.field_errors import FieldError
+from apiserver.meta.vocabulary import Document, GroupResource, IPAddress, IPNetwork
 from apiserver.registry.stored_object import encode, head_of
-from apiserver.vocabulary import Document, GroupResource, IPAddress, IPNetwork
 from storage.interface import TRANSACTION_WRITES_MAX, Condition, Delete, Put, Storage
 from storage.keys import INTERNAL_GROUP, prefix_range, resource_prefix
 

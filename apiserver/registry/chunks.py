@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.errors import BadRequest, Expired
+from apiserver.meta.errors import BadRequest, Expired
 from apiserver.wire import json_text
 from storage.continue_token import ContinueToken, InvalidToken, decode_token
 from storage.interface import MOST_RECENT, KeyRange, ReadAt

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from apiserver.errors import Invalid
-from apiserver.field_errors import Errors
 from apiserver.load.size_class import SizeClass, size_class
+from apiserver.meta.errors import Invalid
+from apiserver.meta.field_errors import Errors
+from apiserver.meta.vocabulary import Document, GroupKind, GroupResource
 from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.stored_object import StoredObject, encode, head_of, with_revision
 from apiserver.registry.version_codec import Offloader, VersionCodec
-from apiserver.vocabulary import Document, GroupKind, GroupResource
 from storage.turns import Turn
 
 

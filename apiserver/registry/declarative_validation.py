@@ -6,10 +6,10 @@ import logging
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from apiserver.field_errors import FieldError
-from apiserver.validation.declarative.comparison import differences
-from apiserver.validation.declarative.rules import DeclaredRules
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import FieldError
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.declarative.comparison import differences
+from apiserver.schema.validation.declarative.rules import DeclaredRules
 
 log = logging.getLogger(__name__)
 

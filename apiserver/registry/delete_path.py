@@ -10,11 +10,12 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from apiserver.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
-from apiserver.field_errors import invalid
 from apiserver.load.offload import SERVER, Offload
 from apiserver.load.size_class import size_class
+from apiserver.meta.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
+from apiserver.meta.field_errors import invalid
 from apiserver.meta.options import IGNORE_READ_ERROR, DeleteOptions
+from apiserver.meta.vocabulary import Document, GroupKind
 from apiserver.registry import deletion, version_codec
 from apiserver.registry.object_keys import ObjectKeys
 from apiserver.registry.results import DeletionResult
@@ -23,7 +24,6 @@ from apiserver.registry.stored_object import DamagedObject, StoredObject
 from apiserver.registry.transactions import Transactions
 from apiserver.registry.write_path import encoded
 from apiserver.registry.write_request import Admission
-from apiserver.vocabulary import Document, GroupKind
 from storage.errors import RevisionMismatch
 from storage.interface import Stored
 from storage.watch_cache import KeyVersion, WatchCache

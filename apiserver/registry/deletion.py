@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.errors import Conflict
 from apiserver.meta import object_meta, timestamps
+from apiserver.meta.errors import Conflict
 from apiserver.meta.options import DeleteOptions
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.write_stages import next_generation
-from apiserver.vocabulary import Document, GroupResource
 
 # A hundred years: the calendar has an end.
 GRACE_S_MAX: Final = 100 * 365 * 86_400

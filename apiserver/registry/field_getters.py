@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 
 class FieldGetter(Protocol):

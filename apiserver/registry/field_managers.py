@@ -9,22 +9,22 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.apply import managed_fields
-from apiserver.apply.endpoint_fields import ALL_FIELDS, EndpointFields
-from apiserver.apply.field_set import InvalidFieldSet
-from apiserver.apply.managed_fields import APPLY, UPDATE, FieldManager, ManagedFields
-from apiserver.apply.type_defs import KEY_DEFAULTS, TypeDefs
-from apiserver.apply.typed_value import DocumentTooDeep, SchemaMismatch
-from apiserver.apply.updater import TypeVersion, Updater
-from apiserver.errors import BadRequest, UnmergeablePatch
 from apiserver.meta import timestamps
+from apiserver.meta.errors import BadRequest, UnmergeablePatch
+from apiserver.meta.vocabulary import Document
+from apiserver.patch.apply import managed_fields
+from apiserver.patch.apply.endpoint_fields import ALL_FIELDS, EndpointFields
+from apiserver.patch.apply.field_set import InvalidFieldSet
+from apiserver.patch.apply.managed_fields import APPLY, UPDATE, FieldManager, ManagedFields
+from apiserver.patch.apply.type_defs import KEY_DEFAULTS, TypeDefs
+from apiserver.patch.apply.typed_value import DocumentTooDeep, SchemaMismatch
+from apiserver.patch.apply.updater import TypeVersion, Updater
 from apiserver.registry.owner_conversions import OwnerConversions
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.stored_object import TOO_DEEP_TEXT
 from apiserver.registry.write_request import InternalWriter, ManageFields
 from apiserver.releases.deviations import Deviations
 from apiserver.schema.compile import SchemaCompiler, TypeMismatch, zero_document
-from apiserver.vocabulary import Document
 
 STATUS: Final = "status"
 SCALE: Final = "scale"

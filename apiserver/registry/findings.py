@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from apiserver.field_errors import FieldError
+from apiserver.meta.field_errors import FieldError
 
 
 class Findings(NamedTuple):

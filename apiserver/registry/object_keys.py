@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.errors import BadRequest
-from apiserver.field_errors import quote
+from apiserver.meta.errors import BadRequest
+from apiserver.meta.field_errors import quote
 from apiserver.meta.names import path_segment
 from apiserver.registry.served_resource import ServedResource
 from storage.keys import object_key, resource_prefix

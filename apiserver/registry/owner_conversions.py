@@ -12,12 +12,12 @@ from typing import Final, ParamSpec, TypeAlias, TypeVar
 
 import orjson
 
-from apiserver.errors import ApiError, BadRequest
 from apiserver.load.size_class import SizeClass, size_class, size_class_of_document
+from apiserver.meta.errors import ApiError, BadRequest
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import TOO_DEEP_TEXT
 from apiserver.registry.version_codec import Offloader
-from apiserver.vocabulary import Document
 
 # How often one write may ask a webhook. After that, versions are taken to differ in their name alone.
 ROUNDS_MAX: Final = 32

@@ -14,6 +14,7 @@ from apiserver.load.size_class import SizeClass, size_class_of_defaults
 from apiserver.meta import table
 from apiserver.meta.selectors import OwnFields
 from apiserver.meta.table import Columns
+from apiserver.meta.vocabulary import Deprecation, Document, GroupKind, GroupResource, GroupVersion, Removal
 from apiserver.registry.field_getters import FieldGetter
 from apiserver.registry.storage_form import StorageForm
 from apiserver.registry.stored_object import head_of
@@ -21,7 +22,6 @@ from apiserver.registry.strategy import DEFAULT_STRATEGY, Strategy, UpdateStrate
 from apiserver.registry.version_codec import IdentityCodec, VersionCodec
 from apiserver.schema.compile import CheckedDocument, SchemaCompiler
 from apiserver.schema.structural import Schema
-from apiserver.vocabulary import Deprecation, Document, GroupKind, GroupResource, GroupVersion, Removal
 from apiserver.wire.protobuf import MessageDecoder, MessageEncoder
 
 _T = TypeVar("_T")

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.stored_object import encode, head_of
-from apiserver.vocabulary import Document, GroupResource
 
 
 class StorageForm(NamedTuple):

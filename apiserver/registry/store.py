@@ -10,12 +10,12 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from apiserver.brand import Brand
-from apiserver.clock import SYSTEM_CLOCK, Clock
-from apiserver.errors import DAMAGED_CAUSES_MAX, NotFound, StorageReadError
 from apiserver.load.offload import Offload
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import DAMAGED_CAUSES_MAX, NotFound, StorageReadError
 from apiserver.meta.options import ListOptions
 from apiserver.registry import chunks, version_codec
+from apiserver.registry.clock import SYSTEM_CLOCK, Clock
 from apiserver.registry.delete_path import DeletePath, DeleteRequest
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.object_keys import ObjectKeys

@@ -28,12 +28,12 @@ from weakref import ref
 
 import orjson
 
-from apiserver.errors import StorageReadError
 from apiserver.load.size_class import SizeClass, size_class
+from apiserver.meta.errors import StorageReadError
+from apiserver.meta.vocabulary import Document
 from apiserver.registry import json_slices
 from apiserver.registry.field_getters import FieldGetter
 from apiserver.registry.own_writes import OwnWrites
-from apiserver.vocabulary import Document
 from storage.interface import ENCRYPTED_PREFIX, READ_ENCRYPTED, Stored, UnreadableValue
 from storage.keys import resource_of
 

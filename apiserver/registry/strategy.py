@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from apiserver.field_errors import FieldError
 from apiserver.meta import names, object_meta
+from apiserver.meta.field_errors import FieldError
 from apiserver.meta.names import NameRule
+from apiserver.meta.vocabulary import Document, UserInfo
 from apiserver.registry.allocations import ResourceAllocator
 from apiserver.registry.findings import Findings
-from apiserver.vocabulary import Document, UserInfo
 
 
 def _nothing(*_: Document) -> None:

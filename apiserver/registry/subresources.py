@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from apiserver.meta.vocabulary import Document, GroupVersion
 from apiserver.registry.served_resource import ScaleFields, Subresource
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document, GroupVersion
+from apiserver.schema.validation.documents import at
 
 SCALE: Final = "io.k8s.api.autoscaling.v1.Scale"
 # The scales, and orders to go back to a former revision, of versions that were removed.

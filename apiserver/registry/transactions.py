@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
-from apiserver.clock import SYSTEM_CLOCK, Clock
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.allocations import AllocationObserver, ExtraWrites, ObjectAllocations
+from apiserver.registry.clock import SYSTEM_CLOCK, Clock
 from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.storage_form import StorageForms
-from apiserver.vocabulary import Document
 from storage.errors import LeaseNotFound, RevisionMismatch
 from storage.interface import NO_LEASE, Condition, Delete, Put, Storage, Stored
 from storage.lease_manager import LeaseManager

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from typing import ParamSpec, Protocol, TypeVar
 
 from apiserver.load.size_class import SizeClass
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.stored_object import StoredObject, encode
-from apiserver.vocabulary import Document, GroupResource
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

@@ -20,11 +20,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from apiserver.errors import AlreadyExists, ApiError, BadRequest, NotFound
-from apiserver.field_errors import FieldError
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import SizeClass, size_class, size_class_of_document
 from apiserver.meta import names, object_meta, timestamps
+from apiserver.meta.errors import AlreadyExists, ApiError, BadRequest, NotFound
+from apiserver.meta.field_errors import FieldError
+from apiserver.meta.vocabulary import Document
 from apiserver.registry import deletion, version_codec, write_stages
 from apiserver.registry.allocations import NO_EXTRA_WRITES, AllocationRefused, ExtraWrites, ObjectAllocations
 from apiserver.registry.findings import Findings
@@ -36,7 +37,6 @@ from apiserver.registry.stored_object import TOO_DEEP_TEXT, StoredObject, TooDee
 from apiserver.registry.transactions import Transactions
 from apiserver.registry.uids import UidSource
 from apiserver.registry.write_request import Admission, Draft, ManageFields, Transform, WriteRequest
-from apiserver.vocabulary import Document
 from storage.errors import KeyExists, RevisionMismatch
 from storage.watch_cache import KeyVersion, WatchCache
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
-from apiserver.field_errors import FieldError
 from apiserver.load.size_class import SizeClass
+from apiserver.meta.field_errors import FieldError
 from apiserver.meta.options import WriteOptions
+from apiserver.meta.vocabulary import Document, UserInfo
 from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
-from apiserver.vocabulary import Document, UserInfo
 
 # (new, old, the managedFields that the client sent) -> the managedFields of the new object; None for none.
 # `new` and `old` are of the hub version, and `old` is None for a new object.

@@ -12,18 +12,18 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.apply import managed_fields
-from apiserver.apply.field_set import InvalidFieldSet
-from apiserver.errors import ApiError, BadRequest, Conflict, Invalid
-from apiserver.field_errors import FieldError, invalid, quote
 from apiserver.golang.quoting import strconv_error
 from apiserver.meta import object_meta
+from apiserver.meta.errors import ApiError, BadRequest, Conflict, Invalid
+from apiserver.meta.field_errors import FieldError, invalid, quote
+from apiserver.meta.vocabulary import Document, GroupKind
+from apiserver.patch.apply import managed_fields
+from apiserver.patch.apply.field_set import InvalidFieldSet
 from apiserver.registry.findings import Findings
 from apiserver.registry.owner_conversions import ConversionsNeeded
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.strategy import Strategy, UpdateStrategy, WriteContext
 from apiserver.registry.write_request import Draft, ManageFields, WriteRequest
-from apiserver.vocabulary import Document, GroupKind
 from storage.resource_version import InvalidResourceVersion, parse_resource_version
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from apiserver.vocabulary import GroupVersion, Removal
+from apiserver.meta.vocabulary import GroupVersion, Removal
 
 # Counters of one user and program for one API, together some megabytes at most. Whoever may ask for anything
 # can make up programs: those beyond are counted together.

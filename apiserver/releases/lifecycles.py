@@ -9,8 +9,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from apiserver.meta.vocabulary import Deprecation, Removal
 from apiserver.releases.emulation import MAJOR, EmulatedRelease
-from apiserver.vocabulary import Deprecation, Removal
 
 # Beta versions that are introduced from this release on are not served unless somebody asks for them. Row
 # H02; Kubernetes began two releases later, and made exceptions.

@@ -4,5 +4,6 @@
 definitions in the kubernetes-validate package, each at its first use. `compile` turns a schema into closures
 that check, prune and normalise a document in one pass: nothing interprets a schema while a request waits.
 `from_unstructured` words wrong types in
-strategic merge patches. What only custom resources need of their schemas is in `custom_resources.schemas`.
+strategic merge patches. `validation` has the checks that many kinds share. What only custom resources need of
+their schemas is in `custom_resources.schemas`.
 """

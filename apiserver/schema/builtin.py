@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.brand import extension_key
+from apiserver.meta.brand import extension_key
 from apiserver.releases.emulation import DEFAULT_RELEASE
 from apiserver.releases.lifecycles import known_lifecycles
 from apiserver.schema.extensions import KUBERNETES_VENDOR, with_vendor

@@ -16,14 +16,14 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from apiserver.field_errors import field_below, item_below
 from apiserver.golang.formatting import json_type
 from apiserver.golang.times import ZERO_MICRO_TIME, ZERO_TIME, InvalidTime, parse_time
 from apiserver.golang.whole_numbers import is_whole, make_whole
+from apiserver.meta.field_errors import field_below, item_below
 from apiserver.meta.quantity import InvalidQuantity, canonical_quantity, quantity_text
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.go_fields import FieldPaths, GoField, empty_is_set, fields_of
 from apiserver.schema.structural import Schema, ValueKind
-from apiserver.vocabulary import Document
 
 # Walks do not pass paths down: an error or an unknown field collects its path on the way out.
 _Walk: TypeAlias = Callable[[Any, "WalkReport"], Any]

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.field_errors import field_below, item_below
+from apiserver.meta.field_errors import field_below, item_below
 from apiserver.schema.structural import Schema, ValueKind
 
 DUPLICATES_MAX: Final = 1_000

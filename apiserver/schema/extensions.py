@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.brand import extension_key
+from apiserver.meta.brand import extension_key
 
 # The vendor whose keys the packaged definitions have.
 KUBERNETES_VENDOR: Final = "kubernetes"

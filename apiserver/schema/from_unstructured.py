@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from apiserver.golang.whole_numbers import is_whole
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.compile import SchemaCompiler, TypeMismatch
 from apiserver.schema.go_fields import fields_of
 from apiserver.schema.structural import Schema, ValueKind
-from apiserver.vocabulary import Document
 
 # The kinds of values in a map, and the types of numbers.
 _GO_KINDS: Final[Mapping[type, str]] = {

@@ -14,7 +14,7 @@ What it guarantees:
   server that is reset goes on at its address as one that was restored from a backup: its connections end, and
   whoever asks for a resourceVersion of before gets 410 Gone.
 - *A server has a clock of its own*, which can be put forward: whatever a client can see follows
-  (`apiserver.clock`).
+  (`apiserver.registry.clock`).
 - *It ends at once, and whole*: `stop` leaves no thread, task, socket or file, whatever was under way.
 
 `server` has `ApiServer`. What runs it is in `runners`: `ServerThread` in this process, and `ServerChild` in

@@ -18,8 +18,8 @@ from typing import Any, Final, Protocol, TypeVar
 
 from apiserver.app.host_process import HostProcess
 from apiserver.app.server import App
+from apiserver.app.serving.listening import CannotStart, bind
 from apiserver.cli.config import Config
-from apiserver.serving.listening import CannotStart, bind
 from apiserver.testing.errors import NotInThisProcess, ServerDidNotStart, ServerStopped
 from apiserver.testing.resources import Resource
 from apiserver.testing.server_time import ServerTime

@@ -23,12 +23,13 @@ from urllib.parse import quote, urlencode, urlsplit
 import orjson
 
 from apiserver.app.host_process import HostProcess, SharedParts
+from apiserver.app.serving import pki
+from apiserver.app.serving.listening import certificate_names
 from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
 from apiserver.cli.flags import UsageError
 from apiserver.load.collection_pause import CollectionPause
-from apiserver.serving import pki
-from apiserver.serving.listening import certificate_names
+from apiserver.meta.vocabulary import MASTERS
 from apiserver.testing.clock import Clock
 from apiserver.testing.credentials import User, certificate_kubeconfig, token_file, token_kubeconfig
 from apiserver.testing.errors import (
@@ -55,7 +56,6 @@ from apiserver.testkit.flags import simulated_stages, simulation
 from apiserver.testkit.request_history import RecordedRequest, RequestHistory
 from apiserver.testkit.state_copies import CannotBeCopied
 from apiserver.testkit.write_history import StoreWrite, WriteHistory
-from apiserver.vocabulary import MASTERS
 from apiserver.wire import yaml
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import Final, Protocol, TypeVarTuple, Unpack, cast
 
-from apiserver.clock import Clock
+from apiserver.registry.clock import Clock
 
 _NS: Final = 1_000_000_000
 # Until a timer's callback has run, the task that waits for it has been woken, and has done its first step.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from apiserver.cli.config import Config
 from apiserver.cli.flags import UsageError
-from apiserver.clock import Clock
+from apiserver.registry.clock import Clock
 
 if TYPE_CHECKING:
     from apiserver.app.hooks import Hooks

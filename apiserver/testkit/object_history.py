@@ -6,10 +6,10 @@ from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from apiserver.errors import ApiError
+from apiserver.meta.errors import ApiError
+from apiserver.meta.vocabulary import Document
 from apiserver.registry import version_codec
 from apiserver.registry.served_resource import ServedResource
-from apiserver.vocabulary import Document
 from storage.errors import RevisionCompacted
 from storage.interface import NO_LEASE, Event, KeyRange, ReadAt, Storage, Stored
 from storage.keys import after

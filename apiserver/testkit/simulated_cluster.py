@@ -14,8 +14,8 @@ from apiserver.catalogue.core.pods.rules import CLEARING_GATE
 from apiserver.cli.config import Config
 from apiserver.controllers.controller_manager import ControllerSpec
 from apiserver.controllers.event_recorder import EventRecorder
+from apiserver.endpoints.reverse_proxy.backends import BackendConnector
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, InternalWriter
-from apiserver.reverse_proxy.backends import BackendConnector
 from apiserver.testkit.simulation import kubelet, node_controller, scheduler
 from apiserver.testkit.simulation.component import ClusterAccess
 from apiserver.testkit.simulation.kubelet import SimulatedKubelet

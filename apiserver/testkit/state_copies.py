@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from apiserver.clock import Clock
+from apiserver.registry.clock import Clock
 from apiserver.registry.stored_object import DamagedObject, StoredObject
 from storage.embedded import EmbeddedStore
 from storage.embedded.memory_database import MemoryDatabase

@@ -19,9 +19,9 @@ from typing import Final, TypeAlias
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from apiserver.field_errors import truncated
 from apiserver.golang.quoting import go_quote
-from apiserver.vocabulary import IPNetwork
+from apiserver.meta.field_errors import truncated
+from apiserver.meta.vocabulary import IPNetwork
 
 WEBHOOK_FLAG: Final = "--webhook-deny-cidrs"
 PROXY_FLAG: Final = "--proxy-deny-cidrs"

@@ -19,16 +19,16 @@ from typing import Final, NamedTuple, Protocol
 
 import orjson
 
-from apiserver.authz.access_reviews import (
+from apiserver.auth.authz.access_reviews import (
     InvalidAnswer,
     expression_request,
     read_verdict,
     review,
     review_spec,
 )
-from apiserver.authz.attributes import NO_OPINION, Attributes, Decision, PendingDecision, Verdict
-from apiserver.authz.configuration import WebhookSettings
-from apiserver.authz.match_conditions import (
+from apiserver.auth.authz.attributes import NO_OPINION, Attributes, Decision, PendingDecision, Verdict
+from apiserver.auth.authz.configuration import WebhookSettings
+from apiserver.auth.authz.match_conditions import (
     COST_MAX,
     COST_ON_LOOP_MAX,
     Condition,
@@ -36,10 +36,10 @@ from apiserver.authz.match_conditions import (
     are_met,
     compile_condition,
 )
-from apiserver.errors import Timeout, TooManyRequests
 from apiserver.load.size_class import TakesLong
 from apiserver.load.switch_interval import compute_in_thread
-from apiserver.vocabulary import Document, UserInfo
+from apiserver.meta.errors import Timeout, TooManyRequests
+from apiserver.meta.vocabulary import Document, UserInfo
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.review_server import ReviewServer
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from apiserver.brand import Brand
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import DamagedObject
-from apiserver.vocabulary import Document
 from storage.interface import ANY
 from storage.keys import prefix_range
 from storage.turns import in_turns

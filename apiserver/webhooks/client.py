@@ -15,10 +15,10 @@ from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 from aiohttp import ThreadedResolver
 from yarl import URL
 
-from apiserver.field_errors import truncated
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import size_class
-from apiserver.vocabulary import IPNetwork
+from apiserver.meta.field_errors import truncated
+from apiserver.meta.vocabulary import IPNetwork
 from apiserver.webhooks.addresses import AddressDenied, AddressRules, CheckedResolver, is_address
 from apiserver.webhooks.connections import (
     ConnectFailed,

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Self
 from urllib.parse import quote_from_bytes, urlsplit
 
 from apiserver.golang.urls import InvalidUrl, parse
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 SERVICE_PORT: Final = 443
 _PORT: Final = re.compile(r":[0-9]+$")

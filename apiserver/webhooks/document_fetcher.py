@@ -12,7 +12,7 @@ import aiohttp
 from aiohttp import hdrs
 from yarl import URL
 
-from apiserver.authn.identity_provider import ProviderFailed
+from apiserver.auth.authn.identity_provider import ProviderFailed
 from apiserver.webhooks.tls import UnusableBundle, client_context
 
 # Discovery documents and key sets have some kilobytes.

@@ -13,7 +13,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
-from apiserver.errors import Timeout
+from apiserver.meta.errors import Timeout
 from apiserver.webhooks.client_config import ClientConfig, cleaned_url
 from apiserver.webhooks.credential_files import CredentialFiles
 from apiserver.webhooks.credentials import ClientCredentials, HostCredentials

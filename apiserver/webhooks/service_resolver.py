@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 from apiserver.webhooks.errors import ServiceUnreachable
 
 _SUFFIX: Final = ".svc"

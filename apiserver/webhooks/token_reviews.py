@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.authn.chain import Identity, authenticated
-from apiserver.authn.token_cache import TokenResult
-from apiserver.vocabulary import UserInfo
+from apiserver.auth.authn.chain import Identity, authenticated
+from apiserver.auth.authn.token_cache import TokenResult
+from apiserver.meta.vocabulary import UserInfo
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.review_server import ReviewServer
 

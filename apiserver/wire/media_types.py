@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.brand import Brand
+from apiserver.meta.brand import Brand
 
 JSON: Final = "application/json"
 YAML: Final = "application/yaml"

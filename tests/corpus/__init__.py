@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import yaml
 
+from apiserver.meta.vocabulary import GroupVersion
 from apiserver.registry.served_resource import ResourceTable, ServedResource
-from apiserver.vocabulary import GroupVersion
 from tests.support.yaml_loader import YAML_LOADER
 
 _HERE: Final = Path(__file__).parent

@@ -11,7 +11,7 @@ from typing import Final
 
 import orjson
 
-from apiserver.errors import ApiError
+from apiserver.meta.errors import ApiError
 
 # Of processor time. Inputs are small: what takes that long would take minutes with a body of 3 MiB.
 SECONDS_MAX: Final = 1.0

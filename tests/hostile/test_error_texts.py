@@ -15,7 +15,7 @@ from urllib.parse import quote
 import psutil
 import pytest
 
-from apiserver.field_errors import VALUE_LENGTH_MAX
+from apiserver.meta.field_errors import VALUE_LENGTH_MAX
 from tests.hostile.support import longest_turn
 from tests.support.api import JSON_PATCH, MERGE_PATCH, Api
 from tests.support.definitions import DEFINITIONS, define, definition, new_group, version

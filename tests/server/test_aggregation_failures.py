@@ -17,7 +17,7 @@ from typing import Any, Final
 import pytest
 from aiohttp import web
 
-from apiserver.serving import pki
+from apiserver.app.serving import pki
 from tests.support.api import Api
 from tests.support.api_services import (
     API_SERVICES,

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from apiserver.serving import pki
+from apiserver.app.serving import pki
 from tests.support.api import Answer, Api
 from tests.support.eventually import WITHIN_S, eventually, until
 from tests.support.required import missing

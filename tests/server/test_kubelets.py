@@ -19,7 +19,7 @@ from urllib.request import urlopen
 import pytest
 from cryptography import x509
 
-from apiserver.serving import pki
+from apiserver.app.serving import pki
 from tests.support.api import Api
 from tests.support.eventually import WITHIN_S, until
 from tests.support.fake_kubelet import FakeKubelet

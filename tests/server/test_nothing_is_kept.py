@@ -27,7 +27,7 @@ BOUNDED: Final = (
     # The latest paths that were asked for, and the resources of the latest writes (`functools.lru_cache`).
     "apiserver.endpoints.request_info.RequestInfo",
     "yarl.URL",
-    "apiserver.vocabulary.GroupResource",
+    "apiserver.meta.vocabulary.GroupResource",
     # What is known of the types of stored objects, `HEADS_MAX` of them.
     "apiserver.registry.stored_object._Known",
     "builtins.dict of apiserver.registry.stored_object.ObjectDecoder",

@@ -22,7 +22,7 @@ import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from apiserver.authn.identity_provider import CALLS_MAX
+from apiserver.auth.authn.identity_provider import CALLS_MAX
 from tests.support.api import Answer, Api
 from tests.support.eventually import until
 from tests.support.openid_provider import CLIENT, KEYS, RSA_KEY, OpenIdProvider

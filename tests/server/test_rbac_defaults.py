@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.authz.rbac.defaults import default_objects
-from apiserver.brand import Brand
+from apiserver.auth.authz.rbac.defaults import default_objects
+from apiserver.meta.brand import Brand
 from tests.support.api import Api
 from tests.support.eventually import eventually
 from tests.support.server_process import ServerProcess

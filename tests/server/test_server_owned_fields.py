@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from apiserver.apply.field_set import paths
+from apiserver.patch.apply.field_set import paths
 from tests.support.api import Api
 from tests.support.definitions import define, definition, new_group
 from tests.support.eventually import until

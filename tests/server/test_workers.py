@@ -21,9 +21,9 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from apiserver.app.serving import pki
 from apiserver.cli import deprecations
 from apiserver.metrics.declarations import known_metrics
-from apiserver.serving import pki
 from tests.support.api import Api, WatchEvents
 from tests.support.etcd_process import EtcdProcess, etcd_binaries
 from tests.support.eventually import until

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from apiserver.authz.attributes import Attributes, Verdict
-from apiserver.authz.rbac.authorizer import RbacAuthorizer
+from apiserver.auth.authz.attributes import Attributes, Verdict
+from apiserver.auth.authz.rbac.authorizer import RbacAuthorizer
 
 
 class RbacAtOnce(RbacAuthorizer):

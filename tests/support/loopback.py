@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from apiserver.vocabulary import IPNetwork
+from apiserver.meta.vocabulary import IPNetwork
 
 LOOPBACK: Final[tuple[IPNetwork, ...]] = (
     ipaddress.IPv4Network("127.0.0.0/8"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
+from apiserver.meta.brand import Brand
 from apiserver.schema.builtin import BuiltinSchemas
 from tests.support.api import Api
 

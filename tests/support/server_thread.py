@@ -12,7 +12,7 @@ from typing import Self
 
 from aiohttp import web
 
-from apiserver.serving import pki
+from apiserver.app.serving import pki
 from tests.support.eventually import WITHIN_S
 
 

@@ -23,9 +23,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from apiserver.brand import Brand
-from apiserver.clock import SYSTEM_CLOCK
 from apiserver.controllers.leader_election import NAMESPACE, ElectionTimes, LeaderElector, LeaseLock
+from apiserver.meta.brand import Brand
+from apiserver.registry.clock import SYSTEM_CLOCK
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.testing import ApiServer, ClockNotAdvanced, ServerStopped, User

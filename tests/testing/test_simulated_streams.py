@@ -28,8 +28,8 @@ import pytest
 import websocket
 from websocket import ABNF
 
+from apiserver.endpoints.reverse_proxy.spdy import SpdyClient
 from apiserver.meta.conditions import is_condition_true
-from apiserver.reverse_proxy.spdy import SpdyClient
 from apiserver.testing import ApiServer
 from tests.support.eventually import WITHIN_S
 from tests.support.kubectl import Kubectl, oldest_and_newest, program

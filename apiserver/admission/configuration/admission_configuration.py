@@ -12,7 +12,7 @@ from typing import Any, Final
 from apiserver.admission import plugin_names
 from apiserver.admission.configuration import image_policy, pod_node_selector
 from apiserver.admission.configuration.plugin_configurations import PARSERS, REQUIRED, PluginConfigurations
-from apiserver.brand import Brand
+from apiserver.meta.brand import Brand
 from apiserver.webhooks.kubeconfig import ReadFile
 from apiserver.wire.configuration_fields import Fields, InvalidConfiguration, decode
 

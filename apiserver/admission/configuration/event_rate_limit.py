@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from apiserver.brand import Brand
+from apiserver.meta.brand import Brand
 from apiserver.wire.configuration_fields import Fields, InvalidConfiguration, one_of
 
 SERVER: Final = "Server"

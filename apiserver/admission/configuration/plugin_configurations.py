@@ -22,7 +22,7 @@ from apiserver.admission.configuration.pod_node_selector import NodeSelectors
 from apiserver.admission.configuration.pod_security import PodSecurityConfiguration
 from apiserver.admission.configuration.pod_toleration_restriction import TolerationRestriction
 from apiserver.admission.configuration.resource_quota import LimitedResource
-from apiserver.brand import Brand
+from apiserver.meta.brand import Brand
 from apiserver.webhooks.credentials import HostCredentials
 from apiserver.webhooks.kubeconfig import ReadFile
 

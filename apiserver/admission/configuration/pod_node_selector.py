@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from apiserver.field_errors import truncated
 from apiserver.meta import names
+from apiserver.meta.field_errors import truncated
 from apiserver.wire.configuration_fields import Fields
 
 FIELD: Final = "podNodeSelectorPluginConfig"

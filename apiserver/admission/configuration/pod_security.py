@@ -9,8 +9,8 @@ import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from apiserver.brand import Brand
 from apiserver.meta import names
+from apiserver.meta.brand import Brand
 from apiserver.wire.configuration_fields import Fields, one_of
 
 PRIVILEGED: Final = "privileged"

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from apiserver.brand import Brand
 from apiserver.meta import names
-from apiserver.vocabulary import Document
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document
 from apiserver.wire.configuration_fields import Fields
 
 _EFFECTS: Final = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")

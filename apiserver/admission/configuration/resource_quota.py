@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from apiserver.brand import Brand
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.wire.configuration_fields import Fields, one_of
 
 _SCOPES: Final = (

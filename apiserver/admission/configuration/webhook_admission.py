@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from apiserver.brand import Brand
+from apiserver.meta.brand import Brand
 from apiserver.webhooks.credentials import HostCredentials
 from apiserver.webhooks.kubeconfig import ReadFile, read_kubeconfig
 from apiserver.wire.configuration_fields import Fields

@@ -6,8 +6,8 @@ Source: kubernetes, plugin/pkg/admission/deny.
 from __future__ import annotations
 
 from apiserver.admission.chain import AdmissionAttributes, Plugin
-from apiserver.errors import Forbidden
-from apiserver.vocabulary import Document
+from apiserver.meta.errors import Forbidden
+from apiserver.meta.vocabulary import Document
 
 _WHY = "admission control is denying all modifications"
 

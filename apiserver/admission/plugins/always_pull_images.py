@@ -12,9 +12,9 @@ from typing import Final
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import refused
 from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS, work_with
-from apiserver.field_errors import not_supported
 from apiserver.load.offload import Offload
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.field_errors import not_supported
+from apiserver.meta.vocabulary import Document, GroupResource
 
 _ALWAYS: Final = "Always"
 # Of the containers that an error may be about.

@@ -13,12 +13,12 @@ from cryptography.x509.oid import NameOID
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import refused
 from apiserver.admission.plugins.privilege_escalation import is_only_gc_change
-from apiserver.authz.attributes import ANY_VERSION, Attributes, Authorizer, Decision, decided
-from apiserver.brand import Brand
-from apiserver.field_errors import quote
+from apiserver.auth.authz.attributes import ANY_VERSION, Attributes, Authorizer, Decision, decided
 from apiserver.golang.pem import UNREADABLE, pem_blocks
 from apiserver.golang.x509_parsing import parse_request
-from apiserver.vocabulary import MASTERS, Document, GroupResource
+from apiserver.meta.brand import Brand
+from apiserver.meta.field_errors import quote
+from apiserver.meta.vocabulary import MASTERS, Document, GroupResource
 
 _CLIENTS: Final = "kubernetes.io/kube-apiserver-client"
 

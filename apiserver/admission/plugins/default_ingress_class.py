@@ -9,7 +9,7 @@ from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import Lister, default_class
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document, GroupResource
 
 _CLASS: Final = "kubernetes.io/ingress.class"
 _IS_DEFAULT: Final = "ingressclass.kubernetes.io/is-default-class"

@@ -10,7 +10,7 @@ from typing import Final
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import Lister, default_class
 from apiserver.catalogue.core.persistent_volume_claims import storage_class_of
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document, GroupResource
 
 CLAIMS: Final = GroupResource("", "persistentvolumeclaims")
 _IS_DEFAULT: Final = (

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document, GroupResource
 
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
 _UNREACHABLE: Final = "node.kubernetes.io/unreachable"

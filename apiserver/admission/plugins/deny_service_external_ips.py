@@ -9,7 +9,7 @@ from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import refused
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document, GroupResource
 
 _SERVICES: Final = GroupResource("", "services")
 

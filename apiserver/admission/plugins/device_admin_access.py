@@ -12,9 +12,9 @@ from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.plugin_context import PluginContext
-from apiserver.field_errors import FieldError, forbidden
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.field_errors import FieldError, forbidden
+from apiserver.meta.vocabulary import Document, GroupResource
+from apiserver.schema.validation.documents import at
 
 # The first release whose API server checks by default.
 SINCE: Final = 34

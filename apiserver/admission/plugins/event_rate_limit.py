@@ -14,10 +14,10 @@ from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.configuration.event_rate_limit import NAMESPACE, SERVER, USER, EventLimit
-from apiserver.brand import Brand
 from apiserver.catalogue.core.resource_quotas.usage import resources_without_quota
-from apiserver.errors import TooManyRequests
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import TooManyRequests
+from apiserver.meta.vocabulary import Document, GroupResource
 
 # Keys are made of what clients send.
 KEY_LENGTH_MAX: Final = 1_024

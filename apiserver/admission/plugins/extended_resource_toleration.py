@@ -11,7 +11,7 @@ from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.plugins.pod_specs import PODS, containers, work_with
 from apiserver.catalogue.pod_specs.resource_requirements import is_extended_resource
 from apiserver.load.offload import Offload
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document, GroupResource
 
 # By which tolerations are told apart.
 _FIELDS: Final = ("key", "operator", "value", "effect")

@@ -20,8 +20,8 @@ from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.configuration.image_policy import ImagePolicy
 from apiserver.admission.listers import refused
 from apiserver.admission.plugins.pod_specs import PODS, containers
-from apiserver.brand import Brand
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.review_server import CallerFactory, ReviewServer
 

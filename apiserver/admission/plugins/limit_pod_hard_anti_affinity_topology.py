@@ -10,8 +10,8 @@ from typing import Final
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import refused
 from apiserver.admission.plugins.pod_specs import PODS
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document, GroupResource
+from apiserver.schema.validation.documents import at
 
 _ALLOWED: Final = "kubernetes.io/hostname"
 _TERMS: Final = ("affinity", "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution")

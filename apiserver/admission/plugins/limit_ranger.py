@@ -16,8 +16,8 @@ from apiserver.catalogue.pod_specs.resource_totals import quantities, total_of_p
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import size_class
 from apiserver.meta.quantity import EXACT, Quantity, ratio_text
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.stored_object import StoredObject
-from apiserver.vocabulary import Document, GroupResource
 from storage.turns import in_turns
 
 ANNOTATION: Final = "kubernetes.io/limit-ranger"

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from apiserver.authz.node.references import config_map_names, secret_names
-from apiserver.field_errors import quote
-from apiserver.vocabulary import Document
+from apiserver.auth.authz.node.references import config_map_names, secret_names
+from apiserver.meta.field_errors import quote
+from apiserver.meta.vocabulary import Document
 
 # Volumes for which a kubelet needs no objects but Secrets and ConfigMaps: all volumes are searched for those.
 _FREE: Final = frozenset(

@@ -13,9 +13,9 @@ from typing import Final
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import Lister
 from apiserver.admission.plugins.pod_specs import PODS
-from apiserver.errors import Forbidden
 from apiserver.golang.quoting import go_quote
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.errors import Forbidden
+from apiserver.meta.vocabulary import Document, GroupResource
 
 GATE: Final = "NodeDeclaredFeatures"
 

@@ -19,16 +19,16 @@ from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.plugins.mirror_pods import UnknownVolume, api_references
 from apiserver.admission.plugins.pod_specs import MIRROR, PODS
-from apiserver.authz.attributes import Attributes, Decision
-from apiserver.authz.node.authorizer import LEASE_NAMESPACE
-from apiserver.authz.node.identity import node_of
-from apiserver.errors import Forbidden, NotFound
-from apiserver.field_errors import quote
+from apiserver.auth.authz.attributes import Attributes, Decision
+from apiserver.auth.authz.node.authorizer import LEASE_NAMESPACE
+from apiserver.auth.authz.node.identity import node_of
 from apiserver.golang.pem import UNREADABLE, pem_blocks
 from apiserver.golang.x509_parsing import parse_request
+from apiserver.meta.errors import Forbidden, NotFound
+from apiserver.meta.field_errors import quote
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.releases.gates import FeatureGates
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.schema.validation.documents import at
 
 _NODES: Final = GroupResource("", "nodes")
 _CLAIMS: Final = GroupResource("", "persistentvolumeclaims")

@@ -14,9 +14,9 @@ from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import refused
 from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.plugins.pod_specs import PODS
-from apiserver.authz.attributes import Attributes, Decision
+from apiserver.auth.authz.attributes import Attributes, Decision
+from apiserver.meta.vocabulary import Document, GroupKind, GroupResource
 from apiserver.registry.served_resource import ResourceTable, ServedResource
-from apiserver.vocabulary import Document, GroupKind, GroupResource
 from storage.turns import in_turns
 
 # The strategy of this subresource keeps the owners as they are.

@@ -10,7 +10,7 @@ from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.default_storage_class import CLAIMS
 from apiserver.catalogue.core.persistent_volume_claims import storage_class_of
 from apiserver.meta.quantity import Quantity, parse_quantity
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document, GroupResource
 
 
 class PersistentVolumeClaimResize(Plugin):

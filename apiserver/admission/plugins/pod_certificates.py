@@ -12,15 +12,15 @@ from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation
 from apiserver.admission.plugins.certificates import SignerPlugin
-from apiserver.authz.attributes import Authorizer
-from apiserver.brand import Brand
+from apiserver.auth.authz.attributes import Authorizer
 from apiserver.catalogue.certificates.pod_certificate_requests import ISSUED, RESOURCE, has_ended
-from apiserver.errors import Invalid
-from apiserver.field_errors import FieldError, forbidden, invalid, quote
 from apiserver.meta import timestamps
-from apiserver.validation.checks import without_nulls
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import Invalid
+from apiserver.meta.field_errors import FieldError, forbidden, invalid, quote
+from apiserver.meta.vocabulary import Document, GroupResource
+from apiserver.schema.validation.checks import without_nulls
+from apiserver.schema.validation.documents import at
 
 # How far the beginning of a certificate may be from now.
 SKEW_S_MAX: Final = 300

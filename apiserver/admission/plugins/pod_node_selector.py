@@ -17,8 +17,8 @@ from apiserver.admission.configuration.pod_node_selector import (
 )
 from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.pod_specs import PODS
-from apiserver.errors import NotFound
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.errors import NotFound
+from apiserver.meta.vocabulary import Document, GroupResource
 
 ANNOTATION: Final = "scheduler.alpha.kubernetes.io/node-selector"
 

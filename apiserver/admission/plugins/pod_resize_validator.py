@@ -15,10 +15,10 @@ from apiserver.admission.listers import Lister
 from apiserver.admission.plugins.pod_specs import PODS
 from apiserver.catalogue.core.resource_quotas.usage import requests_of_pod
 from apiserver.catalogue.pod_specs.resource_totals import quantities
-from apiserver.errors import Forbidden
 from apiserver.golang.quoting import go_quote
+from apiserver.meta.errors import Forbidden
 from apiserver.meta.quantity import EXACT, Quantity
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document, GroupResource
 
 _SYSTEM_LABEL: Final = "kubernetes.io/os"
 _NO_CAPACITY: Final = "NodeCapacity"

@@ -27,10 +27,11 @@ from apiserver.admission.listers import refused
 from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.plugins.pod_security_standards import LATEST_MINOR, findings
 from apiserver.admission.plugins.pod_specs import PODS, containers, work_with
-from apiserver.errors import Invalid
-from apiserver.field_errors import FieldError, invalid, quote
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import size_class
+from apiserver.meta.errors import Invalid
+from apiserver.meta.field_errors import FieldError, invalid, quote
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.metrics.pod_security import (
     AUDIT,
     ENFORCE,
@@ -40,8 +41,7 @@ from apiserver.metrics.pod_security import (
     PodSecurityMetrics,
 )
 from apiserver.registry.stored_object import StoredObject
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.schema.validation.documents import at
 from storage.turns import in_turns
 
 _PREFIX: Final = "pod-security.kubernetes.io/"

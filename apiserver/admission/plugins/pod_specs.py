@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from apiserver.load.size_class import SizeClass
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document, GroupResource
 
 PODS: Final = GroupResource("", "pods")
 # The fields of pods that hold containers, and what messages call those.

@@ -18,9 +18,9 @@ from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.pod_specs import PODS, work_with
 from apiserver.admission.plugins.runtime_class import includes, merged
 from apiserver.catalogue.core.pods.qos import qos_class
-from apiserver.errors import NotFound
 from apiserver.load.offload import Offload
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.errors import NotFound
+from apiserver.meta.vocabulary import Document, GroupResource
 
 DEFAULT: Final = "scheduler.alpha.kubernetes.io/defaultTolerations"
 ALLOWED: Final = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"

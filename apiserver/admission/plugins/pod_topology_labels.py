@@ -10,7 +10,7 @@ from typing import Final
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import Lister
 from apiserver.admission.plugins.pod_specs import PODS
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document, GroupResource
 
 GATE: Final = "PodTopologyLabelsAdmission"
 LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import Lister, refused
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.releases.gates import FeatureGates
-from apiserver.vocabulary import Document, GroupResource
 from storage.turns import in_turns
 
 _PODS: Final = GroupResource("", "pods")

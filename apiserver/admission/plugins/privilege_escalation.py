@@ -18,17 +18,17 @@ from typing import Any, Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.plugin_context import PluginContext
-from apiserver.authz.attributes import ANY_VERSION, Attributes, Decision
-from apiserver.authz.rbac import rule_coverage
-from apiserver.authz.rbac.policy import CLUSTER_ROLE, ROLE, RbacPolicy, listed_problems
-from apiserver.authz.rbac.rule_coverage import TooManyRules
-from apiserver.authz.rbac.rules import ANY, PolicyRule, parse_rules
-from apiserver.authz.rule_resolver import TooManyWords
+from apiserver.auth.authz.attributes import ANY_VERSION, Attributes, Decision
+from apiserver.auth.authz.rbac import rule_coverage
+from apiserver.auth.authz.rbac.policy import CLUSTER_ROLE, ROLE, RbacPolicy, listed_problems
+from apiserver.auth.authz.rbac.rule_coverage import TooManyRules
+from apiserver.auth.authz.rbac.rules import ANY, PolicyRule, parse_rules
+from apiserver.auth.authz.rule_resolver import TooManyWords
 from apiserver.catalogue.rbac.roles import GROUP
-from apiserver.errors import Forbidden, NotFound
 from apiserver.golang.quoting import go_quote
 from apiserver.load.size_class import SizeClass, TakesLong, size_class_of_document
-from apiserver.vocabulary import MASTERS, Document, GroupResource
+from apiserver.meta.errors import Forbidden, NotFound
+from apiserver.meta.vocabulary import MASTERS, Document, GroupResource
 
 # The steps of a comparison that runs on the event loop: some milliseconds.
 _STEPS_ON_LOOP_MAX: Final = 50_000

@@ -15,18 +15,18 @@ import orjson
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.plugin_context import PluginContext
-from apiserver.authn.impersonation import service_account_of
-from apiserver.authz.attributes import Attributes, Decision, decided, forbidden
+from apiserver.auth.authn.impersonation import service_account_of
+from apiserver.auth.authz.attributes import Attributes, Decision, decided, forbidden
 from apiserver.catalogue.resource.device_status import Share, share_of
-from apiserver.errors import BadRequest
-from apiserver.field_errors import Errors, FieldError
-from apiserver.field_errors import forbidden as forbidden_field
 from apiserver.load.size_class import size_class_of_document
 from apiserver.meta import names
+from apiserver.meta.errors import BadRequest
+from apiserver.meta.field_errors import Errors, FieldError
+from apiserver.meta.field_errors import forbidden as forbidden_field
+from apiserver.meta.vocabulary import Document, GroupResource, UserInfo
 from apiserver.registry.stored_object import TOO_DEEP_TEXT
 from apiserver.releases.gates import FeatureGates
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document, GroupResource, UserInfo
+from apiserver.schema.validation.documents import at
 from storage.turns import in_turns
 
 GATE: Final = "DRAResourceClaimGranularStatusAuthorization"

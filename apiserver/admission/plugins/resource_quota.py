@@ -32,12 +32,12 @@ from apiserver.catalogue.core.resource_quotas.usage import (
     scopes_of,
     usage_after_write,
 )
-from apiserver.errors import NotFound
 from apiserver.load.size_class import SizeClass
+from apiserver.meta.errors import NotFound
+from apiserver.meta.vocabulary import Document, GroupResource, UserInfo
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import STATUS
 from apiserver.registry.write_request import Draft, WriteRequest
-from apiserver.vocabulary import Document, GroupResource, UserInfo
 from storage.turns import in_turns
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import Lister, refused
 from apiserver.meta.quantity import parse_quantity
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document, GroupResource
 
 # Pairs of tolerations that are compared. If there are more, redundant ones stay.
 COMPARED_MAX: Final = 10_000

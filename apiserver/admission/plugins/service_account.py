@@ -12,12 +12,12 @@ from typing import Final
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.pod_specs import CONTAINERS, MIRROR, PODS, containers
-from apiserver.authz.node.references import secret_names
-from apiserver.errors import Forbidden
+from apiserver.auth.authz.node.references import secret_names
 from apiserver.golang.booleans import parse_bool
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.errors import Forbidden
+from apiserver.meta.vocabulary import Document, GroupResource
 
 DEFAULT: Final = "default"
 # A new namespace may be without its default account for a moment: a controller creates it.

@@ -6,7 +6,7 @@ Source: kubernetes, plugin/pkg/admission/storage/storageobjectinuseprotection.
 from __future__ import annotations
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document, GroupResource
 
 
 class StorageObjectInUseProtection(Plugin):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document, GroupResource
 
 _NODES: Final = GroupResource("", "nodes")
 _KEY: Final = "node.kubernetes.io/not-ready"

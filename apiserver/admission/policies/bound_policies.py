@@ -15,8 +15,8 @@ from apiserver.admission.policies.params import Params, UnusableParams
 from apiserver.admission.policies.policy import Binding, Policy
 from apiserver.admission.policies.request_variables import RequestVariables
 from apiserver.admission.reviewed_write import ReviewedWrite
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.served_resource import ServedResource
-from apiserver.vocabulary import Document, GroupResource
 from storage.turns import in_turns
 
 P = TypeVar("P", bound=Policy)

@@ -10,8 +10,8 @@ from typing import NamedTuple, Self
 
 from apiserver.admission.reviewed_write import ReviewedWrite
 from apiserver.admission.rules import LabelSelector, RuleWithOperations, rules_of
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource
-from apiserver.vocabulary import Document
 
 
 class MatchResources(NamedTuple):

@@ -19,13 +19,13 @@ from apiserver.admission.policies.params import Params
 from apiserver.admission.policies.policy import MutatingPolicy
 from apiserver.admission.policies.request_variables import RequestVariables
 from apiserver.admission.reviewed_write import ReviewedWrite
-from apiserver.apply.type_defs import KEY_DEFAULTS, TypeDef, TypeDefs
-from apiserver.authz.expression_authorizer import evaluated
-from apiserver.errors import ApiError, details_of
+from apiserver.auth.authz.expression_authorizer import evaluated
 from apiserver.load.size_class import SizeClass, size_class
+from apiserver.meta.errors import ApiError, details_of
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.metrics.policies import PolicyMetrics
+from apiserver.patch.apply.type_defs import KEY_DEFAULTS, TypeDef, TypeDefs
 from apiserver.registry.served_resource import ServedResource
-from apiserver.vocabulary import Document, GroupResource
 from storage.turns import in_turns
 
 # So many mutations of a policy are made on the event loop: each works on the whole object, for which it takes

@@ -27,17 +27,17 @@ from apiserver.admission.policies.budget import (
     resulted_in,
 )
 from apiserver.admission.policies.policy import MutatingPolicy, Mutation
-from apiserver.apply.apply_configuration import InvalidApplyConfiguration, apply_configuration
-from apiserver.apply.type_defs import TypeDef
 from apiserver.cel.admission import OBJECT, PARAMS, VARIABLES
 from apiserver.cel.json_values import JsonValues, NotJson, TooLarge
 from apiserver.cel.values import CostExceeded, EvaluationError, Message
 from apiserver.load.size_class import LARGE_BYTES, SizeClass, TakesLong
+from apiserver.meta.vocabulary import Document
 from apiserver.patch import json_patch
+from apiserver.patch.apply.apply_configuration import InvalidApplyConfiguration, apply_configuration
+from apiserver.patch.apply.type_defs import TypeDef
 from apiserver.registry import write_stages
 from apiserver.registry.served_resource import ServedResource
 from apiserver.schema.compile import TypeMismatch
-from apiserver.vocabulary import Document
 
 # What one mutation may add. No object that can be stored is larger.
 PATCH_BYTES_MAX: Final = 3 * 1024 * 1024

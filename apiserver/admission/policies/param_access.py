@@ -14,10 +14,10 @@ from apiserver.admission.listers import Lister
 from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.policies.params import Params
 from apiserver.admission.policies.policy import ParamKind
-from apiserver.authz.attributes import ANY_VERSION, Attributes, Decision
-from apiserver.errors import Invalid
-from apiserver.field_errors import forbidden
-from apiserver.vocabulary import Document, GroupResource, UserInfo
+from apiserver.auth.authz.attributes import ANY_VERSION, Attributes, Decision
+from apiserver.meta.errors import Invalid
+from apiserver.meta.field_errors import forbidden
+from apiserver.meta.vocabulary import Document, GroupResource, UserInfo
 
 _ALL: Final = "*"
 # By the resource of bindings: that of their policies.

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from apiserver.admission.policies.policy import Binding, ParamKind, Policy
-from apiserver.errors import NotFound
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import size_class
+from apiserver.meta.errors import NotFound
 from apiserver.meta.options import ListOptions
 from apiserver.meta.selectors import TooManyTerms, label_selector_of
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
 from apiserver.registry.store import Registry
-from apiserver.vocabulary import Document
 from storage.interface import ANY
 
 # Of one binding, for one write: what a selector selects beyond is an error.

@@ -23,7 +23,7 @@ from apiserver.cel.admission import (
     ExpressionKind,
 )
 from apiserver.cel.compiler import Program
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 
 class Expression(NamedTuple):

@@ -9,8 +9,8 @@ from apiserver.admission.listers import Lister
 from apiserver.admission.match_conditions import authorizer_variables, namespace_object
 from apiserver.admission.reviewed_write import ReviewedWrite
 from apiserver.admission.rules import LabelSelector
-from apiserver.authz.attributes import AuthorizationChain
-from apiserver.authz.expression_authorizer import UserAuthorizer
+from apiserver.auth.authz.attributes import AuthorizationChain
+from apiserver.auth.authz.expression_authorizer import UserAuthorizer
 from apiserver.cel.admission import (
     AUTHORIZER_NAME,
     NAMESPACE_OBJECT,
@@ -19,10 +19,10 @@ from apiserver.cel.admission import (
     REQUEST,
     REQUEST_RESOURCE,
 )
-from apiserver.errors import NotFound
 from apiserver.load.offload import on_event_loop
+from apiserver.meta.errors import NotFound
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource
-from apiserver.vocabulary import Document
 
 
 class RequestVariables:

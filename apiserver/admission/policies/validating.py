@@ -30,12 +30,12 @@ from apiserver.admission.policies.budget import (
 from apiserver.admission.policies.evaluation import Denial, evaluate, holds
 from apiserver.admission.policies.params import Params
 from apiserver.admission.policies.policy import Binding, Policy, ValidatingPolicy
-from apiserver.authz.expression_authorizer import evaluated
-from apiserver.errors import ApiError, details_of
+from apiserver.auth.authz.expression_authorizer import evaluated
 from apiserver.load.size_class import SizeClass
+from apiserver.meta.errors import ApiError, details_of
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.metrics.policies import PolicyMetrics
 from apiserver.registry.served_resource import ServedResource
-from apiserver.vocabulary import Document, GroupResource
 
 # So many evaluations for one write are done on the event loop, if they cost little together.
 CASES_ON_LOOP_MAX: Final = 100

@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.compile import SchemaCompiler, TypeMismatch
 from apiserver.schema.structural import Schema, ValueKind
-from apiserver.validation.webhooks import REVIEW_VERSIONS
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.webhooks import REVIEW_VERSIONS
 from apiserver.wire import json_text
 
 _KIND: Final = "AdmissionReview"

@@ -8,7 +8,7 @@ from apiserver.admission.compiled_objects import CompiledObjects
 from apiserver.admission.listers import Lister
 from apiserver.admission.webhooks.webhook import AdmissionWebhook
 from apiserver.load.offload import Offload
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document, GroupResource
 
 
 class WebhookConfigurations(CompiledObjects[AdmissionWebhook]):

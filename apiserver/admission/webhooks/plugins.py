@@ -25,18 +25,18 @@ from apiserver.admission.webhooks.configurations import WebhookConfigurations
 from apiserver.admission.webhooks.webhook import AdmissionWebhook
 from apiserver.audit.policy import AuditLevel
 from apiserver.audit.request_audit import on_one_line
-from apiserver.authz.attributes import AuthorizationChain
-from apiserver.authz.expression_authorizer import UserAuthorizer, evaluated
-from apiserver.brand import Brand
-from apiserver.errors import ApiError, BadRequest, InternalError, NotFound, Timeout
+from apiserver.auth.authz.attributes import AuthorizationChain
+from apiserver.auth.authz.expression_authorizer import UserAuthorizer, evaluated
 from apiserver.load.offload import Offload, on_event_loop
 from apiserver.load.size_class import SizeClass, size_class, size_class_of_document
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import ApiError, BadRequest, InternalError, NotFound, Timeout
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.metrics.admission import ADMIT, VALIDATING
 from apiserver.metrics.webhooks import WebhookMetrics
 from apiserver.patch import json_patch
 from apiserver.registry import write_stages
 from apiserver.registry.served_resource import ServedResource
-from apiserver.vocabulary import Document, GroupResource
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.review_server import ReviewCaller
 from storage.turns import in_turns

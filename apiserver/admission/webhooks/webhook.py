@@ -10,7 +10,7 @@ from apiserver.admission.rules import LabelSelector, RuleWithOperations, rules_o
 from apiserver.admission.webhooks.admission_reviews import review_version
 from apiserver.cel.admission import CONDITION, NAMESPACE_OBJECT, AdmissionCompiler, CompilationFailed
 from apiserver.cel.compiler import Program
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 from apiserver.webhooks.client_config import ClientConfig
 
 TIMEOUT_S: Final = 10

@@ -24,9 +24,9 @@ from apiserver.cel.admission import (
     ExpressionKind,
 )
 from apiserver.cel.compatibility_version import CompatibilityVersion, ExpressionVersions
-from apiserver.field_errors import Errors, forbidden, invalid
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import Errors, forbidden, invalid
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.documents import at
 
 # Kubernetes has no limit but the request's size. These are those of the rules in one definition.
 EXPRESSIONS_MAX: Final = 2_000

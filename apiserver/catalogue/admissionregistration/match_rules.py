@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from apiserver.catalogue.admissionregistration.expressions import MatchConditionExpressions
-from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required, too_many
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, duplicate, invalid, not_supported, required, too_many
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import one_of
-from apiserver.validation.defaults import in_turn, setting
-from apiserver.validation.documents import items
-from apiserver.validation.label_selectors import label_selector
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import one_of
+from apiserver.schema.validation.defaults import in_turn, setting
+from apiserver.schema.validation.documents import items
+from apiserver.schema.validation.label_selectors import label_selector
 
 FAILURE_POLICIES: Final = ("Fail", "Ignore")
 MATCH_POLICIES: Final = ("Equivalent", "Exact")

@@ -30,14 +30,14 @@ from apiserver.catalogue.admissionregistration.policy_rules import (
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.columns import list_length
 from apiserver.cel.compatibility_version import CompatibilityVersion
-from apiserver.field_errors import Errors, invalid, not_supported, required
+from apiserver.meta.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import one_of
-from apiserver.validation.defaults import setting
-from apiserver.validation.documents import items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import one_of
+from apiserver.schema.validation.defaults import setting
+from apiserver.schema.validation.documents import items
 
 
 def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:

@@ -9,12 +9,12 @@ import re
 from typing import Final
 
 from apiserver.catalogue.admissionregistration.expressions import PolicyExpressions
-from apiserver.field_errors import Errors, forbidden, invalid, required
 from apiserver.meta import names
-from apiserver.validation.checks import named, one_of
-from apiserver.validation.documents import at
-from apiserver.validation.label_selectors import label_selector
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import Errors, forbidden, invalid, required
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.checks import named, one_of
+from apiserver.schema.validation.documents import at
+from apiserver.schema.validation.label_selectors import label_selector
 
 _NOT_FOUND_ACTIONS: Final = ("Deny", "Allow")
 

@@ -30,16 +30,16 @@ from apiserver.catalogue.admissionregistration.policy_rules import (
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
 from apiserver.catalogue.common.columns import list_length
 from apiserver.cel.compatibility_version import CompatibilityVersion
-from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, duplicate, invalid, not_supported, required
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
-from apiserver.validation.conditions import validate_conditions
-from apiserver.validation.defaults import setting
-from apiserver.validation.documents import items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.conditions import validate_conditions
+from apiserver.schema.validation.defaults import setting
+from apiserver.schema.validation.documents import items
 
 
 def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:

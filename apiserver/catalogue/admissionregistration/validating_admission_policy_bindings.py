@@ -10,12 +10,12 @@ from typing import Final
 from apiserver.catalogue.admissionregistration.match_rules import DEFAULTS, validate_match_resources
 from apiserver.catalogue.admissionregistration.policy_rules import param_ref_cell, validate_param_ref
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, duplicate, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
-from apiserver.validation.checks import named
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import named
 
 
 def builtin_type() -> BuiltinType:

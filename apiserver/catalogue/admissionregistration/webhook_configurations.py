@@ -26,17 +26,17 @@ from apiserver.catalogue.admissionregistration.match_rules import (
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.columns import list_length
 from apiserver.cel.compatibility_version import CompatibilityVersion
-from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, duplicate, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import one_of
-from apiserver.validation.defaults import in_turn, setting
-from apiserver.validation.documents import items
-from apiserver.validation.label_selectors import label_selector
-from apiserver.validation.webhooks import REVIEW_VERSIONS, client_config, review_versions
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import one_of
+from apiserver.schema.validation.defaults import in_turn, setting
+from apiserver.schema.validation.documents import items
+from apiserver.schema.validation.label_selectors import label_selector
+from apiserver.schema.validation.webhooks import REVIEW_VERSIONS, client_config, review_versions
 
 
 def builtin_type(resource: str, kind: str, compatibility: CompatibilityVersion) -> BuiltinType:

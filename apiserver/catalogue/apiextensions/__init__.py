@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from apiserver.brand import Brand
 from apiserver.catalogue.apiextensions import custom_resource_definitions
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.cel.compatibility_version import CompatibilityVersion
+from apiserver.meta.brand import Brand
 from apiserver.schema.structural import Schema
 
 

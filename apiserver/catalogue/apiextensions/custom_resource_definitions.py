@@ -6,12 +6,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import BuiltinType, status_subresource
 from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.custom_resources.definitions import strategy as definition_strategy
 from apiserver.custom_resources.definitions.validation.custom_resource_definitions import DefinitionValidator
 from apiserver.meta import table
+from apiserver.meta.brand import Brand
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.schema.structural import Schema
 

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, status_without_metadata
-from apiserver.field_errors import Errors, invalid, required
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.table import AGE, Column, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import one_of
-from apiserver.validation.defaults import setting
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import one_of
+from apiserver.schema.validation.defaults import setting
+from apiserver.schema.validation.documents import at, items
 
 
 def builtin_type() -> BuiltinType:

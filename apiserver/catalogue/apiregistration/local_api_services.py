@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from apiserver.brand import Brand
-from apiserver.vocabulary import Document, GroupVersion
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document, GroupVersion
 
 # Values of the label that tells who looks after an APIService: what is built in is registered when a server
 # starts; what is defined, for as long as its definition is there.

@@ -11,13 +11,13 @@ from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
 from apiserver.catalogue.common.columns import first_few
-from apiserver.field_errors import Errors, invalid, required
 from apiserver.golang.formatting import go_text
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.documents import at, items
 
 _UNSET: Final = "<unset>"
 # Errors of a server that tell all that it can decode, which may be much.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.field_errors import Errors, required
+from apiserver.meta.field_errors import Errors, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
-from apiserver.validation.checks import immutable, non_negative
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable, non_negative
 
 
 def builtin_type() -> BuiltinType:

@@ -17,17 +17,17 @@ from apiserver.catalogue.pod_specs.templates import (
     with_template_warnings,
 )
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
-from apiserver.field_errors import Errors, invalid, not_supported, required
 from apiserver.golang.formatting import go_struct_fields
+from apiserver.meta.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status, only_status
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import non_negative
-from apiserver.validation.defaults import setting
-from apiserver.validation.documents import at
-from apiserver.validation.label_selectors import label_selector
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import non_negative
+from apiserver.schema.validation.defaults import setting
+from apiserver.schema.validation.documents import at
+from apiserver.schema.validation.label_selectors import label_selector
 
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:

@@ -16,16 +16,16 @@ from apiserver.catalogue.pod_specs.templates import (
     with_template_warnings,
 )
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
-from apiserver.field_errors import Errors, forbidden, invalid
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, forbidden, invalid
 from apiserver.meta.table import AGE, Column, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import named, non_negative, one_of
-from apiserver.validation.defaults import setting
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import named, non_negative, one_of
+from apiserver.schema.validation.defaults import setting
+from apiserver.schema.validation.documents import at, items
 
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.field_errors import Errors, invalid
+from apiserver.meta.field_errors import Errors, invalid
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.compile import Default
-from apiserver.validation.defaults import setting
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.defaults import setting
 
 EXPIRATION_S_DEFAULT: Final = 3600
 EXPIRATION_S_MIN: Final = 600

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from apiserver.authz.attributes import Selector, SelectorRequirement
-from apiserver.field_errors import Errors, forbidden, invalid, required
+from apiserver.auth.authz.attributes import Selector, SelectorRequirement
+from apiserver.meta.field_errors import Errors, forbidden, invalid, required
 from apiserver.meta.selectors import (
     FieldSelector,
     LabelSelector,
@@ -14,9 +14,9 @@ from apiserver.meta.selectors import (
     parse_field_selector,
     parse_label_selector,
 )
-from apiserver.validation.documents import items
-from apiserver.validation.label_selectors import LABEL_OPERATORS, label_requirement
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.documents import items
+from apiserver.schema.validation.label_selectors import LABEL_OPERATORS, label_requirement
 
 
 def validate_self_review(document: Document) -> Errors:

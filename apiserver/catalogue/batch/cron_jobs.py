@@ -14,16 +14,16 @@ from apiserver.catalogue.common import workloads
 from apiserver.catalogue.common.columns import list_length
 from apiserver.catalogue.pod_specs.templates import pod_template_columns, with_template_warnings
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
-from apiserver.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta import names, table
+from apiserver.meta.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import non_negative, one_of
-from apiserver.validation.defaults import setting
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import non_negative, one_of
+from apiserver.schema.validation.defaults import setting
+from apiserver.schema.validation.documents import at
 
 _TEMPLATE: Final = ("spec", "jobTemplate", "spec", "template")
 

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from apiserver.field_errors import quote, truncated
 from apiserver.golang.durations import parse_duration
-from apiserver.load.text_caches import text_cache
+from apiserver.meta.field_errors import quote, truncated
+from apiserver.meta.text_caches import text_cache
 
 
 class InvalidSchedule(ValueError):

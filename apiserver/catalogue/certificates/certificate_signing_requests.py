@@ -14,18 +14,18 @@ from typing import Any, Final, NamedTuple
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.certificates.signers import LEGACY_UNKNOWN
 from apiserver.catalogue.common.signer_names import validate_signer_name
-from apiserver.field_errors import Errors, duplicate, forbidden, invalid, not_supported, required
 from apiserver.golang.pem import CERTIFICATE, UNREADABLE, PemBlock, pem_blocks
 from apiserver.golang.quoting import go_quote
 from apiserver.golang.x509_parsing import parse_certificate, parse_request
 from apiserver.meta import table
+from apiserver.meta.field_errors import Errors, duplicate, forbidden, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import field_texts
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import Strategy, UpdateStrategy, WriteContext
-from apiserver.validation.checks import ZERO_OR_ONE
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import ZERO_OR_ONE
+from apiserver.schema.validation.documents import at, items
 
 
 def builtin_type() -> BuiltinType:

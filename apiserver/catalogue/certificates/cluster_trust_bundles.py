@@ -14,17 +14,17 @@ from cryptography import x509
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.other_versions import other_version
 from apiserver.catalogue.common.signer_names import bundle_name_problems, validate_signer_name
-from apiserver.field_errors import Errors, invalid, too_long
 from apiserver.golang.formatting import go_text
 from apiserver.golang.pem import CERTIFICATE, UNREADABLE, PemBlock, pem_blocks
 from apiserver.golang.x509_parsing import parse_certificate
+from apiserver.meta.field_errors import Errors, invalid, too_long
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import Column, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import field_texts
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.validation.checks import immutable
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable
+from apiserver.schema.validation.documents import at
 
 GATE: Final = "ClusterTrustBundle"
 RESOURCE: Final = "clustertrustbundles"

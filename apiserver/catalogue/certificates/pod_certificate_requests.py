@@ -30,13 +30,22 @@ from apiserver.catalogue.common.signer_names import (
     validate_signer_name,
     validate_user_annotations,
 )
-from apiserver.field_errors import INVALID, Errors, FieldError, invalid, not_supported, required, too_long
 from apiserver.golang.durations import duration_text
 from apiserver.golang.pem import CERTIFICATE, UNREADABLE, pem_blocks
 from apiserver.golang.x509_parsing import parse_certificate, parse_public_key, parse_request
 from apiserver.meta import names, timestamps
+from apiserver.meta.field_errors import (
+    INVALID,
+    Errors,
+    FieldError,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import field_texts
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import (
@@ -48,11 +57,10 @@ from apiserver.registry.strategy import (
     only_status_without_metadata,
 )
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import immutable, without_nulls
-from apiserver.validation.conditions import validate_conditions
-from apiserver.validation.defaults import setting
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable, without_nulls
+from apiserver.schema.validation.conditions import validate_conditions
+from apiserver.schema.validation.defaults import setting
+from apiserver.schema.validation.documents import at, items
 
 GATE: Final = "PodCertificateRequest"
 RESOURCE: Final = "podcertificaterequests"

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import orjson
 
 from apiserver.meta.quantity import InvalidQuantity, canonical_quantity
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 T = TypeVar("T")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.field_errors import Errors, forbidden
 from apiserver.meta import object_meta
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import Errors, forbidden
+from apiserver.meta.vocabulary import Document
 
 # The other fields, and their values that are none.
 _UNSET: Final = {

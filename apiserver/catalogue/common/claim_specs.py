@@ -11,14 +11,14 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from apiserver.catalogue.builtin_type import CORE
-from apiserver.field_errors import Errors, forbidden, invalid, required
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, forbidden, invalid, required
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import named, one_of, quantity_of
-from apiserver.validation.defaults import rounding, setting
-from apiserver.validation.documents import at
-from apiserver.validation.label_selectors import label_selector
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import named, one_of, quantity_of
+from apiserver.schema.validation.defaults import rounding, setting
+from apiserver.schema.validation.documents import at
+from apiserver.schema.validation.label_selectors import label_selector
 
 _ONE_POD: Final = "ReadWriteOncePod"
 ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", _ONE_POD)

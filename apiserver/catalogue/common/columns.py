@@ -7,8 +7,8 @@ from typing import Final
 
 from apiserver.meta import table
 from apiserver.meta.table import Column
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.documents import at
 
 
 def status_count(field: str) -> Callable[[Document, float], int]:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from apiserver.meta import names
-from apiserver.validation.documents import items
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.documents import items
 
 # What a warning says of a label.
 DEPRECATED_NODE_LABELS: Final = {

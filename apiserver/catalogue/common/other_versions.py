@@ -9,11 +9,11 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, HubConversion
-from apiserver.field_errors import Errors
+from apiserver.meta.field_errors import Errors
 from apiserver.meta.table import Columns
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.compile import Default
-from apiserver.validation.defaults import in_turn
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.defaults import in_turn
 
 _NO_DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType({})
 

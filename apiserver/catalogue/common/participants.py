@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.field_errors import Errors, invalid
 from apiserver.meta import names
-from apiserver.validation.checks import named
+from apiserver.meta.field_errors import Errors, invalid
+from apiserver.schema.validation.checks import named
 
 # Domains whose names are of Kubernetes' own participants, of which users name none.
 _RESERVED: Final = ("k8s.io", "kubernetes.io")

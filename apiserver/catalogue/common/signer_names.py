@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from apiserver.field_errors import Errors, invalid, required, too_long
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, invalid, required, too_long
 from apiserver.meta.names import byte_length
 from apiserver.meta.object_meta import ANNOTATIONS_BYTES_MAX
 

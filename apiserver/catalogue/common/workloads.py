@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta import names, table
+from apiserver.meta.field_errors import Errors, forbidden, invalid, not_supported, required
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ScaleFields
 from apiserver.registry.subresources import scale
-from apiserver.validation.checks import immutable, non_negative
-from apiserver.validation.documents import at
-from apiserver.validation.label_selectors import label_selector, selects
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable, non_negative
+from apiserver.schema.validation.documents import at
+from apiserver.schema.validation.label_selectors import label_selector, selects
 
 # ---- numbers of pods, or percentages of them
 

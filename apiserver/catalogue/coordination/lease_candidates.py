@@ -11,14 +11,14 @@ from typing import Final
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.other_versions import other_version
 from apiserver.cel.library.semver import Semver, parse_semver
-from apiserver.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import field_texts
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.validation.checks import immutable
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable
+from apiserver.schema.validation.documents import at
 
 OLDEST_EMULATION_VERSION: Final = "OldestEmulationVersion"
 # The strategies that are Kubernetes' own; those of others have a domain.

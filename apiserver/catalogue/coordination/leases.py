@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.coordination.lease_candidates import validate_strategy
-from apiserver.field_errors import Errors, forbidden
+from apiserver.meta.field_errors import Errors, forbidden
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
-from apiserver.validation.checks import non_negative, positive
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import non_negative, positive
 
 
 def builtin_type() -> BuiltinType:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
 from apiserver.catalogue.core import (
     bindings,
@@ -24,6 +23,7 @@ from apiserver.catalogue.core import (
     services,
 )
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
+from apiserver.meta.brand import Brand
 from apiserver.releases.gates import FeatureGates
 
 

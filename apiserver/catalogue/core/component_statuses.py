@@ -7,7 +7,7 @@ from typing import Final
 
 from apiserver.catalogue.builtin_type import CORE, BuiltinType
 from apiserver.meta.table import Column, columns
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 
 def builtin_type() -> BuiltinType:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.catalogue.builtin_type import CORE, BuiltinType
-from apiserver.field_errors import NO_FIELD, Errors, forbidden, invalid, too_long
 from apiserver.meta import names, table
+from apiserver.meta.field_errors import NO_FIELD, Errors, forbidden, invalid, too_long
 from apiserver.meta.table import AGE, Column, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.vocabulary import Document
 
 
 def builtin_type() -> BuiltinType:

@@ -9,17 +9,17 @@ from typing import Final
 
 from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType
 from apiserver.catalogue.core.services.validation import validate_endpoint_ip
-from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.table import AGE, Column, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.compile import Default
-from apiserver.validation.addresses import STRICT_ADDRESSES, AddressChecks, ip_warnings
-from apiserver.validation.checks import named, one_of, port_number
-from apiserver.validation.defaults import setting
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.addresses import STRICT_ADDRESSES, AddressChecks, ip_warnings
+from apiserver.schema.validation.checks import named, one_of, port_number
+from apiserver.schema.validation.defaults import setting
+from apiserver.schema.validation.documents import at, items
 
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:

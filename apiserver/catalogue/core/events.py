@@ -6,12 +6,12 @@ from functools import partial
 from typing import Final
 
 from apiserver.catalogue.builtin_type import CORE, BuiltinType
-from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta import names, table
+from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.table import Column, Columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import FirstNonEmptyText, field_text, field_texts
 from apiserver.registry.strategy import Strategy
-from apiserver.vocabulary import Document
 
 
 def builtin_type(*, ttl_s: int) -> BuiltinType:

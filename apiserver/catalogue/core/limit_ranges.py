@@ -16,15 +16,15 @@ from apiserver.catalogue.pod_specs.resource_requirements import (
     validate_container_resource_name,
     validate_resource_name,
 )
-from apiserver.field_errors import Errors, duplicate, forbidden, invalid, required
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, duplicate, forbidden, invalid, required
 from apiserver.meta.quantity import EXACT, ratio_text
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import quantity_of
-from apiserver.validation.defaults import in_turn, rounding
-from apiserver.validation.documents import items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import quantity_of
+from apiserver.schema.validation.defaults import in_turn, rounding
+from apiserver.schema.validation.documents import items
 
 
 def builtin_type() -> BuiltinType:

@@ -9,16 +9,16 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import CORE, BuiltinType, status_subresource
-from apiserver.field_errors import Errors, invalid
 from apiserver.meta import names, object_meta
+from apiserver.meta.brand import Brand
+from apiserver.meta.field_errors import Errors, invalid
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import field_texts
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
-from apiserver.validation.defaults import setting
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.defaults import setting
 
 
 def builtin_type(brand: Brand) -> BuiltinType:

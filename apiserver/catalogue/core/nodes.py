@@ -16,21 +16,21 @@ from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType, s
 from apiserver.catalogue.common.annotation_values import Unreadable, list_of, object_of, read, text
 from apiserver.catalogue.pod_specs.resource_requirements import validate_amount
 from apiserver.catalogue.pod_specs.scheduling import TAINT_EFFECTS
-from apiserver.field_errors import Errors, FieldError, duplicate, forbidden, invalid, required
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, FieldError, duplicate, forbidden, invalid, required
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry import subresources
 from apiserver.registry.field_getters import field_text
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.compile import Default
-from apiserver.validation.addresses import STRICT_ADDRESSES, AddressChecks, cidr_warnings, parse_cidr
-from apiserver.validation.checks import one_of, positive
-from apiserver.validation.defaults import in_turn, rounding
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.addresses import STRICT_ADDRESSES, AddressChecks, cidr_warnings, parse_cidr
+from apiserver.schema.validation.checks import one_of, positive
+from apiserver.schema.validation.defaults import in_turn, rounding
+from apiserver.schema.validation.documents import at, items
 
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:

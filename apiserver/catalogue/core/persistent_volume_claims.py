@@ -30,22 +30,22 @@ from apiserver.catalogue.core.persistent_volumes import (
     validate_quantity,
 )
 from apiserver.catalogue.pod_specs.resource_requirements import is_native_resource
-from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta.quantity import Quantity
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import (
+from apiserver.schema.validation.checks import (
     IMMUTABLE,
     immutable,
     non_negative_quantity,
     quantity_of,
 )
-from apiserver.validation.defaults import rounding, setting
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.defaults import rounding, setting
+from apiserver.schema.validation.documents import at
 
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:

@@ -23,14 +23,15 @@ from apiserver.catalogue.common.claim_specs import (
 from apiserver.catalogue.common.node_labels import term_warnings
 from apiserver.catalogue.pod_specs import volumes
 from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
-from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import STATUS, Strategy, UpdateStrategy, WriteContext, keep_status
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import (
+from apiserver.schema.validation.checks import (
     IMMUTABLE,
     immutable,
     in_range,
@@ -38,9 +39,8 @@ from apiserver.validation.checks import (
     one_of,
     quantity_of,
 )
-from apiserver.validation.defaults import rounding, setting
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.defaults import rounding, setting
+from apiserver.schema.validation.documents import at, items
 
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:

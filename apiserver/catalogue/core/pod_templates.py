@@ -13,11 +13,11 @@ from apiserver.catalogue.pod_specs.templates import (
     with_template_warnings,
 )
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
-from apiserver.field_errors import Errors
+from apiserver.meta.field_errors import Errors
 from apiserver.meta.table import Column, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
 from apiserver.releases.gates import FeatureGates
-from apiserver.vocabulary import Document
 
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:

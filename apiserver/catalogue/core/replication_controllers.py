@@ -19,19 +19,19 @@ from apiserver.catalogue.pod_specs.templates import (
     with_template_warnings,
 )
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
-from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta import table
+from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import field_text
 from apiserver.registry.served_resource import ScaleFields
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.registry.subresources import scale
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import non_negative
-from apiserver.validation.defaults import setting
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import non_negative
+from apiserver.schema.validation.defaults import setting
+from apiserver.schema.validation.documents import at
 
 Warn: TypeAlias = Callable[[Document, Document | None], list[str]]
 

@@ -14,16 +14,16 @@ from apiserver.catalogue.core.config_maps import (
     decoded_size,
     validate_immutable_flag,
 )
-from apiserver.field_errors import Errors, invalid, required, too_long
 from apiserver.golang.tls_pairs import pair_problem
 from apiserver.meta import names, table
+from apiserver.meta.field_errors import Errors, invalid, required, too_long
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import field_texts
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import immutable
-from apiserver.validation.defaults import setting
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable
+from apiserver.schema.validation.defaults import setting
 from apiserver.wire import json_text
 
 

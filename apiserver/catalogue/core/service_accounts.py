@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.brand import Brand
 from apiserver.catalogue.authentication import token_requests
 from apiserver.catalogue.builtin_type import CORE, BuiltinType
+from apiserver.meta.brand import Brand
 from apiserver.meta.table import AGE, columns
+from apiserver.meta.vocabulary import Document, GroupVersion
 from apiserver.registry import subresources
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.vocabulary import Document, GroupVersion
 
 
 def builtin_type(brand: Brand) -> BuiltinType:

@@ -9,22 +9,22 @@ from typing import Final, TypeAlias
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
 from apiserver.catalogue.common.columns import first_few
 from apiserver.catalogue.core.services.validation import validate_endpoint_ip
-from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required, too_many
 from apiserver.meta import names, object_meta
+from apiserver.meta.field_errors import Errors, duplicate, invalid, not_supported, required, too_many
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.compile import Default
-from apiserver.validation.addresses import (
+from apiserver.schema.validation.addresses import (
     STRICT_ADDRESSES,
     AddressChecks,
     canonical_ip,
     ip_warnings,
     parse_ip,
 )
-from apiserver.validation.checks import immutable, named
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable, named
+from apiserver.schema.validation.documents import at, items
 
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:

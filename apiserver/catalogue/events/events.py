@@ -13,12 +13,12 @@ from apiserver.catalogue.builtin_type import BuiltinType, HubConversion
 from apiserver.catalogue.core import events as core_events
 from apiserver.catalogue.core.events import validate_event
 from apiserver.catalogue.events import events
-from apiserver.field_errors import Errors, invalid, required
+from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.table import Columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import FieldGetter, field_text
 from apiserver.registry.strategy import Strategy
-from apiserver.validation.checks import IMMUTABLE, UNCHANGED, immutable
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import IMMUTABLE, UNCHANGED, immutable
 
 
 def builtin_type(*, ttl_s: int) -> BuiltinType:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from apiserver.field_errors import Errors, duplicate, required
-from apiserver.validation.documents import items
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import Errors, duplicate, required
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.documents import items
 
 
 def validate_conditions(document: Document, old: Document | None = None) -> Errors:

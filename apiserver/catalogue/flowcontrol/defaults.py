@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from apiserver.catalogue.flowcontrol.flow_schemas import MANDATORY_FLOW_SCHEMAS, everything
 from apiserver.catalogue.flowcontrol.priority_level_configurations import MANDATORY_PRIORITY_LEVELS
-from apiserver.vocabulary import AUTHENTICATED, UNAUTHENTICATED, Document
+from apiserver.meta.vocabulary import AUTHENTICATED, UNAUTHENTICATED, Document
 
 _BY_USER: Final = {"type": "ByUser"}
 _BY_NAMESPACE: Final = {"type": "ByNamespace"}

@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
 from apiserver.catalogue.flowcontrol.condition_validation import validate_conditions
-from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.golang.formatting import go_struct_fields
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import (
     Strategy,
     UpdateStrategy,
@@ -21,9 +22,8 @@ from apiserver.registry.strategy import (
     only_status_with_old_metadata,
 )
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import named
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import named
+from apiserver.schema.validation.documents import at, items
 
 
 def builtin_type() -> BuiltinType:

@@ -8,8 +8,9 @@ from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
 from apiserver.catalogue.flowcontrol.condition_validation import validate_conditions
-from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
+from apiserver.meta.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import (
     Strategy,
     UpdateStrategy,
@@ -17,8 +18,7 @@ from apiserver.registry.strategy import (
     only_status_with_old_metadata,
 )
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import in_range
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import in_range
 
 
 def builtin_type() -> BuiltinType:

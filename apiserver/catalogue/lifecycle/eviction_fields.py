@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from apiserver.field_errors import Errors, invalid, too_many
 from apiserver.meta import names
-from apiserver.validation.checks import CLEARED, at_least, exactly_one, named
-from apiserver.validation.conditions import validate_conditions
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import Errors, invalid, too_many
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.checks import CLEARED, at_least, exactly_one, named
+from apiserver.schema.validation.conditions import validate_conditions
 
 GATE: Final = "EvictionRequestAPI"
 # What a requester wants, in the order in which Kubernetes tells them.

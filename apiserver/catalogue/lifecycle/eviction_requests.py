@@ -14,8 +14,9 @@ from apiserver.catalogue.lifecycle.eviction_fields import (
     validate_progress,
     validate_target,
 )
-from apiserver.field_errors import Errors, required
 from apiserver.meta import table
+from apiserver.meta.field_errors import Errors, required
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import (
     Strategy,
@@ -23,8 +24,7 @@ from apiserver.registry.strategy import (
     keep_status,
     only_status_without_metadata,
 )
-from apiserver.validation.checks import immutable, one_of
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable, one_of
 
 
 def builtin_type() -> BuiltinType:

@@ -17,8 +17,9 @@ from apiserver.catalogue.lifecycle.eviction_fields import (
     validate_target,
 )
 from apiserver.catalogue.lifecycle.responders import Progress, validate_responders, validate_turns
-from apiserver.field_errors import Errors, duplicate, invalid, too_many
 from apiserver.meta import table, timestamps
+from apiserver.meta.field_errors import Errors, duplicate, invalid, too_many
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import (
     Strategy,
@@ -27,9 +28,8 @@ from apiserver.registry.strategy import (
     keep_status,
     only_status_without_metadata,
 )
-from apiserver.validation.checks import immutable, named, one_of, without_nulls
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable, named, one_of, without_nulls
+from apiserver.schema.validation.documents import at, items
 
 # The conditions with which an eviction ends.
 _ENDINGS: Final = ("TargetEvicted", "Failed")

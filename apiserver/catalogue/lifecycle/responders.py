@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from apiserver.catalogue.common.participants import participant_name
-from apiserver.field_errors import (
+from apiserver.meta import timestamps
+from apiserver.meta.field_errors import (
     Errors,
     duplicate,
     forbidden,
@@ -24,8 +25,8 @@ from apiserver.field_errors import (
     too_long_characters,
     too_many,
 )
-from apiserver.meta import timestamps
-from apiserver.validation.checks import (
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.checks import (
     CLEARED,
     IMMUTABLE,
     MODIFIED,
@@ -36,7 +37,6 @@ from apiserver.validation.checks import (
     one_of,
     without_nulls,
 )
-from apiserver.vocabulary import Document
 
 _TARGETS: Final = "status.targetResponders"
 _RESPONDERS: Final = "status.responders"

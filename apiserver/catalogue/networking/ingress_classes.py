@@ -7,16 +7,16 @@ from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.networking.ingresses import validate_object_reference
-from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required, too_long
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, forbidden, invalid, not_supported, required, too_long
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import immutable
-from apiserver.validation.documents import at
-from apiserver.validation.domain_prefixed_paths import validate_domain_prefixed_path
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable
+from apiserver.schema.validation.documents import at
+from apiserver.schema.validation.domain_prefixed_paths import validate_domain_prefixed_path
 
 
 def builtin_type() -> BuiltinType:

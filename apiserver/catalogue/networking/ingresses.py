@@ -9,16 +9,16 @@ from typing import Final, NamedTuple
 
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, status_subresource
 from apiserver.catalogue.common.columns import first_few
-from apiserver.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta.names import NameRule
 from apiserver.meta.table import AGE, Column, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.releases.gates import FeatureGates
-from apiserver.validation.addresses import STRICT_ADDRESSES, AddressChecks, ip_warnings, parse_ip
-from apiserver.validation.checks import named, port_name, port_number
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.addresses import STRICT_ADDRESSES, AddressChecks, ip_warnings, parse_ip
+from apiserver.schema.validation.checks import named, port_name, port_number
+from apiserver.schema.validation.documents import at, items
 
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.field_errors import Errors, required
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, required
 from apiserver.meta.table import AGE, Column, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
-from apiserver.validation.addresses import canonical_ip
-from apiserver.validation.checks import immutable, named
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.addresses import canonical_ip
+from apiserver.schema.validation.checks import immutable, named
+from apiserver.schema.validation.documents import at
 
 
 def builtin_types() -> tuple[BuiltinType, ...]:

@@ -7,24 +7,24 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
-from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta import table
+from apiserver.meta.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.compile import Default
-from apiserver.validation.addresses import (
+from apiserver.schema.validation.addresses import (
     STRICT_ADDRESSES,
     AddressChecks,
     WrittenCidr,
     cidr_warnings,
     parse_cidr,
 )
-from apiserver.validation.checks import port_name, port_number
-from apiserver.validation.defaults import setting
-from apiserver.validation.documents import at, items
-from apiserver.validation.label_selectors import label_selector
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import port_name, port_number
+from apiserver.schema.validation.defaults import setting
+from apiserver.schema.validation.documents import at, items
+from apiserver.schema.validation.label_selectors import label_selector
 
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
-from apiserver.field_errors import Errors, invalid, required
+from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.table import AGE, Column, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
-from apiserver.validation.addresses import canonical_cidr, parse_cidr
-from apiserver.validation.checks import IMMUTABLE
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.addresses import canonical_cidr, parse_cidr
+from apiserver.schema.validation.checks import IMMUTABLE
+from apiserver.schema.validation.documents import at
 
 
 def builtin_types() -> tuple[BuiltinType, ...]:

@@ -9,13 +9,13 @@ from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.node_labels import DEPRECATED_NODE_LABELS
 from apiserver.catalogue.pod_specs import resource_requirements
 from apiserver.catalogue.pod_specs.scheduling import validate_tolerations
-from apiserver.field_errors import Errors, duplicate
 from apiserver.meta import names, object_meta
+from apiserver.meta.field_errors import Errors, duplicate
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
-from apiserver.validation.checks import immutable, named
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable, named
+from apiserver.schema.validation.documents import at
 
 
 def builtin_type() -> BuiltinType:

@@ -27,11 +27,19 @@ from apiserver.catalogue.pod_specs.volumes import (
     validate_descending_path,
     validate_no_backsteps,
 )
-from apiserver.field_errors import Errors, duplicate, forbidden, invalid, not_found, not_supported, required
 from apiserver.meta import names
-from apiserver.validation.checks import PORT_MAX, named, one_of, port_name, port_number
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import (
+    Errors,
+    duplicate,
+    forbidden,
+    invalid,
+    not_found,
+    not_supported,
+    required,
+)
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.checks import PORT_MAX, named, one_of, port_name, port_number
+from apiserver.schema.validation.documents import at, items
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")

@@ -14,10 +14,10 @@ from typing import Final
 from apiserver.catalogue.builtin_type import CORE
 from apiserver.catalogue.common.claim_specs import CLAIM_DEFAULTS
 from apiserver.catalogue.pod_specs import resource_requirements
-from apiserver.load.text_caches import text_cache
+from apiserver.meta.text_caches import text_cache
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.compile import Default
-from apiserver.validation.defaults import in_turn, rounding, setting
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.defaults import in_turn, rounding, setting
 
 # ---- Images
 

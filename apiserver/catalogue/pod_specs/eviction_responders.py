@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.catalogue.common.participants import validate_own_name
-from apiserver.field_errors import Errors, duplicate, invalid, required, too_many
-from apiserver.validation.checks import at_least, at_most
-from apiserver.validation.documents import items
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import Errors, duplicate, invalid, required, too_many
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.checks import at_least, at_most
+from apiserver.schema.validation.documents import items
 
 FIELD: Final = "evictionResponders"
 _RESPONDERS_MAX: Final = 10

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, Final
 
-from apiserver.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta import names
-from apiserver.validation.checks import quantity_of
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import Errors, invalid, not_supported, required
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.checks import quantity_of
 
 _POD_FIELDS: Final = frozenset(
     {

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
-from apiserver.field_errors import quote
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import quote
+from apiserver.meta.vocabulary import Document
 
 # The path of a file, the name of its kind of source, and its source.
 _File: TypeAlias = tuple[str, str, Document]

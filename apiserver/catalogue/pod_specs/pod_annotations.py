@@ -15,11 +15,11 @@ from apiserver.catalogue.pod_specs.scheduling import validate_tolerations
 from apiserver.catalogue.pod_specs.security_contexts import all_containers
 from apiserver.catalogue.pod_specs.validation_options import PodValidationOptions
 from apiserver.catalogue.pod_specs.volumes import validate_descending_path
-from apiserver.field_errors import Errors, forbidden, invalid
 from apiserver.golang.formatting import json_type
 from apiserver.golang.json_errors import syntax_error
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import Errors, forbidden, invalid
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.documents import at
 
 MIRROR: Final = "kubernetes.io/config.mirror"
 SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"

@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
-from apiserver.validation.checks import in_range, non_negative, one_of, port_number_or_name
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import Errors, forbidden, invalid, not_supported, required
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.checks import in_range, non_negative, one_of, port_number_or_name
 
 
 class LifecycleContext(NamedTuple):

@@ -17,9 +17,9 @@ from apiserver.catalogue.pod_specs.security_contexts import all_containers, host
 from apiserver.catalogue.pod_specs.validation_options import PodValidationOptions
 from apiserver.catalogue.pod_specs.volumes import validate_local_path
 from apiserver.meta import names
-from apiserver.validation.documents import at, items
-from apiserver.validation.label_selectors import label_selector
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.documents import at, items
+from apiserver.schema.validation.label_selectors import label_selector
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from apiserver.field_errors import (
+from apiserver.meta import names
+from apiserver.meta.field_errors import (
     Errors,
     duplicate,
     forbidden,
@@ -18,12 +19,11 @@ from apiserver.field_errors import (
     not_supported,
     required,
 )
-from apiserver.load.text_caches import text_cache
-from apiserver.meta import names
 from apiserver.meta.quantity import InvalidQuantity, Quantity, parse_quantity
-from apiserver.validation.checks import quantity_of
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.meta.text_caches import text_cache
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.checks import quantity_of
+from apiserver.schema.validation.documents import at, items
 
 _NameCheck: TypeAlias = Callable[[str, str], Errors]
 

@@ -7,7 +7,7 @@ from itertools import islice
 
 from apiserver.catalogue.pod_specs.resource_requirements import is_pod_level_resource, total_of_containers
 from apiserver.meta.quantity import Quantity, parse_quantity
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 
 def quantities(texts: Mapping[str, object] | None) -> dict[str, Quantity]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.catalogue.pod_specs.validation_options import PodValidationOptions
-from apiserver.field_errors import Errors, forbidden, not_supported, required, too_many
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import Errors, forbidden, not_supported, required, too_many
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.documents import at, items
 
 _POLICIES: Final = ("Always", "Never", "OnFailure")
 _OPERATORS: Final = ("In", "NotIn")

@@ -9,13 +9,13 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from apiserver.field_errors import Errors, duplicate, forbidden, invalid, not_supported, required
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
-from apiserver.validation.checks import one_of
-from apiserver.validation.documents import items
-from apiserver.validation.label_selectors import label_selector
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import Errors, duplicate, forbidden, invalid, not_supported, required
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.checks import one_of
+from apiserver.schema.validation.documents import items
+from apiserver.schema.validation.label_selectors import label_selector
 
 TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"

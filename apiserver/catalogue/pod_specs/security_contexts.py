@@ -11,7 +11,9 @@ from typing import Any, Final
 
 from apiserver.catalogue.pod_specs.validation_options import PodValidationOptions
 from apiserver.catalogue.pod_specs.volumes import validate_descending_path
-from apiserver.field_errors import (
+from apiserver.golang.formatting import go_struct_fields
+from apiserver.meta import names
+from apiserver.meta.field_errors import (
     Errors,
     duplicate,
     forbidden,
@@ -20,11 +22,9 @@ from apiserver.field_errors import (
     required,
     too_long,
 )
-from apiserver.golang.formatting import go_struct_fields
-from apiserver.meta import names
-from apiserver.validation.checks import in_range, one_of
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.checks import in_range, one_of
+from apiserver.schema.validation.documents import at
 
 CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
 _ID_MAX: Final = (1 << 31) - 1

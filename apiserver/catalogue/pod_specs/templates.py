@@ -8,11 +8,11 @@ from typing import Final
 from apiserver.catalogue.pod_specs import pod_annotations
 from apiserver.catalogue.pod_specs.validation import PodSpecRules
 from apiserver.catalogue.pod_specs.warnings import pod_warnings
-from apiserver.field_errors import Errors, forbidden
 from apiserver.meta import object_meta, table
+from apiserver.meta.field_errors import Errors, forbidden
 from apiserver.meta.table import Column
-from apiserver.validation.documents import at, join
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.documents import at, join
 
 
 def validate_template(

@@ -12,7 +12,7 @@ from typing import Final
 
 import orjson
 
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 # How many digests are kept; when there are more, all are forgotten.
 DIGESTS_MAX: Final = 8_192

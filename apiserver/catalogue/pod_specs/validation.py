@@ -22,14 +22,14 @@ from apiserver.catalogue.pod_specs.ratcheting import ratcheted
 from apiserver.catalogue.pod_specs.valid_specs import ValidSpecs, digest_of
 from apiserver.catalogue.pod_specs.validation_options import PodValidationOptions, options_of
 from apiserver.catalogue.pod_specs.volumes import VolumeOwner, validate_volumes
-from apiserver.field_errors import NO_FIELD, Errors, duplicate, forbidden, invalid, required, too_long
 from apiserver.golang.formatting import go_struct_fields
 from apiserver.meta import names, object_meta
+from apiserver.meta.field_errors import NO_FIELD, Errors, duplicate, forbidden, invalid, required, too_long
+from apiserver.meta.vocabulary import Document
 from apiserver.releases.gates import FeatureGates
-from apiserver.validation.addresses import AddressChecks
-from apiserver.validation.checks import in_range, named, one_of
-from apiserver.validation.documents import items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.addresses import AddressChecks
+from apiserver.schema.validation.checks import in_range, named, one_of
+from apiserver.schema.validation.documents import items
 
 RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")

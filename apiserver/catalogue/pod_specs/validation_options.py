@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from apiserver.releases.gates import FeatureGates
-from apiserver.validation.addresses import STRICT_ADDRESSES
+from apiserver.schema.validation.addresses import STRICT_ADDRESSES
 
 
 class PodValidationOptions(NamedTuple):

@@ -22,7 +22,8 @@ from apiserver.catalogue.pod_specs.field_references import (
     validate_field_selector,
     validate_resource_field_selector,
 )
-from apiserver.field_errors import (
+from apiserver.meta import names
+from apiserver.meta.field_errors import (
     Errors,
     duplicate,
     forbidden,
@@ -31,11 +32,10 @@ from apiserver.field_errors import (
     required,
     too_long,
 )
-from apiserver.meta import names
-from apiserver.validation.checks import in_range, named, one_of, quantity_of
-from apiserver.validation.documents import at, items
-from apiserver.validation.label_selectors import label_selector
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.checks import in_range, named, one_of, quantity_of
+from apiserver.schema.validation.documents import at, items
+from apiserver.schema.validation.label_selectors import label_selector
 
 _Check: TypeAlias = Callable[[str, Document], Errors]
 

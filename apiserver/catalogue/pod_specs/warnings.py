@@ -21,13 +21,13 @@ from apiserver.catalogue.pod_specs.pod_annotations import (
     mentions,
 )
 from apiserver.catalogue.pod_specs.security_contexts import all_containers
-from apiserver.field_errors import quote
-from apiserver.load.text_caches import text_cache
 from apiserver.meta import names
-from apiserver.validation.addresses import ip_warnings
-from apiserver.validation.checks import quantity_of
-from apiserver.validation.documents import at, items, join
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import quote
+from apiserver.meta.text_caches import text_cache
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.addresses import ip_warnings
+from apiserver.schema.validation.checks import quantity_of
+from apiserver.schema.validation.documents import at, items, join
 
 # How many warnings there are about ports that look alike.
 _PORTS_COMPARED_MAX: Final = 8

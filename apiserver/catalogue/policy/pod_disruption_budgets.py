@@ -7,14 +7,14 @@ from collections.abc import Callable
 from apiserver.catalogue.builtin_type import BuiltinType, status_subresource
 from apiserver.catalogue.common import workloads
 from apiserver.catalogue.common.columns import status_column
-from apiserver.field_errors import Errors, invalid
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, invalid
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
-from apiserver.validation.checks import one_of
-from apiserver.validation.conditions import validate_conditions
-from apiserver.validation.label_selectors import label_selector
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import one_of
+from apiserver.schema.validation.conditions import validate_conditions
+from apiserver.schema.validation.label_selectors import label_selector
 
 
 def builtin_type() -> BuiltinType:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.rbac import role_bindings, roles
+from apiserver.meta.brand import Brand
 
 
 def types(brand: Brand) -> tuple[BuiltinType, ...]:

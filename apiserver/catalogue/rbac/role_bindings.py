@@ -9,17 +9,17 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.rbac.roles import GROUP
-from apiserver.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta import names
+from apiserver.meta.brand import Brand
+from apiserver.meta.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import named
-from apiserver.validation.documents import items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import named
+from apiserver.schema.validation.documents import items
 
 
 def builtin_types(brand: Brand) -> tuple[BuiltinType, BuiltinType]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.table import CREATED, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
-from apiserver.validation.documents import at, items
-from apiserver.validation.label_selectors import label_selector
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.documents import at, items
+from apiserver.schema.validation.label_selectors import label_selector
 
 # The group, whose domain is the deployment's.
 GROUP: Final = "rbac.authorization"

@@ -41,7 +41,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.removed_versions import (
     admissionregistration,
@@ -69,6 +68,7 @@ from apiserver.catalogue.removed_versions import (
 )
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 from apiserver.cel.compatibility_version import CompatibilityVersion
+from apiserver.meta.brand import Brand
 from apiserver.schema.structural import Schema
 
 

@@ -17,12 +17,12 @@ from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.other_versions import hub_of, other_version
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 from apiserver.cel.compatibility_version import CompatibilityVersion
-from apiserver.field_errors import Errors, required
+from apiserver.meta.field_errors import Errors, required
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.schema.compile import Default
 from apiserver.schema.structural import Schema
-from apiserver.validation.defaults import in_turn, setting
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.defaults import in_turn, setting
 
 _GROUP: Final = "admissionregistration."
 _PACKAGE: Final = "io.k8s.api.admissionregistration.v1beta1."

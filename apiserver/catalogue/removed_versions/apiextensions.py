@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import BuiltinType, status_subresource
 from apiserver.catalogue.common.other_versions import hub_of, other_version
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
@@ -20,12 +19,13 @@ from apiserver.custom_resources.definitions import strategy as definition_strate
 from apiserver.custom_resources.definitions.validation.custom_resource_definitions import DefinitionValidator
 from apiserver.custom_resources.definitions.validation.internal_types import internal_version
 from apiserver.custom_resources.definitions.validation.schema_tree import same
-from apiserver.field_errors import Errors, forbidden, invalid
 from apiserver.meta import names
+from apiserver.meta.brand import Brand
+from apiserver.meta.field_errors import Errors, forbidden, invalid
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.schema.extensions import Extensions
 from apiserver.schema.structural import Schema
-from apiserver.vocabulary import Document
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 # Fields beside the versions, and in each of them; and what messages call them.

@@ -17,7 +17,7 @@ from apiserver.catalogue.removed_versions.workloads import (
     with_old_scale,
 )
 from apiserver.registry.subresources import old_rollback
-from apiserver.validation.defaults import setting
+from apiserver.schema.validation.defaults import setting
 
 _GROUP: Final = "apps"
 _WORKLOADS: Final = ("daemonsets", "deployments", "replicasets", "statefulsets")

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta import table
+from apiserver.meta.field_errors import Errors, invalid, not_supported, required
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
 from apiserver.schema.compile import Default
-from apiserver.validation.defaults import setting
-from apiserver.validation.webhooks import client_config
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.defaults import setting
+from apiserver.schema.validation.webhooks import client_config
 
 _PACKAGE: Final = "io.k8s.api.auditregistration.v1alpha1"
 _LEVELS: Final = ("Metadata", "None", "Request", "RequestResponse")

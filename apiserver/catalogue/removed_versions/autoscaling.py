@@ -23,7 +23,7 @@ from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers.validation impor
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.other_versions import columns_of_hub, hub_of, other_version
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 _SPEC_OF_V2BETA1: Final = "io.k8s.api.autoscaling.v2beta1.HorizontalPodAutoscalerSpec"
 

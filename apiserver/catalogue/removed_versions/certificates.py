@@ -29,9 +29,9 @@ from apiserver.catalogue.certificates.signers import (
 )
 from apiserver.catalogue.common.other_versions import other_version
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.compile import Default
-from apiserver.validation.defaults import setting_empty
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.defaults import setting_empty
 
 _CHECKS: Final = ((KUBELET_CLIENT, check_kubelet_client), (KUBELET_SERVING, check_kubelet_serving))
 

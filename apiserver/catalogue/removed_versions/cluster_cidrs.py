@@ -11,13 +11,13 @@ from typing import Any, Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
-from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.validation.checks import immutable
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable
+from apiserver.schema.validation.documents import at
 
 _HOST_BITS_MIN: Final = 4
 # Fields of networks, their families as Kubernetes names them, and the bits of an address.

@@ -17,8 +17,8 @@ from apiserver.catalogue.coordination.lease_candidates import (
 )
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 from apiserver.cel.library.semver import Semver, parse_semver
-from apiserver.field_errors import Errors, required
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import Errors, required
+from apiserver.meta.vocabulary import Document
 
 _ALL: Final = "preferredStrategies"
 _FIRST: Final = "strategy"

@@ -14,8 +14,8 @@ from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.other_versions import hub_of, other_version
 from apiserver.catalogue.discovery.endpoint_slices import count_endpoint_slice_update
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import DEFAULT_STRATEGY, UpdateStrategy
-from apiserver.vocabulary import Document
 
 _VERSIONS: Final = ("v1beta1", "v1alpha1")
 _ZONE: Final = "topology.kubernetes.io/zone"

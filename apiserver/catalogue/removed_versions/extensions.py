@@ -24,9 +24,9 @@ from apiserver.catalogue.removed_versions.workloads import (
     old_strategy,
     with_old_scale,
 )
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.subresources import old_rollback
-from apiserver.validation.defaults import in_turn, setting
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.defaults import in_turn, setting
 
 _GROUP: Final = "extensions"
 _VERSION: Final = "v1beta1"

@@ -15,13 +15,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.other_versions import columns_of_hub, hub_of, other_version
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.meta.brand import Brand
 from apiserver.meta.table import Columns
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.compile import Default
-from apiserver.vocabulary import Document
 
 _GROUP: Final = "flowcontrol.apiserver."
 _LIMITED: Final = "LimitedPriorityLevelConfiguration"

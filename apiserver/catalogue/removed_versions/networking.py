@@ -21,12 +21,12 @@ from apiserver.catalogue.networking.ingresses import (
     validate_ingress_class_annotation,
 )
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
-from apiserver.field_errors import Errors
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import DEFAULT_STRATEGY, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
-from apiserver.validation.defaults import setting
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.defaults import setting
 
 _GROUP: Final = "networking."
 

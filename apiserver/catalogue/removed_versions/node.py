@@ -10,7 +10,7 @@ from typing import Final
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.other_versions import columns_of_hub, hub_of, other_version
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 # Fields of the spec, and those of v1.
 _FIELDS: Final = (("runtimeHandler", "handler"), ("overhead", "overhead"), ("scheduling", "scheduling"))

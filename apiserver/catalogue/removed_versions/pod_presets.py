@@ -14,11 +14,11 @@ from apiserver.catalogue.pod_specs.containers import validate_container_preset
 from apiserver.catalogue.pod_specs.defaults import DEFAULTS
 from apiserver.catalogue.pod_specs.validation_options import options_of
 from apiserver.catalogue.pod_specs.volumes import VolumeOwner, validate_volumes
-from apiserver.field_errors import Errors, required
+from apiserver.meta.field_errors import Errors, required
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.releases.gates import gates_of
-from apiserver.validation.label_selectors import label_selector
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.label_selectors import label_selector
 
 
 def builtin_type() -> BuiltinType:

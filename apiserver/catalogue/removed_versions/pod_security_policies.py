@@ -15,7 +15,8 @@ from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.pod_specs.pod_annotations import validate_app_armor_profile, validate_seccomp_profile
 from apiserver.catalogue.pod_specs.security_contexts import SYSCTL_LENGTH_MAX, SYSCTL_SEGMENT
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
-from apiserver.field_errors import (
+from apiserver.meta import names
+from apiserver.meta.field_errors import (
     Errors,
     duplicate,
     forbidden,
@@ -24,12 +25,11 @@ from apiserver.field_errors import (
     quote,
     required,
 )
-from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
 from apiserver.schema.compile import Default
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.documents import at, items
 
 _PACKAGE: Final = "io.k8s.api.policy.v1beta1."
 

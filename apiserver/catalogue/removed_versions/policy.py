@@ -14,7 +14,7 @@ from apiserver.catalogue.common.other_versions import hub_of, other_version
 from apiserver.catalogue.policy.pod_disruption_budgets import validate_disruption_conditions
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 from apiserver.catalogue.removed_versions.pod_security_policies import pod_security_policy
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 
 def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:

@@ -11,12 +11,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.other_versions import hub_of, other_version
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import AUTHENTICATED, Document
 from apiserver.schema.compile import Default
-from apiserver.vocabulary import AUTHENTICATED, Document
 
 _GROUP: Final = "rbac.authorization."
 _VERSION: Final = "v1alpha1"

@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.brand import Brand
 from apiserver.catalogue.common import annotation_values
 from apiserver.catalogue.common.annotation_values import Unreadable, list_of, object_of, quantity
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.documents import at
 
 _POLICY: Final = "requestPolicy"
 _RANGE_FIELDS: Final = frozenset({"min", "max", "step"})

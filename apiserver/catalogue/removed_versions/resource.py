@@ -10,7 +10,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.other_versions import hub_of, other_version
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
@@ -28,8 +27,9 @@ from apiserver.catalogue.resource.beta_versions import (
     template_to_v1,
     template_to_v1beta1,
 )
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.documents import at
 
 _GROUP: Final = "resource."
 _VERSION: Final = "v1alpha3"

@@ -11,7 +11,7 @@ from typing import Final
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.other_versions import hub_of, other_version
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 _RENAMED: Final = (
     ("authentication.", "selfsubjectreviews"),

@@ -17,10 +17,10 @@ from apiserver.catalogue.storagemigration.storage_version_migrations import (
     RESOURCE,
     validate_migration_update,
 )
-from apiserver.field_errors import Errors, required
+from apiserver.meta.field_errors import Errors, required
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import UpdateStrategy, keep_status
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.documents import at
 
 _TO_HUB: Final = {"lastUpdateTime": "lastTransitionTime"}
 _FROM_HUB: Final = {new: old for old, new in _TO_HUB.items()}

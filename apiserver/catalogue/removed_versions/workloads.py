@@ -14,13 +14,13 @@ from typing import Final
 from apiserver.catalogue.apps.daemon_sets import TEMPLATE_GENERATION
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common import workloads
-from apiserver.field_errors import Errors
+from apiserver.meta.field_errors import Errors
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import Strategy
 from apiserver.registry.subresources import old_scale
-from apiserver.validation.checks import non_negative
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import non_negative
+from apiserver.schema.validation.documents import at
 
 INT32_MAX: Final = (1 << 31) - 1
 _INT64: Final = range(-(1 << 63), 1 << 63)

@@ -13,8 +13,8 @@ from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.other_versions import hub_of, other_version
 from apiserver.catalogue.resource.device_requests import complete_request
 from apiserver.catalogue.resource.devices import complete_device
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.documents import at
 
 # Fields that stand in the request itself in v1beta1, and below `exactly` in v1.
 _EXACT: Final = (

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.field_errors import Errors, duplicate, forbidden, invalid, required, too_many
+from apiserver.meta.field_errors import Errors, duplicate, forbidden, invalid, required, too_many
 from apiserver.meta.quantity import Quantity
-from apiserver.validation.checks import quantity_of
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.checks import quantity_of
 
 _VALUES_MAX: Final = 10
 # Kubernetes computes steps with integers of 64 bits.

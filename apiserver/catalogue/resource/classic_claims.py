@@ -17,16 +17,16 @@ from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.catalogue.resource.device_requests import validate_items
 from apiserver.catalogue.resource.resource_claims import claim_state, validate_consumer
-from apiserver.field_errors import Errors, duplicate, forbidden, invalid, longer_than, required
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, duplicate, forbidden, invalid, longer_than, required
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import immutable, named, one_of
-from apiserver.validation.defaults import setting
-from apiserver.validation.documents import at, items, join
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable, named, one_of
+from apiserver.schema.validation.defaults import setting
+from apiserver.schema.validation.documents import at, items, join
 
 _CONSUMERS_MAX: Final = 32
 _HANDLES_MAX: Final = 32

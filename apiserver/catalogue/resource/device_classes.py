@@ -15,11 +15,11 @@ from apiserver.catalogue.resource.device_requests import (
 )
 from apiserver.catalogue.resource.device_selectors import Selector, selector_rules
 from apiserver.cel.compatibility_version import CompatibilityVersion
-from apiserver.field_errors import Errors, invalid
+from apiserver.meta.field_errors import Errors, invalid
 from apiserver.meta.table import AGE, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.validation.checks import without_nulls
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import without_nulls
 
 
 def _changed_selectors(new: Document, old: Document | None) -> Iterable[Selector]:

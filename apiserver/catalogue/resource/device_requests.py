@@ -14,14 +14,22 @@ import orjson
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.catalogue.resource.device_selectors import EXPRESSION_BYTES_MAX, Selector
 from apiserver.catalogue.resource.device_taints import validate_toleration
-from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required, too_long, too_many
 from apiserver.meta import names
+from apiserver.meta.field_errors import (
+    Errors,
+    duplicate,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+)
 from apiserver.meta.names import byte_length
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import named
-from apiserver.validation.defaults import in_turn, setting
-from apiserver.validation.documents import items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import named
+from apiserver.schema.validation.defaults import in_turn, setting
+from apiserver.schema.validation.documents import items
 
 _PACKAGE: Final = "io.k8s.api.resource.v1."
 LIST_MAX: Final = 32

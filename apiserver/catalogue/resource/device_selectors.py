@@ -29,11 +29,11 @@ from apiserver.cel.library.device_attributes import DEVICE_ATTRIBUTES
 from apiserver.cel.library.quantity import QUANTITY
 from apiserver.cel.syntax import InvalidExpression
 from apiserver.cel.types import BOOL, Field, Type, TypeKind
-from apiserver.field_errors import Errors, FieldError, forbidden, invalid
 from apiserver.load.size_class import TakesLong
+from apiserver.meta.field_errors import Errors, FieldError, forbidden, invalid
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.findings import Findings
 from apiserver.registry.strategy import ExpressionRules
-from apiserver.vocabulary import Document
 
 if TYPE_CHECKING:
     from apiserver.cel.environment import Environment

@@ -17,13 +17,13 @@ from apiserver.catalogue.resource.device_requests import (
     validate_set,
     validate_size,
 )
-from apiserver.field_errors import Errors, duplicate, invalid, too_long, too_many
 from apiserver.golang.quoting import go_quote
+from apiserver.meta.field_errors import Errors, duplicate, invalid, too_long, too_many
 from apiserver.meta.names import byte_length
-from apiserver.validation.addresses import interface_address
-from apiserver.validation.conditions import validate_conditions
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.addresses import interface_address
+from apiserver.schema.validation.conditions import validate_conditions
+from apiserver.schema.validation.documents import at, items
 
 _CONDITIONS_MAX: Final = 8
 _DATA_BYTES_MAX: Final = 10 * 1024

@@ -13,8 +13,9 @@ from apiserver.catalogue.common.other_versions import other_version
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.catalogue.resource.device_requests import validate_label, validate_pool_name
 from apiserver.catalogue.resource.device_taints import validate_taint
-from apiserver.field_errors import Errors, too_many
+from apiserver.meta.field_errors import Errors, too_many
 from apiserver.meta.table import AGE, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import (
     Strategy,
@@ -23,9 +24,8 @@ from apiserver.registry.strategy import (
     keep_status,
     only_status_without_metadata,
 )
-from apiserver.validation.conditions import validate_conditions
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.conditions import validate_conditions
+from apiserver.schema.validation.documents import at
 
 # Rules had a gate together with all else about taints until 1.34.
 GATES: Final = ("DRADeviceTaints", "DRADeviceTaintRules")

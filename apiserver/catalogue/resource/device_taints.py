@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.field_errors import Errors, invalid
 from apiserver.meta import names
-from apiserver.validation.checks import named, one_of
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import Errors, invalid
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.checks import named, one_of
 
 _EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
 _OPERATORS: Final = ("Equal", "Exists")

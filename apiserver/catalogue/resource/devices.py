@@ -19,11 +19,11 @@ from apiserver.catalogue.resource.device_requests import (
     validate_set,
 )
 from apiserver.catalogue.resource.device_taints import validate_taint
-from apiserver.field_errors import Errors, duplicate, invalid, not_found, required, too_long, too_many
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, duplicate, invalid, not_found, required, too_long, too_many
 from apiserver.meta.names import byte_length
-from apiserver.validation.checks import named, quantity_of, without_nulls
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.checks import named, quantity_of, without_nulls
 
 _FEATURES_MAX: Final = 32
 _ATTRIBUTE_VALUES_MAX: Final = 48

@@ -13,14 +13,14 @@ from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.catalogue.resource.classic_claims import named_resources, validate_reference
 from apiserver.catalogue.resource.devices import is_semver
-from apiserver.field_errors import Errors, duplicate, invalid, required
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, duplicate, invalid, required
 from apiserver.meta.table import AGE, Column, Columns, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import field_texts
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.validation.checks import immutable, named
-from apiserver.validation.documents import items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable, named
+from apiserver.schema.validation.documents import items
 
 _VERSION: Final = "v1alpha2"
 _VALUES: Final = ("bool", "int", "intSlice", "quantity", "string", "stringSlice", "version")

@@ -7,12 +7,12 @@ from apiserver.catalogue.common.claim_metadata import validate_claim_metadata
 from apiserver.catalogue.resource.device_requests import DEFAULTS, claim_selectors, validate_claim_spec
 from apiserver.catalogue.resource.device_selectors import selector_rules
 from apiserver.cel.compatibility_version import CompatibilityVersion
-from apiserver.field_errors import Errors
+from apiserver.meta.field_errors import Errors
 from apiserver.meta.table import AGE, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.validation.checks import immutable
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable
+from apiserver.schema.validation.documents import at
 
 
 def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:

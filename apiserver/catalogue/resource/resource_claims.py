@@ -34,8 +34,9 @@ from apiserver.catalogue.resource.device_status import (
 from apiserver.catalogue.resource.device_taints import validate_toleration
 from apiserver.catalogue.resource.devices import validate_binding_conditions
 from apiserver.cel.compatibility_version import CompatibilityVersion
-from apiserver.field_errors import Errors, forbidden, required
+from apiserver.meta.field_errors import Errors, forbidden, required
 from apiserver.meta.table import AGE, Column, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import (
     STATUS_ALONE,
@@ -44,9 +45,8 @@ from apiserver.registry.strategy import (
     keep_status,
     only_status_without_metadata,
 )
-from apiserver.validation.checks import immutable, one_of
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable, one_of
+from apiserver.schema.validation.documents import at
 
 
 def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:

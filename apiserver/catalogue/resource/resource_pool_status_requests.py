@@ -11,9 +11,10 @@ from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.resource.device_requests import validate_pool_name
-from apiserver.field_errors import Errors, invalid, required, too_long, too_many
 from apiserver.meta import names, table
+from apiserver.meta.field_errors import Errors, invalid, required, too_long, too_many
 from apiserver.meta.names import byte_length
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import (
     Strategy,
@@ -23,11 +24,10 @@ from apiserver.registry.strategy import (
     only_status_without_metadata,
 )
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import at_least, immutable, named
-from apiserver.validation.conditions import validate_conditions
-from apiserver.validation.defaults import setting
-from apiserver.validation.documents import items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import at_least, immutable, named
+from apiserver.schema.validation.conditions import validate_conditions
+from apiserver.schema.validation.defaults import setting
+from apiserver.schema.validation.documents import items
 
 GATE: Final = "DRAResourcePoolStatus"
 _PACKAGE: Final = "io.k8s.api.resource.v1alpha3."

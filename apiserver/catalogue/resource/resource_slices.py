@@ -18,16 +18,16 @@ from apiserver.catalogue.resource.devices import (
     validate_counters,
     validate_device,
 )
-from apiserver.field_errors import Errors, invalid, required
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import field_texts
 from apiserver.registry.strategy import Strategy, UpdateStrategy, WriteContext
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import immutable
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable
+from apiserver.schema.validation.documents import at
 
 _DEFAULTS: Final[Mapping[str, Default]] = {"io.k8s.api.resource.v1.Device": complete_device}
 

@@ -21,10 +21,10 @@ from apiserver.catalogue.scheduling.group_fields import (
     validate_workload_reference,
 )
 from apiserver.catalogue.scheduling.scheduling_policies import MIN_GROUP_COUNT
-from apiserver.field_errors import Errors, required
 from apiserver.meta import table
+from apiserver.meta.field_errors import Errors, required
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
-from apiserver.vocabulary import Document
 
 _DEFINITION: Final = "io.k8s.api.scheduling.v1alpha3.CompositePodGroup"
 

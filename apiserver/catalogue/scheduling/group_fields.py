@@ -13,12 +13,12 @@ from apiserver.catalogue.scheduling.scheduling_policies import (
     validate_policy,
     validate_policy_update,
 )
-from apiserver.field_errors import Errors, invalid, too_many
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, invalid, too_many
+from apiserver.meta.vocabulary import Document
 from apiserver.releases.gates import FeatureGates
-from apiserver.validation.checks import at_most, exactly_one, immutable, named, one_of
-from apiserver.validation.documents import items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import at_most, exactly_one, immutable, named, one_of
+from apiserver.schema.validation.documents import items
 
 COMPOSITE_GATE: Final = "CompositePodGroup"
 # Fields that objects have only if a feature is on.

@@ -10,8 +10,9 @@ from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.scheduling.scheduling_policies import validate_policy
-from apiserver.field_errors import Errors, invalid
 from apiserver.meta import names, table
+from apiserver.meta.field_errors import Errors, invalid
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import (
     Strategy,
@@ -19,10 +20,9 @@ from apiserver.registry.strategy import (
     keep_status,
     only_status_without_metadata,
 )
-from apiserver.validation.checks import immutable, named
-from apiserver.validation.conditions import validate_conditions
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable, named
+from apiserver.schema.validation.conditions import validate_conditions
+from apiserver.schema.validation.documents import at
 
 GATE: Final = "GenericWorkload"
 # Fields of features that are off by default, which this server does not have.

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.field_errors import Errors, forbidden
+from apiserver.meta.field_errors import Errors, forbidden
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import immutable, one_of
-from apiserver.validation.defaults import setting
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable, one_of
+from apiserver.schema.validation.defaults import setting
 
 
 def builtin_type() -> BuiltinType:

@@ -27,11 +27,11 @@ from apiserver.catalogue.scheduling.template_trees import (
     validate_templates,
     validate_templates_update,
 )
-from apiserver.field_errors import Errors
 from apiserver.meta import table
+from apiserver.meta.field_errors import Errors
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.releases.gates import FeatureGates
-from apiserver.vocabulary import Document
 
 _PACKAGE: Final = "io.k8s.api.scheduling.v1beta1"
 

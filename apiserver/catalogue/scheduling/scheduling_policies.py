@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.field_errors import Errors, invalid, required
-from apiserver.validation.checks import CLEARED, CREATED, at_least, exactly_one, immutable
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import Errors, invalid, required
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.checks import CLEARED, CREATED, at_least, exactly_one, immutable
 
 # The field that tells how many pods of a group, or groups of a composite one, are scheduled together.
 MIN_COUNT: Final = "minCount"

@@ -11,11 +11,11 @@ from typing import Final, NamedTuple
 
 from apiserver.catalogue.scheduling.group_fields import drop, validate_group, validate_group_update
 from apiserver.catalogue.scheduling.scheduling_policies import MIN_COUNT, MIN_GROUP_COUNT
-from apiserver.field_errors import Errors, FieldError, duplicate, forbidden, invalid, too_many
 from apiserver.meta import names
-from apiserver.validation.checks import exactly_one, named
-from apiserver.validation.documents import items
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import Errors, FieldError, duplicate, forbidden, invalid, too_many
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.checks import exactly_one, named
+from apiserver.schema.validation.documents import items
 
 GROUPS: Final = "podGroupTemplates"
 COMPOSITES: Final = "compositePodGroupTemplates"

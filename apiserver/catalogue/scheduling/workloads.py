@@ -12,12 +12,12 @@ from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.other_versions import hub_of, other_version
 from apiserver.catalogue.scheduling.pod_groups import GATE, drop_disabled
 from apiserver.catalogue.scheduling.scheduling_policies import validate_policy
-from apiserver.field_errors import Errors, duplicate, required, too_many
 from apiserver.meta import names, table
+from apiserver.meta.field_errors import Errors, duplicate, required, too_many
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.validation.checks import immutable, named
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable, named
+from apiserver.schema.validation.documents import at, items
 
 _TEMPLATES: Final = "podGroupTemplates"
 _GROUPS: Final = "podGroups"

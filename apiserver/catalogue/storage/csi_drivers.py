@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
-from apiserver.field_errors import Errors, duplicate, invalid, not_supported
 from apiserver.meta import table
+from apiserver.meta.field_errors import Errors, duplicate, invalid, not_supported
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import immutable, one_of
-from apiserver.validation.defaults import setting
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable, one_of
+from apiserver.schema.validation.defaults import setting
+from apiserver.schema.validation.documents import at, items
 
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:

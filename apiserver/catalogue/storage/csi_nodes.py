@@ -15,10 +15,11 @@ from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, clear_s
 from apiserver.catalogue.common.claim_specs import ACCESS_MODES, VOLUME_MODES
 from apiserver.catalogue.common.columns import list_length
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
-from apiserver.field_errors import Errors, duplicate, invalid, required, too_long, too_many
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, duplicate, invalid, required, too_long, too_many
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import (
     STATUS_ALONE,
@@ -29,9 +30,8 @@ from apiserver.registry.strategy import (
 )
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.releases.gates import FeatureGates
-from apiserver.validation.checks import immutable, non_negative, one_of
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable, non_negative, one_of
+from apiserver.schema.validation.documents import at, items
 
 GATE: Final = "CSIVolumeHealth"
 _STATUS_SINCE: Final = 37

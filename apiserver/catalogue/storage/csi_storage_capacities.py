@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.node_labels import selector_warnings
-from apiserver.field_errors import Errors, invalid
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, invalid
 from apiserver.meta.table import Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
-from apiserver.validation.checks import immutable, non_negative_quantity
-from apiserver.validation.label_selectors import label_selector
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable, non_negative_quantity
+from apiserver.schema.validation.label_selectors import label_selector
 
 
 def builtin_type() -> BuiltinType:

@@ -8,16 +8,16 @@ from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.node_labels import DEPRECATED_NODE_LABELS
-from apiserver.field_errors import Errors, duplicate, invalid, required, too_long
 from apiserver.meta import names, table
+from apiserver.meta.field_errors import Errors, duplicate, invalid, required, too_long
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, Columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import immutable, one_of
-from apiserver.validation.defaults import setting
-from apiserver.validation.documents import items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable, one_of
+from apiserver.schema.validation.defaults import setting
+from apiserver.schema.validation.documents import items
 
 
 def builtin_type() -> BuiltinType:

@@ -7,13 +7,13 @@ from typing import Final
 from apiserver.catalogue.builtin_type import BuiltinType, status_without_metadata
 from apiserver.catalogue.core.persistent_volumes import validate_inline_volume
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
-from apiserver.field_errors import Errors, forbidden, invalid, required, too_long
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, forbidden, invalid, required, too_long
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
-from apiserver.validation.checks import immutable
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable
 
 
 def builtin_type() -> BuiltinType:

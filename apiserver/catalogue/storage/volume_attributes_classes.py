@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.storage.storage_classes import validate_parameters, validate_provisioner
-from apiserver.field_errors import Errors, forbidden, required
+from apiserver.meta.field_errors import Errors, forbidden, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.vocabulary import Document
 
 
 def builtin_types() -> tuple[BuiltinType, ...]:

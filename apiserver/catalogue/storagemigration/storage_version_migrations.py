@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
-from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta import names, table
+from apiserver.meta.field_errors import Errors, invalid, required
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
-from apiserver.validation.checks import IMMUTABLE, named
-from apiserver.validation.conditions import validate_conditions
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import IMMUTABLE, named
+from apiserver.schema.validation.conditions import validate_conditions
+from apiserver.schema.validation.documents import at
 
 GROUP: Final = "storagemigration"
 RESOURCE: Final = "storageversionmigrations"

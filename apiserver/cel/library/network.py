@@ -29,7 +29,7 @@ from apiserver.cel.types import BOOL, INT, STRING, Type
 from apiserver.cel.values import EvaluationError
 from apiserver.golang.addresses import V4_BITS, V6_BITS, InvalidAddress, parse_address, parse_prefix
 from apiserver.golang.quoting import go_quote
-from apiserver.load.text_caches import text_cache
+from apiserver.meta.text_caches import text_cache
 
 IP: Final = types.opaque("net.IP")
 CIDR: Final = types.opaque("net.CIDR")

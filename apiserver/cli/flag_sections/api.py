@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from apiserver.brand import Brand
 from apiserver.catalogue.gated_fields import gates_of_fields
 from apiserver.cli import flag_values
 from apiserver.cli.flag import Flag
+from apiserver.meta.brand import Brand
 from apiserver.releases.emulation import DEFAULT_MINOR, MAJOR, NEWEST_MINOR, OLDEST_MINOR
 from apiserver.releases.gate_effects import effective_gates
 from apiserver.releases.gates import FeatureGates

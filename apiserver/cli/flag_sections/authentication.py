@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from apiserver.authn.authentication_configuration import SIGNING_ALGORITHMS
+from apiserver.auth.authn.authentication_configuration import SIGNING_ALGORITHMS
 from apiserver.cli import flag_values
 from apiserver.cli.flag import Flag
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from apiserver.authz.configuration import MODES
+from apiserver.auth.authz.configuration import MODES
 from apiserver.cli import flag_values
 from apiserver.cli.flag import Flag
 

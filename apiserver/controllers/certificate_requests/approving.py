@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.authz.attributes import ANY_VERSION, Attributes, Authorizer, Decision, decided
+from apiserver.auth.authz.attributes import ANY_VERSION, Attributes, Authorizer, Decision, decided
 from apiserver.catalogue.certificates.signers import (
     KUBELET_CLIENT,
     NotForSigner,
@@ -29,7 +29,7 @@ from apiserver.controllers.certificate_requests.requests import (
     status_of,
     with_condition,
 )
-from apiserver.vocabulary import Document, UserInfo
+from apiserver.meta.vocabulary import Document, UserInfo
 
 BACKOFF: Final = Backoff(base_s=0.2, max_s=1_000.0)
 WORKERS: Final = 5

@@ -20,14 +20,14 @@ from apiserver.controllers.certificate_requests.requests import (
     CertificateRequests,
     status_of,
 )
-from apiserver.errors import Conflict, NotFound
 from apiserver.golang.pem import UNREADABLE
 from apiserver.golang.x509_parsing import parse_pem_certificate
 from apiserver.meta import timestamps
+from apiserver.meta.errors import Conflict, NotFound
 from apiserver.meta.options import DeleteOptions
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.store import Registry
-from apiserver.vocabulary import Document
 
 DECIDED_S: Final = 3_600
 PENDING_S: Final = 24 * 3_600

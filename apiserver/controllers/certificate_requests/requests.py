@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
-from apiserver.errors import Conflict, NotFound
+from apiserver.meta.errors import Conflict, NotFound
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
-from apiserver.vocabulary import Document
 from storage.interface import ANY
 
 RESOURCE: Final = "certificatesigningrequests"

@@ -32,7 +32,7 @@ from apiserver.controllers.certificate_requests.requests import (
     status_of,
     with_condition,
 )
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from apiserver.catalogue.common.workloads import int_or_percent_value
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition, is_condition_true, set_condition
 from apiserver.meta.owners import controller_of
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 ALLOWED: Final = "DisruptionAllowed"
 # Until then a pod whose eviction was allowed counts as gone, though it is still there.

@@ -23,15 +23,15 @@ from apiserver.controllers.disruption.budgets import (
 )
 from apiserver.controllers.disruption.scales import WATCHED, NoScale, Scales
 from apiserver.controllers.event_recorder import EventRecorder
-from apiserver.errors import ApiError, Conflict, NotFound
 from apiserver.meta import timestamps
+from apiserver.meta.errors import ApiError, Conflict, NotFound
 from apiserver.meta.selectors import TooManyTerms, label_selector_of
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
-from apiserver.validation.label_selectors import selects
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.label_selectors import selects
 from storage.errors import StorageError
 from storage.interface import ANY
 from storage.keys import prefix_range

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from apiserver.controllers.disruption.budgets import BudgetedPod
-from apiserver.errors import NotFound
 from apiserver.golang.quoting import go_quote
+from apiserver.meta.errors import NotFound
 from apiserver.meta.owners import controller_of
+from apiserver.meta.vocabulary import Document, GroupVersion
 from apiserver.registry.served_resource import ScaleFields, ServedResource, ServedTable
 from apiserver.registry.store import Registry
-from apiserver.vocabulary import Document, GroupVersion
 from storage.interface import ANY
 
 _APPS: Final = ("apps", "extensions")

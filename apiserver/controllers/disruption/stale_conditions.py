@@ -12,14 +12,14 @@ from typing import Final
 from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
 from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
-from apiserver.errors import NotFound
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition, set_condition
+from apiserver.meta.errors import NotFound
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
-from apiserver.vocabulary import Document
 from storage.interface import ANY
 
 CONDITION: Final = "DisruptionTarget"

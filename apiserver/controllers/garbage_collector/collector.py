@@ -19,14 +19,14 @@ from apiserver.controllers.garbage_collector.owner_states import live_state
 from apiserver.controllers.garbage_collector.remote_owner_resolver import key_of
 from apiserver.controllers.garbage_collector.resources import ObjectLocation
 from apiserver.controllers.garbage_collector.rules import Collect, OwnerState, Release
-from apiserver.errors import Conflict, NotFound
+from apiserver.meta.errors import Conflict, NotFound
 from apiserver.meta.object_meta import FINALIZER_FOREGROUND
 from apiserver.meta.options import DeleteOptions
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
-from apiserver.vocabulary import Document
 from storage.turns import Turn, in_turns
 
 # Deletions at the same time. kube-controller-manager has 20 (--concurrent-gc-syncs), but a processor of its

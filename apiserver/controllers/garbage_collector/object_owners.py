@@ -11,8 +11,8 @@ import orjson
 
 from apiserver.load.size_class import LARGE_BYTES, SizeClass, size_class
 from apiserver.meta.object_meta import FINALIZER_FOREGROUND, FINALIZER_ORPHAN
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.stored_object import CorruptObject, StoredObject
-from apiserver.vocabulary import Document
 
 # Without these bytes an object has no owners; with them it may have some, and is decoded.
 _HAS_OWNERS: Final = b'"ownerReferences":['

@@ -13,7 +13,7 @@ from apiserver.controller_runtime.work_queue import WorkQueue
 from apiserver.controllers.garbage_collector import rules
 from apiserver.controllers.garbage_collector.collector import change_metadata
 from apiserver.controllers.garbage_collector.graph_builder import GraphBuilder, ObservedObject
-from apiserver.errors import NotFound
+from apiserver.meta.errors import NotFound
 from apiserver.meta.object_meta import FINALIZER_ORPHAN
 from apiserver.registry.store import Registry
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from apiserver.controllers.garbage_collector.object_owners import OwnerReference, Ownership
 from apiserver.meta.object_meta import FINALIZER_FOREGROUND, FINALIZER_ORPHAN
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 
 class OwnerState(enum.Enum):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.brand import Brand
 from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
 from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
@@ -18,14 +17,15 @@ from apiserver.controllers.policy_type_checking.type_checker import (
     types_to_check,
     warning,
 )
-from apiserver.errors import Conflict, NotFound
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import SizeClass
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import Conflict, NotFound
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft, InternalWriter, WriteRequest
-from apiserver.vocabulary import Document
 from storage.interface import ANY
 
 GROUP: Final = "admissionregistration"

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 from apiserver.cel.admission import OBJECT, OLD_OBJECT, PARAMS, AdmissionCompiler, CompilationFailed
 from apiserver.cel.types import DYN, Type
 from apiserver.controllers.policy_type_checking.schema_types import type_of
-from apiserver.field_errors import truncated
+from apiserver.meta.field_errors import truncated
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ResourceTable, ServedResource
-from apiserver.vocabulary import Document
 
 # kube-controller-manager: maxTypesToCheck, of each rule.
 TYPES_MAX: Final = 10

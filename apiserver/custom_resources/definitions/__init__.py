@@ -14,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from apiserver.brand import Brand
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document, GroupVersion
 from apiserver.registry.served_resource import version_priority
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document, GroupVersion
+from apiserver.schema.validation.documents import at
 
 RESOURCE: Final = "customresourcedefinitions"
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from apiserver.brand import Brand
 from apiserver.golang.quoting import go_quote
 from apiserver.golang.urls import InvalidUrl, parse_request_uri
-from apiserver.vocabulary import Document
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document
 
 _APPROVALS: Final = "https://github.com/kubernetes/enhancements/pull/1111"
 

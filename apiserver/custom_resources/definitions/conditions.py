@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.meta.conditions import find_condition
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 ESTABLISHED: Final = "Established"
 TERMINATING: Final = "Terminating"

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from apiserver.brand import Brand
 from apiserver.custom_resources.definitions import (
     accepted_names,
     storage_version,
@@ -25,8 +24,9 @@ from apiserver.custom_resources.definitions.conditions import (
     set_definition_condition,
 )
 from apiserver.golang.quoting import go_quote
+from apiserver.meta.brand import Brand
 from apiserver.meta.conditions import is_condition_true
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 _SHOWN_NAMES: Final = ("plural", "singular", "kind", "listKind", "shortNames", "categories")
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from apiserver.brand import Brand
 from apiserver.custom_resources.definitions import cleanup_finalizer, versions_of
 from apiserver.custom_resources.definitions.conditions import TERMINATING, set_definition_condition
 from apiserver.meta import object_meta
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import keep_status
 from apiserver.schema.compile import Default
-from apiserver.validation.defaults import setting
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.defaults import setting
+from apiserver.schema.validation.documents import at
 
 _PACKAGE: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1."
 

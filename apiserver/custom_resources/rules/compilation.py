@@ -17,8 +17,8 @@ from apiserver.cel.references import References, references
 from apiserver.cel.syntax import InvalidExpression, Node
 from apiserver.cel.types import Type, TypeKind
 from apiserver.custom_resources.schemas.json_schema import JSONSchema
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.extensions import Extensions
-from apiserver.vocabulary import Document
 
 if TYPE_CHECKING:
     from apiserver.cel.environment import Environment

@@ -10,7 +10,6 @@ from contextlib import suppress
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, NoReturn
 
-from apiserver import field_errors
 from apiserver.cel.compiler import Program
 from apiserver.cel.costs import PER_CALL_LIMIT
 from apiserver.cel.values import NO_SUCH_OVERLOAD, NONE, CostExceeded, EvaluationError, OptionalValue
@@ -18,9 +17,10 @@ from apiserver.custom_resources.rules.compilation import OLD_SELF, SELF, Validat
 from apiserver.custom_resources.rules.rule_tree import CompiledRule, RuleNode
 from apiserver.custom_resources.schemas.correlation import Correlation
 from apiserver.custom_resources.schemas.paths import Key, Path, bracketed
-from apiserver.field_errors import FieldError
 from apiserver.golang.quoting import go_quote
 from apiserver.load.size_class import TakesLong
+from apiserver.meta import field_errors
+from apiserver.meta.field_errors import FieldError
 
 # What all expressions for one object may cost.
 OBJECT_COST_MAX: Final = 10_000_000

@@ -10,7 +10,6 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Final
 
-from apiserver import field_errors
 from apiserver.custom_resources.rules.compilation import OLD_SELF, SELF, rules_of
 from apiserver.custom_resources.rules.evaluation import (
     UNLIMITED,
@@ -27,11 +26,12 @@ from apiserver.custom_resources.rules.rule_tree import (
 )
 from apiserver.custom_resources.schemas.correlation import Correlation
 from apiserver.custom_resources.schemas.json_schema import JSONSchema, all_schemas
-from apiserver.field_errors import FieldError
 from apiserver.load.size_class import TakesLong
+from apiserver.meta import field_errors
+from apiserver.meta.field_errors import FieldError
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.findings import Findings
 from apiserver.schema.extensions import Extensions
-from apiserver.vocabulary import Document
 
 # With one of these errors, a value may be of another type than its schema says.
 _BLOCKING: Final = frozenset(

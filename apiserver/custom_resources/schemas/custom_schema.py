@@ -15,10 +15,10 @@ from apiserver.custom_resources.schemas.list_types import ListTypes
 from apiserver.custom_resources.schemas.pruning import Pruner
 from apiserver.custom_resources.schemas.structural_builder import structural_schema
 from apiserver.custom_resources.schemas.validation import SchemaValidator
-from apiserver.field_errors import FieldError
+from apiserver.meta.field_errors import FieldError
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.extensions import Extensions
 from apiserver.schema.structural import Schema
-from apiserver.vocabulary import Document
 
 _STATUS = "status"
 

@@ -11,11 +11,11 @@ from typing import Any
 from apiserver.custom_resources.schemas.json_schema import JSONSchema
 from apiserver.custom_resources.schemas.paths import Path, bracketed
 from apiserver.custom_resources.schemas.visits import Visits
-from apiserver.field_errors import FieldError, invalid, required
 from apiserver.meta import object_meta
+from apiserver.meta.field_errors import FieldError, invalid, required
 from apiserver.meta.names import dns1035_label, path_segment
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.extensions import Extensions
-from apiserver.vocabulary import Document
 
 
 class EmbeddedResources:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final, TypeAlias
 
-from apiserver.field_errors import FieldError, quote
 from apiserver.golang.formatting import number_text
 from apiserver.golang.quoting import go_quote
+from apiserver.meta.field_errors import FieldError, quote
 
 # A message, and the error that it is of.
 Finding: TypeAlias = tuple[str, FieldError]

@@ -13,9 +13,9 @@ import orjson
 from apiserver.custom_resources.schemas.json_schema import JSONSchema
 from apiserver.custom_resources.schemas.paths import Path, bracketed
 from apiserver.custom_resources.schemas.visits import Visits
-from apiserver.field_errors import FieldError, duplicate, invalid
+from apiserver.meta.field_errors import FieldError, duplicate, invalid
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.extensions import Extensions
-from apiserver.vocabulary import Document
 
 
 class ListTypes:

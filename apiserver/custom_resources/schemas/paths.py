@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from apiserver.field_errors import field_below, item_below, key_below
+from apiserver.meta.field_errors import field_below, item_below, key_below
 
 
 class Key(str):

@@ -17,8 +17,9 @@ import orjson
 from apiserver.custom_resources.schemas import numbers
 from apiserver.custom_resources.schemas.json_schema import JSONSchema
 from apiserver.custom_resources.schemas.paths import Key, Path, bracketed, plain
-from apiserver.field_errors import invalid, quote
 from apiserver.golang.formatting import go_type
+from apiserver.meta.field_errors import invalid, quote
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.compile import (
     UNKNOWN_FIELDS_MAX,
     CheckedDocument,
@@ -28,7 +29,6 @@ from apiserver.schema.compile import (
 )
 from apiserver.schema.extensions import Extensions
 from apiserver.schema.structural import Schema
-from apiserver.vocabulary import Document
 
 # By its defaults `[{}, {}, …]` may become much longer than any object that can be stored.
 DEFAULTS_BYTES_MAX: Final = 8 * 1024 * 1024

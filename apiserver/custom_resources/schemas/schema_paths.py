@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 _parts = re.compile(r"'.*?(?<!\\)'|'.*|[.\[\]]|[^.\[\]]+", re.DOTALL).findall
 _ESCAPED: Final = re.compile(r"\\.")

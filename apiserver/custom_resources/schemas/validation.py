@@ -37,7 +37,8 @@ from apiserver.custom_resources.schemas.value_rules import (
     size_rules,
     text_rules,
 )
-from apiserver.field_errors import (
+from apiserver.golang.quoting import go_quote
+from apiserver.meta.field_errors import (
     FieldError,
     field_below,
     invalid,
@@ -45,7 +46,6 @@ from apiserver.field_errors import (
     required,
     truncated_path,
 )
-from apiserver.golang.quoting import go_quote
 from apiserver.schema.extensions import Extensions
 
 # More are not looked for: the response has to end somewhere.

@@ -11,7 +11,9 @@ from apiserver.custom_resources.schemas.correlation import equal
 from apiserver.custom_resources.schemas.findings import Finding, field_of, general, invalid_value, wrong_type
 from apiserver.custom_resources.schemas.formats import format_of
 from apiserver.custom_resources.schemas.json_schema import JSONSchema
-from apiserver.field_errors import (
+from apiserver.golang.formatting import number_text
+from apiserver.golang.regex import InvalidPattern, compile_pattern
+from apiserver.meta.field_errors import (
     VALUE_LENGTH_MAX,
     not_supported,
     quote,
@@ -19,8 +21,6 @@ from apiserver.field_errors import (
     too_many,
     truncated,
 )
-from apiserver.golang.formatting import number_text
-from apiserver.golang.regex import InvalidPattern, compile_pattern
 
 Test: TypeAlias = Callable[[Any], object]
 

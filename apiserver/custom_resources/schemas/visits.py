@@ -7,8 +7,8 @@ from typing import Any, Final, TypeAlias
 
 from apiserver.custom_resources.schemas.json_schema import JSONSchema, all_schemas, subschemas
 from apiserver.custom_resources.schemas.paths import Key, Path
-from apiserver.field_errors import FieldError
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import FieldError
+from apiserver.meta.vocabulary import Document
 
 # Returns the errors of one value, which is given with its schema and its path.
 ValueCheck: TypeAlias = "Callable[[Any, JSONSchema, Path | None], Iterator[FieldError]]"

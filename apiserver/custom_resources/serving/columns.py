@@ -15,7 +15,7 @@ from apiserver.custom_resources.serving.json_path import InvalidJsonPath, compil
 from apiserver.golang.formatting import number_text
 from apiserver.meta import table, timestamps
 from apiserver.meta.table import Column, Columns
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 _INVALID_DATE: Final = "<invalid>"
 _UNKNOWN_DATE: Final = "<unknown>"

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from apiserver.golang.formatting import json_type
 from apiserver.meta import object_meta
-from apiserver.validation.webhooks import REVIEW_VERSIONS
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.webhooks import REVIEW_VERSIONS
 
 # kube-apiserver sends the fields of an answer, too: empty, as Go writes them.
 _NO_RESPONSE: Final[Document] = {"uid": "", "convertedObjects": None, "result": {"metadata": {}}}

@@ -15,9 +15,9 @@ import orjson
 
 from apiserver.custom_resources.serving import conversion_reviews
 from apiserver.custom_resources.serving.conversion_reviews import ConversionReview, WebhookError
-from apiserver.errors import ServiceUnavailable
+from apiserver.meta.errors import ServiceUnavailable
+from apiserver.meta.vocabulary import Document
 from apiserver.metrics.conversion_webhooks import ConversionWebhookMetrics
-from apiserver.vocabulary import Document
 from apiserver.webhooks.client import CallSecurity, WebhookClient
 from apiserver.webhooks.client_config import ClientConfig
 from apiserver.webhooks.errors import CallFailed

@@ -25,16 +25,16 @@ from apiserver.custom_resources.definitions.conditions import ESTABLISHED, NAMES
 from apiserver.custom_resources.definitions.status import NamesInUse
 from apiserver.custom_resources.serving.definition_finalizer import DefinitionFinalizer
 from apiserver.custom_resources.serving.resources import CustomResourceFactory, DefinedResources
-from apiserver.errors import NotFound
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import is_condition_true
+from apiserver.meta.errors import NotFound
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.metrics.work_queues import MeasuredQueue
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
-from apiserver.vocabulary import Document, GroupResource
 
 # Takes the new table, and the resources that are served no more, or differently.
 Publish = Callable[[ResourceTable, Sequence[ServedResource]], None]

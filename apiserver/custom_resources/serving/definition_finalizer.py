@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from apiserver.brand import Brand
 from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.custom_resources import definitions
@@ -19,16 +18,17 @@ from apiserver.custom_resources.definitions.conditions import (
     TERMINATING,
     set_definition_condition,
 )
-from apiserver.errors import NotFound
 from apiserver.meta import timestamps
+from apiserver.meta.brand import Brand
 from apiserver.meta.conditions import is_condition_true
+from apiserver.meta.errors import NotFound
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
-from apiserver.vocabulary import Document
 from storage.keys import prefix_range
 
 # Objects with finalizers take their time; they are looked at again after so long.

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from apiserver.brand import Brand
 from apiserver.custom_resources.serving.version_schema import VersionSchema
-from apiserver.vocabulary import Document, GroupVersion
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document, GroupVersion
 
 _OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 # The keywords of published schemas. All others are left out: they are deprecated, or mean nothing here.

@@ -8,7 +8,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from apiserver.brand import Brand
 from apiserver.custom_resources import definitions
 from apiserver.custom_resources.rules.rule_tree import UNTIMED, ExpressionTimer
 from apiserver.custom_resources.serving.columns import COMPILED_INLINE_MAX, ColumnPreparation, columns_of
@@ -28,6 +27,8 @@ from apiserver.custom_resources.serving.version_schema import (
     VersionSchema,
 )
 from apiserver.load.offload import Offload
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Deprecation, Document, GroupResource, GroupVersion
 from apiserver.registry.field_getters import FieldGetter, field_texts
 from apiserver.registry.served_resource import (
     ResourcePreparation,
@@ -38,7 +39,6 @@ from apiserver.registry.served_resource import (
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.subresources import scale, text_at
 from apiserver.schema.structural import Schema
-from apiserver.vocabulary import Deprecation, Document, GroupResource, GroupVersion
 
 # In the order in which Kubernetes lists them in discovery.
 VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")

@@ -13,13 +13,13 @@ from typing import Any, Final, NamedTuple, TypeVar
 from apiserver.custom_resources.rules.validator import blocking_error
 from apiserver.custom_resources.schemas.numbers import as_go
 from apiserver.custom_resources.serving.version_schema import VersionSchema
-from apiserver.field_errors import FieldError, invalid
 from apiserver.golang.formatting import go_text, go_type
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import object_meta
+from apiserver.meta.field_errors import FieldError, invalid
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.findings import Findings
 from apiserver.registry.strategy import STATUS_ALONE, Strategy, UpdateStrategy, drop_status, keep_status
-from apiserver.vocabulary import Document
 
 Scalar = TypeVar("Scalar", int, str)
 

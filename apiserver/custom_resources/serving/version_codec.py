@@ -21,7 +21,6 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import orjson
 
-from apiserver.errors import Forbidden, NoSuchEndpoint, ServiceUnavailable
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import (
     SizeClass,
@@ -29,11 +28,12 @@ from apiserver.load.size_class import (
     size_class_of_defaults,
     size_class_of_document,
 )
+from apiserver.meta.errors import Forbidden, NoSuchEndpoint, ServiceUnavailable
+from apiserver.meta.vocabulary import Document, GroupResource, GroupVersion
 from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.stored_object import StoredObject, TooDeep, encode, head_of, with_revision
 from apiserver.registry.version_codec import Offloader, VersionCodec, view
 from apiserver.schema.compile import TypeMismatch
-from apiserver.vocabulary import Document, GroupResource, GroupVersion
 from storage.interface import Condition
 from storage.turns import Turn
 from storage.watch_cache import KeyVersion

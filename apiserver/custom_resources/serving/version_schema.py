@@ -13,16 +13,16 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from apiserver.brand import Brand
 from apiserver.custom_resources.rules.rule_tree import ExpressionTimer
 from apiserver.custom_resources.rules.validator import RuleValidator
 from apiserver.custom_resources.schemas.custom_schema import CustomSchema
 from apiserver.custom_resources.schemas.json_schema import all_schemas
 from apiserver.golang.regex import InvalidPattern, compile_pattern
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import SchemaCheck
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.structural import Schema
-from apiserver.vocabulary import Document
 
 # All that is compiled from smaller ones is compiled within a few milliseconds.
 LARGE_DEFINITION_BYTES: Final = 32 * 1024

@@ -26,7 +26,6 @@ from weakref import WeakValueDictionary
 import orjson
 
 from apiserver.aggregation.remote_versions import OpenApiPart
-from apiserver.brand import Brand
 from apiserver.endpoints.compression import GzipBytes, compress, decompress
 from apiserver.endpoints.openapi import gnostic
 from apiserver.endpoints.openapi.documents import (
@@ -39,10 +38,11 @@ from apiserver.endpoints.openapi.documents import (
 from apiserver.endpoints.openapi.operations import Operations
 from apiserver.endpoints.openapi.remote_parts import RemoteParts
 from apiserver.load.switch_interval import compute_in_thread
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document, GroupVersion
 from apiserver.registry.served_resource import ResourceTable, ServedResource, cache_keys
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.vocabulary import Document, GroupVersion
 from apiserver.wire.media_types import JSON
 
 # The level of parts, which are decompressed for each new document.

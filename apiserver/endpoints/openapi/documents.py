@@ -6,12 +6,12 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from apiserver.brand import Brand
 from apiserver.endpoints.openapi.operations import Operations, definition_name, root
 from apiserver.endpoints.openapi.schemas import META, REFERENCE, Components, reference
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document, GroupVersion
 from apiserver.registry.served_resource import ServedResource
 from apiserver.releases.emulation import EmulatedRelease
-from apiserver.vocabulary import Document, GroupVersion
 
 log = logging.getLogger(__name__)
 

@@ -23,8 +23,8 @@ from apiserver.endpoints.openapi import gnostic
 from apiserver.endpoints.openapi.document_cache import CompressedDocument, DocumentCache, PlainDocuments
 from apiserver.endpoints.openapi.documents import version_key
 from apiserver.endpoints.responses import TEXT, send
+from apiserver.meta.vocabulary import GroupVersion
 from apiserver.registry.served_resource import ServedTable
-from apiserver.vocabulary import GroupVersion
 from apiserver.wire.media_types import JSON
 
 PATCH_TYPES: Final = ("application/json-patch+json", "application/merge-patch+json")

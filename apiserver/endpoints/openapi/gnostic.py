@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 from apiserver.wire.protobuf.wire_format import BYTES, FIXED64, VARINT, delimited, key, varint
 
 V2_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from apiserver.brand import Brand
 from apiserver.endpoints.openapi.schemas import META, reference
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document, GroupVersion
 from apiserver.registry.served_resource import ServedResource, Subresource
-from apiserver.vocabulary import Document, GroupVersion
 
 
 class _Verb(NamedTuple):

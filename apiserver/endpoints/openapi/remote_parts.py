@@ -19,8 +19,8 @@ from apiserver.aggregation.openapi_v2 import KINDS, references
 from apiserver.aggregation.remote_versions import OpenApiPart
 from apiserver.endpoints.openapi import gnostic
 from apiserver.endpoints.openapi.documents import DocumentPart, v2_document
+from apiserver.meta.vocabulary import Document
 from apiserver.releases.emulation import DEFAULT_RELEASE
-from apiserver.vocabulary import Document
 
 log = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from apiserver.brand import Brand
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document, GroupVersion
 from apiserver.schema.go_fields import GoField, enums_of, fields_of
-from apiserver.vocabulary import Document, GroupVersion
 
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 REFERENCE: Final = "#/components/schemas/"

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from apiserver.endpoints.representation.lists import Envelope, ListTotals, Slice
 from apiserver.load.size_class import SizeClass
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.results import ObjectList
 from apiserver.registry.stored_object import StoredObject
-from apiserver.vocabulary import Document
 
 
 class Encoder(Protocol):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from apiserver.brand import Brand
 from apiserver.endpoints.negotiation import ResponseForm
 from apiserver.endpoints.representation.encoder import Encoder
 from apiserver.endpoints.representation.form_cache import FormCaches
@@ -24,9 +23,10 @@ from apiserver.endpoints.representation.transcoding import (
     TranscodingEncoder,
     YamlFormat,
 )
-from apiserver.errors import BadRequest
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import BadRequest
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource
-from apiserver.vocabulary import Document
 from apiserver.wire.media_types import CBOR, YAML
 
 _FORMATS: Final[dict[str, SerializationFormat]] = {YAML: YamlFormat(), CBOR: CborFormat()}

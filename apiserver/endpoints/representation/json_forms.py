@@ -10,7 +10,6 @@ from typing import Final, Protocol
 
 import orjson
 
-from apiserver.brand import Brand
 from apiserver.endpoints.negotiation import ResponseForm
 from apiserver.endpoints.representation.encoder import Encoder
 from apiserver.endpoints.representation.form_cache import FormCaches
@@ -34,10 +33,11 @@ from apiserver.endpoints.representation.lists import (
 )
 from apiserver.endpoints.representation.table_cells import EncodedCells, encode_cells
 from apiserver.load.size_class import SizeClass, size_class
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
-from apiserver.vocabulary import Document
 from apiserver.wire.media_types import JSON
 
 # What clients see of an object: the object itself, or a copy without some of its fields.

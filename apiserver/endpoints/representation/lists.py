@@ -7,13 +7,13 @@ from typing import Final, NamedTuple, TypeAlias
 
 import orjson
 
-from apiserver.brand import Brand
-from apiserver.errors import NotAcceptable
 from apiserver.load.size_class import SizeClass, size_class
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import NotAcceptable
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
-from apiserver.vocabulary import Document
 
 # How much of a list is encoded at a time: large enough that joining is all it costs, small enough that
 # other requests do not wait for it.

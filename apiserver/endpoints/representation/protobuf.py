@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Final
 
-from apiserver.brand import Brand
 from apiserver.endpoints.negotiation import ResponseForm
 from apiserver.endpoints.representation import discovery_schema
 from apiserver.endpoints.representation.form_cache import FormCache
@@ -24,13 +23,14 @@ from apiserver.endpoints.representation.lists import (
     slices_of_segments,
     work_ahead,
 )
-from apiserver.errors import NotAcceptable
 from apiserver.load.size_class import SizeClass, size_class
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import NotAcceptable
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.structural import Schema
-from apiserver.vocabulary import Document
 from apiserver.wire.protobuf import MessageEncoder, NotEncodable, event_frame, seal
 from apiserver.wire.protobuf.envelope import ENVELOPE_END, EVENT_LENGTH_BYTES, envelope_start
 from apiserver.wire.protobuf.wire_format import BYTES, delimited, key, undelimited

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from apiserver.brand import Brand
 from apiserver.endpoints.negotiation import Negotiator
 from apiserver.endpoints.representation.factory import document_encoder
 from apiserver.endpoints.representation.protobuf import MetaV1Encoders
-from apiserver.errors import NotAcceptable
-from apiserver.vocabulary import Document
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import NotAcceptable
+from apiserver.meta.vocabulary import Document
 from apiserver.wire.media_types import JSON, supported_media_types
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from apiserver.meta.table import Column, duration
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 
 @dataclass(slots=True)

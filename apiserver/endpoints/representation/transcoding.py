@@ -17,9 +17,9 @@ from apiserver.endpoints.representation.lists import (
     work_ahead,
 )
 from apiserver.load.size_class import SizeClass, size_class
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.results import ObjectList
 from apiserver.registry.stored_object import StoredObject
-from apiserver.vocabulary import Document
 from apiserver.wire import cbor, yaml
 from apiserver.wire.media_types import CBOR, CBOR_SEQUENCE, JSON, YAML
 

@@ -20,13 +20,13 @@ from urllib.parse import urlsplit
 
 from apiserver.admission import plugin_names
 from apiserver.app.process import MakeHooks, announce_ready, run
+from apiserver.app.serving import exit_codes
 from apiserver.cli import flag_values
 from apiserver.cli.command_line import KUBE_APISERVER, parse
 from apiserver.cli.config import Config
 from apiserver.cli.flags import Parser, UsageError
 from apiserver.cli.subcommand import run_subcommand
 from apiserver.releases.emulation import EmulatedRelease
-from apiserver.serving import exit_codes
 from apiserver.testkit.envtest.etcd_stand_in import NAME as STAND_IN
 from apiserver.testkit.envtest.insecure_port import LOOPBACK, InsecurePort, NotLoopback
 

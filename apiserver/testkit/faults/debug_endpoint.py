@@ -20,7 +20,7 @@ from typing import Any
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.bodies import load_json, read_body
 from apiserver.endpoints.responses import send_document
-from apiserver.errors import (
+from apiserver.meta.errors import (
     ApiError,
     BadRequest,
     Forbidden,
@@ -28,9 +28,9 @@ from apiserver.errors import (
     NoSuchEndpoint,
     TooManyRequests,
 )
+from apiserver.meta.vocabulary import MASTERS, Document
 from apiserver.testkit.faults import FaultInjector, InvalidFault, RefuseTls, TooManyFaults
 from apiserver.testkit.faults.documents import fault_document, parse
-from apiserver.vocabulary import MASTERS, Document
 from apiserver.wire.json_text import InvalidJson
 
 log = logging.getLogger(__name__)

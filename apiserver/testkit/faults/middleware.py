@@ -11,15 +11,15 @@ from typing import Final
 
 from aiohttp import hdrs
 
-from apiserver.authn.chain import Authenticate, Credentials, Identity
-from apiserver.authn.token_file import bearer_token
+from apiserver.auth.authn.chain import Authenticate, Credentials, Identity
+from apiserver.auth.authn.token_file import bearer_token
 from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
 from apiserver.endpoints.request_info import selected_name
 from apiserver.endpoints.responses import AnswerLost
-from apiserver.errors import ApiError, Unauthorized, details_of
+from apiserver.meta.errors import ApiError, Unauthorized, details_of
+from apiserver.meta.vocabulary import GroupResource, UserInfo
 from apiserver.testkit.faults import Answer, CutConnection, Delay, Fault, FaultInjector, RequestAttributes
 from apiserver.testkit.faults.effects import REASONS
-from apiserver.vocabulary import GroupResource, UserInfo
 from storage.errors import StorageError
 
 FAULTS_PATH: Final = "/debug/faults"

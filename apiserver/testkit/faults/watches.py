@@ -19,7 +19,7 @@ from apiserver.endpoints.representation import Encoder
 from apiserver.endpoints.responses import split_chunks
 from apiserver.endpoints.watch_stream import EventTransport, WatchStream, WatchStreams
 from apiserver.endpoints.websocket import WebSocketEvents, split_messages
-from apiserver.errors import Expired
+from apiserver.meta.errors import Expired
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject

@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from apiserver.admission.chain import AdmissionAttributes, AdmissionChain, Operation
-from apiserver.brand import Brand
 from apiserver.controller_runtime.informer import Informer, ListWatch
 from apiserver.controller_runtime.work_queue import WorkQueue
 from apiserver.load.offload import Offload
+from apiserver.meta.brand import Brand
 from apiserver.meta.options import DeleteOptions, WriteOptions
+from apiserver.meta.vocabulary import Document, GroupResource, UserInfo
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.guard import TransactionGuard
@@ -28,7 +29,6 @@ from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.write_request import Admission, Draft, WriteRequest
 from apiserver.testkit.simulation.object_index import ObjectIndex
 from apiserver.testkit.simulation.resources import WITH_DOMAIN
-from apiserver.vocabulary import Document, GroupResource, UserInfo
 
 # Returns what must still hold when an object is created in a namespace; raises NotFound, Forbidden.
 MayCreate = Callable[[ServedResource, str, str], Awaitable[TransactionGuard | None]]

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation import shell
 from apiserver.testkit.simulation.commands import Command, find
 from apiserver.testkit.simulation.logs import (
@@ -23,7 +24,6 @@ from apiserver.testkit.simulation.logs import (
 from apiserver.testkit.simulation.ports import HostPort
 from apiserver.testkit.simulation.programs import Program, ProgramEnvironment, Stdin
 from apiserver.testkit.simulation.stages import Stage
-from apiserver.vocabulary import Document
 
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _REFERENCE: Final = re.compile(r"\$(\$|\(([A-Za-z_][A-Za-z0-9_.-]*)\))")

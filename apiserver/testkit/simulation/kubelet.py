@@ -12,9 +12,10 @@ from apiserver.controller_runtime.controller import Controller, Corrected, Outco
 from apiserver.controller_runtime.informer import Informer
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.event_recorder import EventRecorder
-from apiserver.errors import Conflict, NotFound
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import set_condition
+from apiserver.meta.errors import Conflict, NotFound
+from apiserver.meta.vocabulary import AUTHENTICATED, Document, UserInfo
 from apiserver.testkit.simulation.component import ClusterAccess, Component, WriteTarget
 from apiserver.testkit.simulation.field_values import InvalidStage
 from apiserver.testkit.simulation.nodes import host_ip, is_simulated, number_of, place_of, pod_network
@@ -22,7 +23,6 @@ from apiserver.testkit.simulation.object_index import ObjectIndex
 from apiserver.testkit.simulation.pod_status import PodAddresses, StatusTime, next_step
 from apiserver.testkit.simulation.resources import NODES, PODS, Key
 from apiserver.testkit.simulation.stages import Stage, stages_for
-from apiserver.vocabulary import AUTHENTICATED, Document, UserInfo
 
 NAME: Final = "simulated-kubelet"
 BACKOFF: Final = Backoff(base_s=0.1, max_s=10.0)

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import timestamps
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.programs import STDERR, STDOUT, Output, Pause, Program, ReadInput
-from apiserver.vocabulary import Document
 
 # What a command has printed that is not in the table prints no more than it is long.
 PRINTED_BYTES_MAX: Final = 1024 * 1024

@@ -8,8 +8,9 @@ from typing import Final
 from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
 from apiserver.controller_runtime.informer import Informer
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
-from apiserver.errors import AlreadyExists, NotFound
 from apiserver.meta import timestamps
+from apiserver.meta.errors import AlreadyExists, NotFound
+from apiserver.meta.vocabulary import AUTHENTICATED, Document, UserInfo
 from apiserver.testkit.simulation.component import ClusterAccess, Component, WriteTarget
 from apiserver.testkit.simulation.nodes import (
     HEARTBEAT_S,
@@ -22,7 +23,6 @@ from apiserver.testkit.simulation.nodes import (
 )
 from apiserver.testkit.simulation.object_index import ObjectIndex
 from apiserver.testkit.simulation.resources import LEASES, NODES
-from apiserver.vocabulary import AUTHENTICATED, Document, UserInfo
 
 NAME: Final = "simulated-nodes"
 NEEDS: Final = (NODES, LEASES)

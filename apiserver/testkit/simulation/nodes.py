@@ -8,8 +8,8 @@ from typing import Final
 
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.stages import NODE_ANNOTATION
-from apiserver.vocabulary import Document
 
 NAME_PREFIX: Final = "simulated-"
 # Beyond that, the scheduler would look at too many nodes for each pod.

@@ -12,8 +12,8 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from apiserver.controller_runtime.informer import Notification
 from apiserver.meta.owners import controller_of
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.resources import Key
-from apiserver.vocabulary import Document
 
 
 class ObjectIndex:

@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import set_condition
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.stages import Stage, stage_of
-from apiserver.vocabulary import Document
 
 KILLED: Final = 137
 # By SIGTERM.

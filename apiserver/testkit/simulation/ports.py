@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from apiserver.schema.validation.checks import PORT_MAX
 from apiserver.testkit.simulation.field_values import InvalidStage
-from apiserver.validation.checks import PORT_MAX
 
 PORTS_MAX: Final = 100
 _HOST_LENGTH_MAX: Final = 253

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from apiserver.vocabulary import GroupResource
+from apiserver.meta.vocabulary import GroupResource
 
 # The namespace and the name of an object of one of them.
 Key: TypeAlias = tuple[str, str]

@@ -13,9 +13,10 @@ from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
 from apiserver.controller_runtime.informer import Informer
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.event_recorder import EventRecorder
-from apiserver.errors import NotFound
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition, set_condition
+from apiserver.meta.errors import NotFound
+from apiserver.meta.vocabulary import AUTHENTICATED, Document, UserInfo
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.testkit.simulation.component import ClusterAccess, Component, WriteTarget
 from apiserver.testkit.simulation.nodes import is_simulated
@@ -30,7 +31,6 @@ from apiserver.testkit.simulation.scheduling import (
     unschedulable_message,
 )
 from apiserver.testkit.simulation.waiting_pods import WaitingPods
-from apiserver.vocabulary import AUTHENTICATED, Document, UserInfo
 from storage.turns import in_turns
 
 NAME: Final = "simulated-scheduler"

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from apiserver.catalogue.pod_specs.resource_totals import quantities, sum_of, total_of_pod
 from apiserver.meta.conditions import is_condition_true
 from apiserver.meta.quantity import Quantity, parse_quantity
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 SCHEDULER: Final = "default-scheduler"
 _UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"

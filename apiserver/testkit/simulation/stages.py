@@ -41,6 +41,7 @@ import orjson
 import yaml
 
 from apiserver.meta.owners import controller_of
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.commands import EXIT_CODE_MAX, Command, read_commands
 from apiserver.testkit.simulation.field_values import (
     FieldPath,
@@ -54,7 +55,6 @@ from apiserver.testkit.simulation.field_values import (
 from apiserver.testkit.simulation.field_values import text as text_of
 from apiserver.testkit.simulation.logs import LINES_MAX
 from apiserver.testkit.simulation.ports import HostPort, read_ports
-from apiserver.vocabulary import Document
 
 # What begins the annotations, and the one that makes a Node of anybody's a simulated one.
 ANNOTATION_PREFIX: Final = "simulate.apiserver/"

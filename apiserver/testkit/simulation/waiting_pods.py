@@ -14,9 +14,9 @@ from typing import Final, NewType
 
 import orjson
 
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.resources import Key
 from apiserver.testkit.simulation.scheduling import PodRequirements, required_terms
-from apiserver.vocabulary import Document
 
 Signature = NewType("Signature", bytes)
 # Two different ones that are equal by chance are not to be expected.

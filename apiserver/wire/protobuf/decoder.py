@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
 from apiserver.golang.times import ZERO_MICRO_TIME, ZERO_TIME
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.go_fields import GoField, go_struct
 from apiserver.schema.structural import Schema, ValueKind
-from apiserver.vocabulary import Document
 from apiserver.wire import json_text
 from apiserver.wire.protobuf.wire_format import (
     BYTES,

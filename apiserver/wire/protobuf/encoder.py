@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.go_fields import GoField, fields_of, go_struct
 from apiserver.schema.structural import Schema, ValueKind
-from apiserver.vocabulary import Document
 from apiserver.wire.protobuf.wire_format import BYTES, FIXED64, VARINT, delimited, key, varint
 
 # Encodes the content of a field: bytes without their length, or a number.

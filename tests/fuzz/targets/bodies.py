@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.brand import Brand
 from apiserver.endpoints.bodies import Body, size_class_of
+from apiserver.endpoints.handlers import apply_bodies
+from apiserver.endpoints.handlers.decoding import Decoder
 from apiserver.endpoints.request_info import parse_target
-from apiserver.errors import ApiError
 from apiserver.golang.json_errors import syntax_error
-from apiserver.handlers import apply_bodies
-from apiserver.handlers.decoding import Decoder
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import ApiError
 from apiserver.schema.duplicates import duplicate_fields, strict_problems
 from apiserver.wire import cbor as cbor_format
 from apiserver.wire import yaml as yaml_format

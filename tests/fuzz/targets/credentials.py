@@ -14,17 +14,17 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from apiserver.authn.bearer_tokens import BearerTokens
-from apiserver.authn.chain import (
+from apiserver.auth.authn.bearer_tokens import BearerTokens
+from apiserver.auth.authn.chain import (
     NO_CERTIFICATE,
     Anonymous,
     AuthenticationChain,
     Credentials,
     Identity,
 )
-from apiserver.authn.client_cert import user_of
-from apiserver.authn.impersonation import impersonated, is_impersonating, wanted_user
-from apiserver.authn.service_account import (
+from apiserver.auth.authn.client_cert import user_of
+from apiserver.auth.authn.impersonation import impersonated, is_impersonating, wanted_user
+from apiserver.auth.authn.service_account import (
     AcceptedTokens,
     Claims,
     Reference,
@@ -34,12 +34,12 @@ from apiserver.authn.service_account import (
     read_private_key,
     read_public_keys,
 )
-from apiserver.authn.token_file import TokenFileAuthenticator, is_token_misplaced
-from apiserver.authn.websocket_protocols import TOKEN_PREFIX, read_protocols
+from apiserver.auth.authn.token_file import TokenFileAuthenticator, is_token_misplaced
+from apiserver.auth.authn.websocket_protocols import TOKEN_PREFIX, read_protocols
 from apiserver.catalogue.certificates import certificate_signing_requests as signing
-from apiserver.errors import BadRequest, Unauthorized
 from apiserver.golang.pem import NoCertificate, bundle_certificates
-from apiserver.vocabulary import Document, UserInfo
+from apiserver.meta.errors import BadRequest, Unauthorized
+from apiserver.meta.vocabulary import Document, UserInfo
 from tests.fuzz.target import fuzzer
 
 # A key of its own for each run would make tokens of the corpus those of somebody else.

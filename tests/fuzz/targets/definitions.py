@@ -10,11 +10,11 @@ import orjson
 from apiserver.custom_resources.rules.validator import RuleValidator, blocking_error
 from apiserver.custom_resources.schemas.custom_schema import CustomSchema
 from apiserver.custom_resources.serving.conversion_reviews import ConversionReview, WebhookError
-from apiserver.field_errors import summary
+from apiserver.meta.field_errors import summary
+from apiserver.meta.vocabulary import Document, UserInfo
 from apiserver.registry.strategy import WriteContext
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import TypeMismatch
-from apiserver.vocabulary import Document, UserInfo
 from tests.fuzz.target import fuzzer
 from tests.support.in_process import resource
 

@@ -6,11 +6,11 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.apply import field_set, managed_fields
-from apiserver.apply.field_set import InvalidFieldSet, difference, intersection, union
-from apiserver.apply.managed_fields import APPLY, UPDATE, FieldManager
-from apiserver.apply.typed_value import DocumentTooDeep, SchemaMismatch
-from apiserver.apply.updater import FieldConflicts, TypeVersion, Updater
+from apiserver.patch.apply import field_set, managed_fields
+from apiserver.patch.apply.field_set import InvalidFieldSet, difference, intersection, union
+from apiserver.patch.apply.managed_fields import APPLY, UPDATE, FieldManager
+from apiserver.patch.apply.typed_value import DocumentTooDeep, SchemaMismatch
+from apiserver.patch.apply.updater import FieldConflicts, TypeVersion, Updater
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.served_resource import ServedTable
 from apiserver.releases.deviations import Deviations

@@ -20,9 +20,9 @@ from typing import Final
 import orjson
 
 from apiserver.app.server import App
+from apiserver.app.serving.serving_tls import ServingTls
 from apiserver.cli.command_line import parse
 from apiserver.endpoints.connection import Connection, Server
-from apiserver.serving.serving_tls import ServingTls
 from tests.fuzz.target import fuzzer
 from tests.support.server_process import TOKENS
 

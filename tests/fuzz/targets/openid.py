@@ -9,10 +9,10 @@ import orjson
 from cryptography.hazmat.primitives.asymmetric import ec
 from jwt.algorithms import ECAlgorithm
 
-from apiserver.authn.authentication_configuration import parse
-from apiserver.authn.claim_expressions import CostBudget
-from apiserver.authn.claim_mapping import read_claims, user_of
-from apiserver.authn.json_web_keys import (
+from apiserver.auth.authn.authentication_configuration import parse
+from apiserver.auth.authn.claim_expressions import CostBudget
+from apiserver.auth.authn.claim_mapping import read_claims, user_of
+from apiserver.auth.authn.json_web_keys import (
     UnusableKeySet,
     WebKey,
     header_of,
@@ -20,9 +20,9 @@ from apiserver.authn.json_web_keys import (
     read_key_set,
     verified,
 )
-from apiserver.authn.jwt_authenticators import claimed_issuer
-from apiserver.errors import Unauthorized
+from apiserver.auth.authn.jwt_authenticators import claimed_issuer
 from apiserver.load.size_class import TakesLong
+from apiserver.meta.errors import Unauthorized
 from apiserver.wire.configuration_fields import InvalidConfiguration
 from tests.fuzz.target import fuzzer
 

@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from apiserver.brand import Brand
 from apiserver.endpoints.bodies import size_class_of
 from apiserver.endpoints.negotiation import Negotiator, base_type, object_targets, stream_types
 from apiserver.endpoints.request_info import MalformedRequest, parse_query, parse_target, selected_name
-from apiserver.errors import ApiError, NotAcceptable
 from apiserver.golang.media_types import parse_media_type
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import ApiError, NotAcceptable
 from apiserver.meta.options import DeleteOptions, ListOptions, WriteOptions, read_at_for_get
 from apiserver.meta.selectors import (
     LabelSelector,

@@ -9,11 +9,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from apiserver.admission.chain import AdmissionAttributes, AdmissionChain, Operation, Plugin, Rounds
-from apiserver.errors import BadRequest, Forbidden
 from apiserver.load.offload import Offload
+from apiserver.meta.errors import BadRequest, Forbidden
+from apiserver.meta.vocabulary import Document, GroupResource, UserInfo
 from apiserver.metrics.admission import AdmissionMetrics
 from apiserver.metrics.exposition import Exposition
-from apiserver.vocabulary import Document, GroupResource, UserInfo
 from tests.support.in_process import resource
 
 CONFIG_MAPS: Final = resource("configmaps", "")

@@ -9,12 +9,12 @@ import pytest
 
 from apiserver.admission.compiled_objects import CompiledObjects
 from apiserver.admission.listers import Lister
-from apiserver.errors import InternalError
 from apiserver.load.offload import Offload
+from apiserver.meta.errors import InternalError
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.stored_object import DamagedObject, StoredObject, encode
-from apiserver.vocabulary import Document
 from storage.interface import Stored
-from tests.unit.handlers.calls import CONFIG_MAPS
+from tests.unit.endpoints.handlers.calls import CONFIG_MAPS
 
 
 class Listed(Lister):

@@ -6,8 +6,8 @@ import gc
 import weakref
 
 from apiserver.admission.reviewed_write import EquivalentResources
+from apiserver.meta.vocabulary import GroupResource
 from apiserver.registry.served_resource import ResourceTable, ServedTable
-from apiserver.vocabulary import GroupResource
 
 
 def test_a_table_that_is_replaced_is_not_kept() -> None:

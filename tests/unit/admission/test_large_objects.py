@@ -15,16 +15,16 @@ from apiserver.admission.plugins.limit_ranger import LimitRanger
 from apiserver.admission.plugins.priority import Priority
 from apiserver.admission.plugins.privilege_escalation import PrivilegeEscalationCheck
 from apiserver.admission.plugins.resource_quota import ResourceQuota
-from apiserver.authz.authorizer_modes import Authorizers
-from apiserver.authz.configuration import RBAC, of_modes
-from apiserver.brand import Brand
-from apiserver.errors import Forbidden
+from apiserver.app.serving.service_account_tokens import object_getter
+from apiserver.auth.authz.authorizer_modes import Authorizers
+from apiserver.auth.authz.configuration import RBAC, of_modes
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import Forbidden
+from apiserver.meta.vocabulary import Document, UserInfo
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.releases.gates import FeatureGates
-from apiserver.serving.service_account_tokens import object_getter
-from apiserver.vocabulary import Document, UserInfo
 from apiserver.webhooks.cached_services import CachedServices
 from storage.embedded import EmbeddedStore
 from tests.support.in_process import TABLE, caught_up, resource, server

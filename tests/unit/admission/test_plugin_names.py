@@ -23,12 +23,12 @@ from apiserver.admission.plugin_names import (
     REMOVED,
 )
 from apiserver.admission.plugins import builtin_plugins
-from apiserver.authz.authorizer_modes import Authorizers
-from apiserver.authz.configuration import RBAC, of_modes
-from apiserver.brand import Brand
+from apiserver.auth.authz.authorizer_modes import Authorizers
+from apiserver.auth.authz.configuration import RBAC, of_modes
 from apiserver.cli.command_line import parse
 from apiserver.cli.flags import UsageError
 from apiserver.load.offload import Offload
+from apiserver.meta.brand import Brand
 from apiserver.metrics.admission import AdmissionMetrics
 from apiserver.registry.served_resource import ServedTable
 from apiserver.releases.gates import FeatureGates

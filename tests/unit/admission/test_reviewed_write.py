@@ -7,8 +7,8 @@ from typing import Any, Final
 from apiserver.admission.chain import AdmissionAttributes, Operation, SubresourceView
 from apiserver.admission.reviewed_write import EquivalentResources, ReviewedWrite
 from apiserver.load.offload import Offload
+from apiserver.meta.vocabulary import Document, UserInfo
 from apiserver.registry.served_resource import ServedTable
-from apiserver.vocabulary import Document, UserInfo
 from tests.support.in_process import TABLE, resource
 
 CONFIG_MAPS: Final = resource("configmaps", "")

@@ -12,7 +12,7 @@ from cryptography import x509
 
 from apiserver.aggregation.extension_client import ExtensionClient, ExtensionFailed, ExtensionRequest
 from apiserver.aggregation.remote_versions import RemoteVersion, ServiceReference
-from apiserver.vocabulary import Document, GroupVersion
+from apiserver.meta.vocabulary import Document, GroupVersion
 from tests.support.authority import Authority
 from tests.support.eventually import WITHIN_S
 

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from apiserver.aggregation.identity_headers import NotAHeader, identity_headers
-from apiserver.vocabulary import UserInfo
+from apiserver.meta.vocabulary import UserInfo
 
 USERS: Final = {
     "a name alone": (UserInfo("bob"), [("X-Remote-User", "bob")]),

@@ -16,7 +16,7 @@ from apiserver.aggregation.openapi_v2 import NotOpenApi, parts_of
 from apiserver.aggregation.remote_versions import OpenApiPart
 from apiserver.endpoints.openapi.documents import DocumentPart
 from apiserver.endpoints.openapi.remote_parts import RemoteParts
-from apiserver.vocabulary import GroupVersion
+from apiserver.meta.vocabulary import GroupVersion
 
 VERSION: Final = GroupVersion("g", "v1")
 PATH: Final = "/apis/g/v1/widgets"

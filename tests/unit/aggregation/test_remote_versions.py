@@ -10,7 +10,7 @@ from apiserver.aggregation.remote_versions import (
     RemoteVersion,
     RemoteVersions,
 )
-from apiserver.vocabulary import GroupVersion
+from apiserver.meta.vocabulary import GroupVersion
 
 VERSION = GroupVersion("g.io", "v1")
 

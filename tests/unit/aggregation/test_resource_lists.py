@@ -12,7 +12,7 @@ from apiserver.aggregation.resource_lists import (
     aggregated_resources,
     listed_resources,
 )
-from apiserver.vocabulary import GroupVersion
+from apiserver.meta.vocabulary import GroupVersion
 
 VERSION: Final = GroupVersion("g.io", "v1")
 

@@ -35,7 +35,7 @@ class Imports(MetaPathFinder):
 async def reload(path: Path) -> dict[str, bool]:
     """Reload a configuration with all kinds of providers. Returns who has imported what they need."""
     from apiserver.app.encryption import EncryptionAtRest
-    from apiserver.brand import Brand
+    from apiserver.meta.brand import Brand
     from apiserver.metrics.encryption import EncryptionMetrics
     from storage.encryption.configuration import EncryptionConfiguration
 

@@ -20,9 +20,9 @@ from apiserver.audit.policy import (
     RequestConfig,
 )
 from apiserver.audit.policy_file import read_policy
-from apiserver.brand import Brand
 from apiserver.endpoints.request_info import parse_target
-from apiserver.vocabulary import UserInfo
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import UserInfo
 from apiserver.wire.configuration_fields import InvalidConfiguration
 
 HEAD: Final = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy"}

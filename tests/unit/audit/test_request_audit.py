@@ -34,8 +34,8 @@ from apiserver.audit.request_audit import (
     source_ips,
     without_managed_fields,
 )
-from apiserver.brand import Brand
-from apiserver.vocabulary import UserInfo
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import UserInfo
 
 KEYS: Final = AnnotationKeys.of(Brand())
 RECEIVED: Final = 1_700_000_000_250_000_000

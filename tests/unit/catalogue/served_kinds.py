@@ -10,16 +10,16 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
-from apiserver.field_errors import FieldError, invalid
+from apiserver.meta.brand import Brand
+from apiserver.meta.field_errors import FieldError, invalid
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.strategy import Strategy
 from apiserver.releases.emulation import DEFAULT_MINOR, EmulatedRelease
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.vocabulary import Document
 
 UID: Final = "6e1f3f0c-0b8f-4b0e-9b62-0c86a36f8a31"
 CREATED: Final = "2024-05-06T07:08:09Z"

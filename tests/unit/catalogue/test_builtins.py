@@ -13,17 +13,17 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.catalogue.runtime_config import RuntimeConfig
-from apiserver.field_errors import FieldError
 from apiserver.meta import names
+from apiserver.meta.brand import Brand
+from apiserver.meta.field_errors import FieldError
+from apiserver.meta.vocabulary import GroupVersion
 from apiserver.registry.served_resource import ALL_VERBS, ServedResource
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.go_fields import go_struct
 from apiserver.schema.structural import Schema, ValueKind
-from apiserver.vocabulary import GroupVersion
 from tests import corpus
 from tests.corpus import Manifest
 

@@ -6,9 +6,9 @@ from typing import Final
 
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.runtime_config import RuntimeConfig
+from apiserver.meta.brand import Brand
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.builtin import BuiltinSchemas

@@ -17,15 +17,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apiserver.errors import Invalid
-from apiserver.field_errors import FieldError, summary
-from apiserver.handlers.subresources.scale import scale_of
+from apiserver.endpoints.handlers.subresources.scale import scale_of
 from apiserver.meta import object_meta
+from apiserver.meta.errors import Invalid
+from apiserver.meta.field_errors import FieldError, summary
+from apiserver.meta.vocabulary import Document, UserInfo
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.strategy import UpdateStrategy, WriteContext
 from apiserver.schema.compile import TypeMismatch
 from apiserver.schema.structural import Schema, ValueKind
-from apiserver.vocabulary import Document, UserInfo
 from apiserver.wire import cbor, yaml
 from apiserver.wire.protobuf import NotEncodable
 from tests import corpus

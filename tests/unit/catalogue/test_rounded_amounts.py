@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 from tests.unit.catalogue.served_kinds import ServedKind
 
 FINE: Final = {"cpu": "100u", "memory": "1.5Ki", "storage": "1n", "pods": "-1500u", "x": "1e-4"}

@@ -6,12 +6,12 @@ from typing import Final
 
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.runtime_config import RuntimeConfig
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import GroupVersion
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.vocabulary import GroupVersion
 from storage.interface import Stored
 
 SCHEMAS: Final = BuiltinSchemas((1, 34))

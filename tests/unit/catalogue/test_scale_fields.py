@@ -9,18 +9,18 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.catalogue.common.workloads import SCALE_SUBRESOURCE
 from apiserver.catalogue.core.replication_controllers import _SCALE
-from apiserver.errors import Invalid
-from apiserver.handlers.subresources.scale import scale_of
-from apiserver.handlers.virtual_kinds import virtual_kinds
+from apiserver.endpoints.handlers.subresources.scale import scale_of
+from apiserver.endpoints.handlers.virtual_kinds import virtual_kinds
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import Invalid
+from apiserver.meta.vocabulary import GroupVersion
 from apiserver.registry.served_resource import ScaleFields, ServedResource
 from apiserver.registry.subresources import SCALE, text_at
 from apiserver.releases.emulation import DEFAULT_RELEASE
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.structural import Schema, ValueKind
-from apiserver.vocabulary import GroupVersion
 
 META: Final = {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "7", "labels": {"x": "y"}}
 CUSTOM: Final = ScaleFields(

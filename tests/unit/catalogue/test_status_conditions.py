@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
-from apiserver.validation.conditions import validate_conditions
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.conditions import validate_conditions
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind
 from tests.unit.catalogue.served_kinds import ServedKind
 

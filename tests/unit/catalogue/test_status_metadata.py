@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.apply.endpoint_fields import EndpointFields
-from apiserver.apply.field_set import FieldSet
+from apiserver.meta.vocabulary import Document
+from apiserver.patch.apply.endpoint_fields import EndpointFields
+from apiserver.patch.apply.field_set import FieldSet
 from apiserver.registry.strategy import UpdateStrategy
-from apiserver.vocabulary import Document
 from tests.unit.catalogue.served_kinds import table
 
 OLD: Final[Document] = {

@@ -11,9 +11,9 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from apiserver.authz.configuration import ConfiguredAuthorizer, WebhookSettings
-from apiserver.brand import Brand
+from apiserver.auth.authz.configuration import ConfiguredAuthorizer, WebhookSettings
 from apiserver.cli.authorization_configuration import parse_authorization_configuration
+from apiserver.meta.brand import Brand
 from apiserver.wire.configuration_fields import InvalidConfiguration
 
 RBAC: Final = {"type": "RBAC", "name": "rbac"}

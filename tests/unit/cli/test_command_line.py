@@ -14,13 +14,13 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.brand import Brand
 from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
 from apiserver.cli.flag import Flag
 from apiserver.cli.flag_values import NamedCertificate, duration_s
 from apiserver.cli.flags import SECTIONS, UsageError
 from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED, REFUSED, Maturity
+from apiserver.meta.brand import Brand
 from apiserver.metrics.registry import MetricsConfiguration
 from apiserver.releases.deviations import KUBERNETES, SPECIFIED
 from apiserver.releases.emulation import EmulatedRelease

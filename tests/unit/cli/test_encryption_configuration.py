@@ -12,10 +12,10 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.cli.command_line import parse
 from apiserver.cli.encryption_configuration import parse_encryption_configuration
 from apiserver.cli.flags import UsageError
+from apiserver.meta.brand import Brand
 from apiserver.wire.configuration_fields import InvalidConfiguration
 from storage.encryption.configuration import (
     ANY,

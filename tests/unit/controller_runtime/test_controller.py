@@ -12,7 +12,7 @@ import pytest
 
 from apiserver.controller_runtime.controller import Controller, Cooldown, Outcome, Requeue
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
-from apiserver.errors import BadRequest
+from apiserver.meta.errors import BadRequest
 from apiserver.registry.stored_object import CorruptObject
 from storage.errors import StorageUnavailable
 from tests.support.eventually import WITHIN_S

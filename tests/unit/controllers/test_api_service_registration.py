@@ -12,14 +12,14 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.catalogue.apiregistration.local_api_services import builtin_priority
 from apiserver.controllers.api_service_registration import ApiServiceRegistration
 from apiserver.controllers.kept_objects import cached
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import GroupVersion
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
-from apiserver.vocabulary import GroupVersion
 from storage.embedded import EmbeddedStore
 from storage.errors import StorageUnavailable
 from storage.interface import NO_LEASE

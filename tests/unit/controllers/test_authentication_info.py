@@ -9,11 +9,11 @@ from typing import Final
 import pytest
 from cryptography import x509
 
-from apiserver.authn.request_header import RequestHeaderNames
+from apiserver.app.serving import pki
+from apiserver.auth.authn.request_header import RequestHeaderNames
 from apiserver.controllers.authentication_info import AuthenticationInfo, TrustedClients
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
-from apiserver.serving import pki
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
 from tests.support.in_process import TABLE, resource, server

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.authz.rbac.rules import PolicyRule
-from apiserver.brand import Brand
+from apiserver.auth.authz.rbac.rules import PolicyRule
 from apiserver.controllers.cluster_role_aggregation import ClusterRole, ClusterRoleAggregation, aggregated
+from apiserver.meta.brand import Brand
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.write_request import Draft, WriteRequest
 from storage.embedded import EmbeddedStore

@@ -14,10 +14,10 @@ from typing import Final
 import pytest
 from cryptography import x509
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.controllers.cluster_trust_bundles import ClusterTrustBundlePublisher, bundle_name
+from apiserver.meta.brand import Brand
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest

@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 from apiserver.controllers.event_recorder import EventRecorder
-from apiserver.errors import NotFound
+from apiserver.meta.errors import NotFound
+from apiserver.meta.vocabulary import GroupResource
 from apiserver.registry.served_resource import ServedTable
-from apiserver.vocabulary import GroupResource
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
 from tests.support.in_process import TABLE, resource, server

@@ -17,12 +17,12 @@ from apiserver.controllers.flow_control_objects import (
     maintained,
     updated,
 )
-from apiserver.errors import NotFound
+from apiserver.meta.errors import NotFound
 from apiserver.meta.options import DeleteOptions
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
-from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore
 from storage.interface import MOST_RECENT
 from storage.keys import prefix_range

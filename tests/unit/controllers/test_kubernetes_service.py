@@ -9,14 +9,14 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.controllers.kubernetes_service import (
     Endpoint,
     KubernetesService,
     KubernetesServiceReconciler,
     usable_endpoint,
 )
-from apiserver.errors import NotFound
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import NotFound
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject

@@ -13,9 +13,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 import pytest
 
-from apiserver.authz.node.graph import NodeGraph
-from apiserver.authz.rbac.policy import RbacPolicy
-from apiserver.brand import Brand
+from apiserver.auth.authz.node.graph import NodeGraph
+from apiserver.auth.authz.rbac.policy import RbacPolicy
 from apiserver.controllers.api_service_registration import ApiServiceRegistration
 from apiserver.controllers.certificate_requests.requests import CertificateRequests
 from apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregation
@@ -35,12 +34,13 @@ from apiserver.controllers.storage_protection import StorageProtection
 from apiserver.controllers.ttl_after_finished import TtlAfterFinished
 from apiserver.custom_resources.serving.definition_controller import DefinitionController
 from apiserver.custom_resources.serving.definition_finalizer import DefinitionFinalizer
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document
 from apiserver.metrics.node_graph import NodeGraphMetrics
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore
 from storage.interface import Stored
 from tests.support.definitions import definition

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.controllers.leader_election import (
     NAMESPACE,
     ElectionTimes,
@@ -22,11 +21,12 @@ from apiserver.controllers.leader_election import (
     LeaseRecord,
     ObservedLease,
 )
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
-from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore
 from storage.errors import StorageUnavailable
 from storage.interface import Storage

@@ -6,10 +6,10 @@ import asyncio
 from typing import Any, Final
 
 from apiserver.controllers.legacy_token_uses import LAST_USED, LegacyTokenUses
+from apiserver.meta.vocabulary import Document
 from apiserver.metrics.authentication import AuthenticationMetrics
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.write_request import Draft, WriteRequest
-from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
 from tests.support.in_process import TABLE, resource, server

@@ -13,19 +13,19 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.controllers.disruption.controller import DisruptionController
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.resource_quotas import ResourceQuotaController
 from apiserver.controllers.storage_protection import CLAIMS as CLAIM_PROTECTION
 from apiserver.controllers.storage_protection import StorageProtection
 from apiserver.load.offload import Offload
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.write_request import Draft, WriteRequest
-from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore
 from storage.interface import Delete, Put
 from tests.support.eventually import eventually

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.controllers.namespace_conditions import MESSAGE_LENGTH_MAX, RemainingContent
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 from tests.support.served import TABLE
 
 CONFIGMAPS: Final = TABLE.find("", "v1", "configmaps")

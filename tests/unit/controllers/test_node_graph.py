@@ -10,15 +10,15 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from apiserver.authz.node.graph import NodeGraph
-from apiserver.brand import Brand
+from apiserver.auth.authz.node.graph import NodeGraph
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.controllers.node_graph import NodeGraphInformer
 from apiserver.load.size_class import LARGE_BYTES
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document
 from apiserver.metrics.node_graph import NodeGraphMetrics
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.in_process import PREFIX, server

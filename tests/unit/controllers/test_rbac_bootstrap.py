@@ -10,12 +10,12 @@ from typing import Final
 
 import pytest
 
-from apiserver.authz.rbac.defaults import default_objects
-from apiserver.brand import Brand
+from apiserver.auth.authz.rbac.defaults import default_objects
 from apiserver.controllers.rbac_bootstrap import RbacBootstrapHook, rbac_bootstrap_hooks
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
-from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore
 from storage.interface import VALUE_BYTES_MAX
 from storage.keys import prefix_range

@@ -10,11 +10,11 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from apiserver.authz.attributes import Attributes, Decision
-from apiserver.authz.rbac.policy import RbacPolicy
+from apiserver.auth.authz.attributes import Attributes, Decision
+from apiserver.auth.authz.rbac.policy import RbacPolicy
 from apiserver.controllers.rbac_policy import RbacPolicyInformer
 from apiserver.load.size_class import LARGE_BYTES
-from apiserver.vocabulary import Document, UserInfo
+from apiserver.meta.vocabulary import Document, UserInfo
 from storage.embedded import EmbeddedStore
 from tests.support.authorizers import RbacAtOnce
 from tests.support.eventually import WITHIN_S, eventually

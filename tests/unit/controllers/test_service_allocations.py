@@ -15,14 +15,14 @@ import pytest
 
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.service_allocations import ServiceAllocationRepair
-from apiserver.errors import Invalid
+from apiserver.meta.errors import Invalid
+from apiserver.meta.vocabulary import Document
 from apiserver.metrics.resource_series import ServedNames
 from apiserver.metrics.storage import ObservedStorage, StorageMetrics, resources_of_keys
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
-from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore
 from storage.errors import StorageUnavailable
 from storage.interface import MOST_RECENT, Delete, KeyRange, Page, Put, ReadAt, Storage

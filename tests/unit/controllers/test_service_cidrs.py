@@ -15,19 +15,19 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.controllers.service_cidrs import DefaultServiceCidr, ServiceCidrController, ServiceNetworks
-from apiserver.errors import Invalid
+from apiserver.meta.brand import Brand
 from apiserver.meta.conditions import find_condition
+from apiserver.meta.errors import Invalid
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
 from tests.support.in_process import caught_up, server

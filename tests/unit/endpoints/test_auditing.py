@@ -14,7 +14,6 @@ from aiohttp import web
 from apiserver.audit.events import Render, pieces_of
 from apiserver.audit.policy import AuditLevel, Policy, RequestConfig
 from apiserver.audit.request_audit import RequestAudit
-from apiserver.brand import Brand
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.auditing import CALLER_LENGTH_MAX, Auditor
 from apiserver.endpoints.connection import Connection, Server
@@ -22,11 +21,12 @@ from apiserver.endpoints.middleware import errors_to_status
 from apiserver.endpoints.request_info import parse_query, parse_target
 from apiserver.endpoints.responses import sent
 from apiserver.load.offload import Offload
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import UserInfo
 from apiserver.metrics.audit import AuditMetrics
 from apiserver.metrics.requests import RequestMetrics
-from apiserver.vocabulary import UserInfo
 from tests.unit.endpoints.connections import connected
-from tests.unit.handlers import calls
+from tests.unit.endpoints.handlers import calls
 
 ALICE: Final = UserInfo("alice")
 OFFLOAD: Final = Offload()

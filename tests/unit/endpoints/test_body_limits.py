@@ -23,8 +23,8 @@ from apiserver.endpoints.body_limits import (
     BodyRoom,
 )
 from apiserver.endpoints.connection import BODY_BYTES_MAX
-from apiserver.errors import TooManyRequests
-from apiserver.vocabulary import MASTERS, UserInfo
+from apiserver.meta.errors import TooManyRequests
+from apiserver.meta.vocabulary import MASTERS, UserInfo
 from tests.support.eventually import WITHIN_S
 
 GREEDY: Final = UserInfo("greedy")

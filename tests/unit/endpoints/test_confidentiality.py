@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver import field_errors
 from apiserver.endpoints.confidentiality import RedactedError, redacted_uri
-from apiserver.errors import (
+from apiserver.meta import field_errors
+from apiserver.meta.errors import (
     REJECTED,
     ApiError,
     ApplyConflict,
@@ -21,8 +21,8 @@ from apiserver.errors import (
     TooManyRequests,
     UnmergeablePatch,
 )
-from apiserver.field_errors import REDACTED, FieldError
-from apiserver.vocabulary import GroupKind, GroupResource
+from apiserver.meta.field_errors import REDACTED, FieldError
+from apiserver.meta.vocabulary import GroupKind, GroupResource
 
 SECRETS: Final = GroupResource("", "secrets")
 MARK: Final = "nobody-may-read"

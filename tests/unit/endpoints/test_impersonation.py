@@ -11,9 +11,15 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from apiserver.authn.impersonation import node_of
-from apiserver.authz.attributes import ALLOW, NO_OPINION, Attributes, AuthorizationChain, Decision, Verdict
-from apiserver.brand import Brand
+from apiserver.auth.authn.impersonation import node_of
+from apiserver.auth.authz.attributes import (
+    ALLOW,
+    NO_OPINION,
+    Attributes,
+    AuthorizationChain,
+    Decision,
+    Verdict,
+)
 from apiserver.endpoints.impersonation import ConstrainedImpersonation
 from apiserver.endpoints.impersonation_modes import (
     MANY_CHECKS,
@@ -21,9 +27,10 @@ from apiserver.endpoints.impersonation_modes import (
     LastModes,
     impersonation_modes,
 )
-from apiserver.errors import Forbidden
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import Forbidden
+from apiserver.meta.vocabulary import UserInfo
 from apiserver.metrics.impersonation import ImpersonationMetrics
-from apiserver.vocabulary import UserInfo
 from storage.turns import Turn
 
 REVIEWS: Final = "authentication.k8s.io"

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.brand import Brand
 from apiserver.endpoints.negotiation import (
     ACCEPTED_TYPES_MAX,
     FULL,
@@ -23,7 +22,8 @@ from apiserver.endpoints.negotiation import (
     object_targets,
     stream_types,
 )
-from apiserver.errors import NotAcceptable
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import NotAcceptable
 from apiserver.wire.media_types import CBOR, JSON
 
 BRAND: Final = Brand("example.com", "acme")

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.endpoints.negotiation import ResponseForm
 from apiserver.endpoints.representation import (
     SLICE_BYTES,
@@ -17,8 +16,9 @@ from apiserver.endpoints.representation import (
     encoder_for,
 )
 from apiserver.endpoints.response_bodies import PagedBody
-from apiserver.errors import Expired
 from apiserver.load.offload import Offload
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import Expired
 from apiserver.registry.results import ObjectList, PagedList
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.builtin import BuiltinSchemas

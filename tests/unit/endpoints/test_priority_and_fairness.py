@@ -17,9 +17,9 @@ from apiserver.flowcontrol.flow_control import FlowControl
 from apiserver.flowcontrol.flow_schemas import FlowSchema
 from apiserver.flowcontrol.priority_levels import LevelSpec
 from apiserver.flowcontrol.queue_set import Request
+from apiserver.meta.vocabulary import AUTHENTICATED, Document, UserInfo
 from apiserver.metrics.requests import InFlight
-from apiserver.vocabulary import AUTHENTICATED, Document, UserInfo
-from tests.unit.handlers import calls
+from tests.unit.endpoints.handlers import calls
 
 ALICE: Final = UserInfo("alice", (AUTHENTICATED,))
 TARGET: Final = "/api/v1/namespaces/a/configmaps"

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from apiserver.brand import Brand
 from apiserver.endpoints.negotiation import ResponseForm
 from apiserver.endpoints.representation import (
     BATCH_OBJECTS,
@@ -32,15 +31,16 @@ from apiserver.endpoints.representation.form_cache import ENTRY_OVERHEAD_BYTES
 from apiserver.endpoints.representation.list_segments import cached_segments, segments
 from apiserver.endpoints.representation.protobuf import BUFFERED_BYTES_MAX
 from apiserver.endpoints.representation.table_cells import age_changes_at, encode_cells
-from apiserver.errors import BadRequest, NotAcceptable, NotFound
 from apiserver.load.size_class import SizeClass
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import BadRequest, NotAcceptable, NotFound
 from apiserver.meta.table import AGE, Column, columns, duration
+from apiserver.meta.vocabulary import Document, GroupResource, GroupVersion
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, encode
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.structural import Schema
-from apiserver.vocabulary import Document, GroupResource, GroupVersion
 from apiserver.wire import cbor, yaml
 from apiserver.wire.media_types import CBOR, JSON, YAML
 from apiserver.wire.protobuf import MessageDecoder, open_envelope

@@ -9,9 +9,9 @@ import pytest
 
 from apiserver.endpoints.request_info import RequestInfo, parse_target
 from apiserver.endpoints.request_slots import LEASE_SLOTS, SCRAPES_MAX, Slot, SlotLimit, SlotLimits
-from apiserver.errors import TooManyRequests
+from apiserver.meta.errors import TooManyRequests
+from apiserver.meta.vocabulary import MASTERS, UserInfo
 from apiserver.metrics.requests import InFlight, RequestCount
-from apiserver.vocabulary import MASTERS, UserInfo
 
 SLOTS_MAX: Final = 10
 GREEDY: Final = UserInfo("greedy")

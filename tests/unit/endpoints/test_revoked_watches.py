@@ -11,9 +11,8 @@ from typing import Any, Final
 import pytest
 from aiohttp import web
 
-from apiserver.authz.attributes import Attributes, AuthorizationChain, Decision, PendingDecision, Verdict
-from apiserver.authz.configuration import WebhookSettings
-from apiserver.brand import Brand
+from apiserver.auth.authz.attributes import Attributes, AuthorizationChain, Decision, PendingDecision, Verdict
+from apiserver.auth.authz.configuration import WebhookSettings
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.authorization_recheck import AuthorizationRecheck
 from apiserver.endpoints.connection import Server
@@ -22,13 +21,14 @@ from apiserver.endpoints.representation.json_forms import JsonEncoder
 from apiserver.endpoints.request_info import parse_query, parse_target
 from apiserver.endpoints.responses import sent
 from apiserver.endpoints.watch_stream import ASKING_MAX, WatchStream, WatchStreams
-from apiserver.errors import TooManyRequests
 from apiserver.load.offload import Offload
 from apiserver.load.shared_pool import SharedPool, holder_of
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import TooManyRequests
+from apiserver.meta.vocabulary import UserInfo
 from apiserver.metrics.authorization import AuthorizationMetrics
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.stored_object import StoredObject
-from apiserver.vocabulary import UserInfo
 from apiserver.webhooks.authorizer import WAITING_MAX, AuthorizationWebhook, WebhookAuthorizer
 from apiserver.webhooks.client_config import ClientConfig
 from apiserver.webhooks.credentials import ClientCredentials

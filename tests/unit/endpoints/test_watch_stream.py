@@ -12,7 +12,6 @@ import orjson
 import pytest
 from aiohttp import web
 
-from apiserver.brand import Brand
 from apiserver.custom_resources.serving.version_codec import (
     CreationGuards,
     CustomResourceCodec,
@@ -27,13 +26,14 @@ from apiserver.endpoints.representation.json_forms import JsonEncoder, PartialEn
 from apiserver.endpoints.request_info import parse_query, parse_target
 from apiserver.endpoints.responses import sent
 from apiserver.endpoints.watch_stream import WatchStream, WatchStreams
-from apiserver.errors import NotAcceptable
 from apiserver.load.offload import Offload
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import NotAcceptable
+from apiserver.meta.vocabulary import Document, GroupResource, GroupVersion
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.structural import Schema
-from apiserver.vocabulary import Document, GroupResource, GroupVersion
 from storage.watch_cache import KeyVersion, Watcher
 from storage.watch_cache.events import CacheEvent, Delivery
 from tests.support.eventually import WITHIN_S

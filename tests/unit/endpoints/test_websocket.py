@@ -12,7 +12,6 @@ from aiohttp import WSMessage, WSMsgType, web
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from apiserver.brand import Brand
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.connection import Server
 from apiserver.endpoints.representation.json_forms import JsonEncoder
@@ -21,6 +20,7 @@ from apiserver.endpoints.responses import chunk, sent, split_chunks
 from apiserver.endpoints.watch_stream import WatchStream, WatchStreams
 from apiserver.endpoints.websocket import WebSocketEvents, message, split_messages
 from apiserver.load.offload import Offload
+from apiserver.meta.brand import Brand
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.stored_object import StoredObject, encode
 from storage.watch_cache import KeyVersion, Watcher

@@ -7,7 +7,7 @@ from apiserver.flowcontrol.flow_statistics import FlowStatistics
 from apiserver.flowcontrol.queue_set import QueuedFlow, QueueRules, QueueSet, Request
 from apiserver.flowcontrol.shuffle_sharding import deal, flow_hash
 from apiserver.flowcontrol.work_estimates import ONE_SEAT, WorkEstimate
-from apiserver.vocabulary import UserInfo
+from apiserver.meta.vocabulary import UserInfo
 
 ALICE = UserInfo("alice", ("dev", "system:authenticated"))
 PODS = parse_target("GET", "/api/v1/namespaces/default/pods", False)

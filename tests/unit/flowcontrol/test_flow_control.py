@@ -17,8 +17,8 @@ from apiserver.flowcontrol.priority_levels import LevelSpec
 from apiserver.flowcontrol.queue_set import Request
 from apiserver.flowcontrol.seat_allocation import Claim, allocate
 from apiserver.flowcontrol.work_estimates import WorkEstimate
+from apiserver.meta.vocabulary import AUTHENTICATED, MASTERS, UNAUTHENTICATED, Document, UserInfo
 from apiserver.metrics.requests import InFlight
-from apiserver.vocabulary import AUTHENTICATED, MASTERS, UNAUTHENTICATED, Document, UserInfo
 from tests.unit.flowcontrol.support import target
 
 USER: Final = UserInfo("alice", ("dev", AUTHENTICATED))

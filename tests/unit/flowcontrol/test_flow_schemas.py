@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.flowcontrol.flow_schemas import FlowSchema, Malformed
-from apiserver.vocabulary import Document, UserInfo
+from apiserver.meta.vocabulary import Document, UserInfo
 from tests.unit.flowcontrol.support import ALICE, target
 
 ALL: Final = ["*"]

@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtensionOID
 
+from apiserver.app.serving.named_certificates import SniCertificates
 from apiserver.golang.certificates import authority_key_identifier
-from apiserver.serving.named_certificates import SniCertificates
 
 KEY: Final = ec.generate_private_key(ec.SECP256R1())
 # An alternative name of a kind that nobody uses, and what is none.

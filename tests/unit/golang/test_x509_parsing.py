@@ -14,8 +14,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import dh
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from apiserver.authn.chain import NO_CERTIFICATE
-from apiserver.authn.peer_certificates import PeerCertificates
+from apiserver.auth.authn.chain import NO_CERTIFICATE
+from apiserver.auth.authn.peer_certificates import PeerCertificates
 from apiserver.catalogue.certificates.signers import common_name, read_request
 from apiserver.controllers.certificate_requests.cleaning import time_left_s
 from apiserver.golang.pem import NoCertificate, bundle_certificates

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from apiserver.errors import TooManyRequests
 from apiserver.load.offload import (
     WAITING_MAX,
     WAITING_OF_USER_MAX,
@@ -19,6 +18,7 @@ from apiserver.load.offload import (
     run_unqueued,
 )
 from apiserver.load.size_class import HUGE_BYTES, LARGE_BYTES, SizeClass, TakesLong, size_class
+from apiserver.meta.errors import TooManyRequests
 from apiserver.registry.stored_object import StoredObject
 from storage.interface import Stored
 from tests.support.offloaded import done_by

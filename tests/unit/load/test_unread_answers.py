@@ -16,7 +16,7 @@ from apiserver.load.unread_answers import (
     STALLED_S,
     UnreadAnswers,
 )
-from apiserver.vocabulary import UserInfo
+from apiserver.meta.vocabulary import UserInfo
 
 ALL_MAX: Final = 10_000_000
 USER_MAX: Final = 4_000_000

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.errors import ApiError, BadRequest, Invalid
+from apiserver.meta.errors import ApiError, BadRequest, Invalid
 from apiserver.meta.options import DeleteOptions, ListOptions, WriteOptions, read_at_for_get
-from apiserver.vocabulary import Query
+from apiserver.meta.vocabulary import Query
 from storage.interface import ANY, MOST_RECENT, ReadAt
 
 KNOWN: Final = frozenset({"metadata.name", "metadata.namespace"})

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from apiserver.meta import table
 from apiserver.meta.selectors import parse_label_selector
 from apiserver.meta.table import Column
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 NOW: Final = 1_700_000_000.0
 OBJECT: Final[Document] = {

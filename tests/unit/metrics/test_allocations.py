@@ -7,9 +7,9 @@ from typing import Final
 
 import pytest
 
+from apiserver.meta.vocabulary import IPNetwork
 from apiserver.metrics.allocations import ADDRESSES_MAX, AllocationMetrics
 from apiserver.registry.allocations import Allocation, AllocationKeys
-from apiserver.vocabulary import IPNetwork
 
 KEYS: Final = AllocationKeys("/registry")
 V4: Final = ipaddress.ip_network("10.0.0.0/24")

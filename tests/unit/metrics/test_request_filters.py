@@ -5,7 +5,7 @@ Source: k8s.io/apiserver, pkg/endpoints/filterlatency: of most filters only what
 
 from __future__ import annotations
 
-from apiserver.authz.attributes import Decision, Verdict
+from apiserver.auth.authz.attributes import Decision, Verdict
 from apiserver.metrics.authentication import FAILURE, AuthenticationMetrics
 from apiserver.metrics.authorization import AuthorizationMetrics
 from apiserver.metrics.declarations import bounds_of

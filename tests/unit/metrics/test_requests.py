@@ -23,14 +23,14 @@ from apiserver.endpoints.connection import Server
 from apiserver.endpoints.middleware import errors_to_status, measure
 from apiserver.endpoints.request_info import parse_target
 from apiserver.endpoints.responses import sent
-from apiserver.errors import Forbidden, NotFound, Timeout, TooManyRequests
+from apiserver.endpoints.reverse_proxy.errors import BackendUnreachable
+from apiserver.meta.errors import Forbidden, NotFound, Timeout, TooManyRequests
+from apiserver.meta.vocabulary import GroupResource, GroupVersion
 from apiserver.metrics.requests import RequestEnding, RequestMetrics
 from apiserver.metrics.resource_series import ServedNames
 from apiserver.registry.served_resource import ResourceTable, ServedTable
-from apiserver.reverse_proxy.errors import BackendUnreachable
-from apiserver.vocabulary import GroupResource, GroupVersion
 from tests.unit.endpoints.connections import connected
-from tests.unit.handlers import calls
+from tests.unit.endpoints.handlers import calls
 
 SLI_BOUNDS: Final = (
     *(0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60),

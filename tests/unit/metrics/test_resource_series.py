@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from apiserver.meta.vocabulary import GroupResource, GroupVersion
 from apiserver.metrics.resource_series import (
     OTHER_VERSIONED,
     ResourceSeries,
@@ -13,7 +14,6 @@ from apiserver.metrics.resource_series import (
     VersionedResource,
 )
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
-from apiserver.vocabulary import GroupResource, GroupVersion
 from tests.support.in_process import resource
 
 V1: Final = GroupVersion("example.com", "v1")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from apiserver.meta.vocabulary import GroupResource, GroupVersion
 from apiserver.metrics.resource_series import CUSTOM_SERIES_MAX, ServedNames
 from apiserver.metrics.storage import StorageMetrics, resources_of_keys
 from apiserver.registry.served_resource import ResourceTable, ServedTable
-from apiserver.vocabulary import GroupResource, GroupVersion
 from tests.support.in_process import resource
 
 PODS: Final = resource("pods", "")

@@ -14,7 +14,7 @@ ROOT: Final = "/srv/lib/"
 TEXT: Final = """\
 Thread 0x00007f0000000001 (most recent call first):
   File "/usr/lib/python3.11/ssl.py", line 1243 in send
-  File "/srv/lib/apiserver/serving/tls_transport.py", line 156 in write
+  File "/srv/lib/apiserver/app/serving/tls_transport.py", line 156 in write
   File "/srv/lib/apiserver/app/server.py", line 12 in run
 
 Thread 0x00007f0000000002 [worker] (most recent call first):
@@ -28,7 +28,7 @@ Current thread 0x00007f0000000004 (most recent call first):
   File "/srv/lib/storage/turns.py", line ??? in <listcomp>
 """
 PLACES: Final = {
-    "the innermost of the server's own": (1, "apiserver.serving.tls_transport:write:156"),
+    "the innermost of the server's own": (1, "apiserver.app.serving.tls_transport:write:156"),
     "none of the server's own": (2, "usr.lib.python3.11.threading:wait:331"),
     "no Python": (3, ""),
     "the thread that asks": (4, "storage.turns:<listcomp>:???"),

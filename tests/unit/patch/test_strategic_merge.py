@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.golang.formatting import TEXT_LENGTH_MAX, go_text
+from apiserver.meta.vocabulary import Document
 from apiserver.patch import strategic_merge
 from apiserver.patch.strategic_merge import CannotMerge, ListOfLists, MalformedStrategicPatch
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.structural import Schema
-from apiserver.vocabulary import Document
 
 SCHEMAS: Final = BuiltinSchemas((1, 34))
 POD: Final = SCHEMAS.get("io.k8s.api.core.v1.Pod")

@@ -6,11 +6,11 @@ import logging
 
 import pytest
 
-from apiserver.field_errors import FieldError, invalid, required
+from apiserver.meta.field_errors import FieldError, invalid, required
+from apiserver.meta.vocabulary import Document
 from apiserver.metrics.validation import ValidationMetrics
 from apiserver.registry.declarative_validation import DeclarativeValidation
-from apiserver.validation.declarative.rules import DeclaredRules
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.declarative.rules import DeclaredRules
 
 RULES = DeclaredRules(["name required", "count minimum=1"])
 NO_NAME = required("name", "needs a name")

@@ -8,9 +8,9 @@ from typing import Any, Final, cast
 
 import pytest
 
-from apiserver.errors import BadRequest, ServiceUnavailable
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import SizeClass
+from apiserver.meta.errors import BadRequest, ServiceUnavailable
 from apiserver.registry import owner_conversions
 from apiserver.registry.owner_conversions import ConversionsNeeded, OwnerConversions, run_converting
 from apiserver.registry.served_resource import ServedResource

@@ -18,14 +18,14 @@ from typing import Any, Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apiserver.apply.field_set import has_itself
-from apiserver.field_errors import FieldError
+from apiserver.meta.field_errors import FieldError
+from apiserver.meta.vocabulary import Document
+from apiserver.patch.apply.field_set import has_itself
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft, WriteRequest
-from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore
 from tests.support.in_process import server
-from tests.unit.handlers.calls import CONFIG_MAPS, FIELD_MANAGERS
+from tests.unit.endpoints.handlers.calls import CONFIG_MAPS, FIELD_MANAGERS
 
 FieldPath = tuple[str, ...]
 REQUEST: Final = WriteRequest(resource=CONFIG_MAPS, namespace="default", name="a")

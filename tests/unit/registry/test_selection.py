@@ -7,13 +7,13 @@ from typing import Any, Final, cast
 import pytest
 
 from apiserver.meta.selectors import parse_field_selector, parse_label_selector
+from apiserver.meta.vocabulary import GroupVersion
 from apiserver.registry.field_getters import field_texts
 from apiserver.registry.selection import Selection, select
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.registry.version_codec import VersionCodec
 from apiserver.schema.structural import Schema
-from apiserver.vocabulary import GroupVersion
 from storage.interface import Stored
 
 PREFIX: Final = "/registry/example.com/widgets/"

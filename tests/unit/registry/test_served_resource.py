@@ -7,9 +7,9 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apiserver.meta.vocabulary import GroupVersion
 from apiserver.registry.served_resource import ResourceTable, ServedResource, version_priority
 from apiserver.schema.structural import Schema, ValueKind
-from apiserver.vocabulary import GroupVersion
 
 _SCHEMA: Final = Schema(ValueKind.ANY_OBJECT, "map")
 

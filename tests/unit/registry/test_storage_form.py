@@ -7,8 +7,8 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
+from apiserver.meta.brand import Brand
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import ConvertedObject, DamagedObject, ObjectDecoder, StoredObject

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from apiserver.errors import Invalid, NotFound, StorageReadError
+from apiserver.meta.errors import Invalid, NotFound, StorageReadError
 from apiserver.registry.delete_path import DeleteRequest
 from storage.embedded import EmbeddedStore
 from storage.encryption.configuration import (

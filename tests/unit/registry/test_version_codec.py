@@ -11,18 +11,18 @@ from typing import Final
 import orjson
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import HUGE_BYTES, LARGE_BYTES
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry import version_codec
 from apiserver.registry.conversion_codec import ConversionCodec, HubVersion
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, encode
 from apiserver.registry.version_codec import IdentityCodec
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.vocabulary import Document, GroupResource
 from storage.interface import Stored
 
 TABLE: Final = Catalogue(Brand(), BuiltinSchemas((1, 34))).resources(RuntimeConfig({"api/all": True}))

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.errors import (
+from apiserver.load.size_class import SizeClass
+from apiserver.meta.errors import (
     AlreadyExists,
     ApiError,
     BadRequest,
@@ -20,15 +21,14 @@ from apiserver.errors import (
     NotFound,
     ServiceUnavailable,
 )
-from apiserver.field_errors import FieldError, forbidden
-from apiserver.load.size_class import SizeClass
+from apiserver.meta.field_errors import FieldError, forbidden
 from apiserver.meta.options import DeleteOptions, WriteOptions
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.version_codec import IdentityCodec
 from apiserver.registry.write_request import Draft, WriteRequest
-from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore
 from storage.watch_cache import KeyVersion, WatchCache
 from tests.support.in_process import resource, server

@@ -7,12 +7,12 @@ from typing import Final
 
 import pytest
 
-from apiserver.field_errors import FieldError, forbidden
+from apiserver.meta.field_errors import FieldError, forbidden
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.findings import Findings
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.registry.write_request import WriteRequest
 from apiserver.registry.write_stages import validate_create, validate_update
-from apiserver.vocabulary import Document
 from tests.support.in_process import resource
 
 NOW: Final = "2026-01-01T00:00:00Z"

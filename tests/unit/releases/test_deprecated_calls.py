@@ -7,6 +7,7 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apiserver.meta.vocabulary import GroupVersion, Removal
 from apiserver.releases.deprecated_calls import (
     OTHER,
     USER_AGENT_LENGTH_MAX,
@@ -14,7 +15,6 @@ from apiserver.releases.deprecated_calls import (
     DeprecatedApi,
     DeprecatedCalls,
 )
-from apiserver.vocabulary import GroupVersion, Removal
 
 
 def api(resource: str, removed: str = "1.38") -> DeprecatedApi:

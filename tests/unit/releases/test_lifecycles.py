@@ -7,8 +7,8 @@ from typing import Final
 
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
+from apiserver.meta.brand import Brand
 from apiserver.registry.served_resource import ResourceTable, version_priority
 from apiserver.releases.emulation import (
     DEFAULT_RELEASE,

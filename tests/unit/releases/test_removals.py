@@ -6,8 +6,8 @@ from typing import Final
 
 import pytest
 
+from apiserver.meta.vocabulary import Removal
 from apiserver.releases.lifecycles import known_lifecycles
-from apiserver.vocabulary import Removal
 
 POLICIES: Final = ("admissionregistration.k8s.io/v1beta1", "mutatingadmissionpolicies")
 CIDRS: Final = ("networking.k8s.io/v1beta1", "servicecidrs")

@@ -16,7 +16,7 @@ from apiserver.schema.duplicates import (
     duplicate_fields,
     strict_problems,
 )
-from tests.unit.handlers.calls import DEPLOYMENTS
+from tests.unit.endpoints.handlers.calls import DEPLOYMENTS
 
 CASES: Final[dict[str, tuple[str, list[str]]]] = {
     "none": ('{"a":1,"b":{"a":1}}', []),

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.from_unstructured import mismatch_text
-from apiserver.vocabulary import Document
-from tests.unit.handlers.calls import DEPLOYMENTS
+from tests.unit.endpoints.handlers.calls import DEPLOYMENTS
 
 
 def container(**fields: Any) -> Document:

@@ -10,9 +10,9 @@ from typing import Final
 import orjson
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.catalogue import networking, storage
 from apiserver.catalogue.builtins import Catalogue
+from apiserver.meta.brand import Brand
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.go_fields import GoField, fields_of, go_struct

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from apiserver.__main__ import main
-from apiserver.serving import exit_codes
+from apiserver.app.serving import exit_codes
 
 # What the file of stages has, if there is one; the flags; what is said, and FILE for its path.
 BAD_FLAGS: Final = {

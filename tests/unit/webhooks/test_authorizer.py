@@ -12,8 +12,8 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from apiserver.authz.access_reviews import REASON_LENGTH_MAX
-from apiserver.authz.attributes import (
+from apiserver.auth.authz.access_reviews import REASON_LENGTH_MAX
+from apiserver.auth.authz.attributes import (
     Attributes,
     Decision,
     PendingDecision,
@@ -21,11 +21,11 @@ from apiserver.authz.attributes import (
     Verdict,
     decided,
 )
-from apiserver.authz.configuration import WebhookSettings
-from apiserver.authz.match_conditions import InvalidCondition
-from apiserver.errors import TooManyRequests
+from apiserver.auth.authz.configuration import WebhookSettings
+from apiserver.auth.authz.match_conditions import InvalidCondition
 from apiserver.load.shared_pool import SharedPool, holder_of
-from apiserver.vocabulary import UserInfo
+from apiserver.meta.errors import TooManyRequests
+from apiserver.meta.vocabulary import UserInfo
 from apiserver.webhooks.authorizer import (
     ANSWERED_WITHIN_S,
     ANSWERS_MAX,

@@ -16,7 +16,7 @@ from aiohttp.test_utils import TestServer
 from yarl import URL
 
 from apiserver.load.offload import Offload
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 from apiserver.webhooks.caller import AdmissionCaller
 from apiserver.webhooks.client import ANSWER_BYTES_MAX, REQUESTS_MAX, CallSecurity, WebhookClient
 from apiserver.webhooks.credentials import HostCredentials

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from apiserver.serving import pki
+from apiserver.app.serving import pki
 from apiserver.webhooks.connections import (
     CONNECTIONS_MAX,
     ConnectFailed,

@@ -15,9 +15,9 @@ from typing import Any, Final
 import pytest
 from aiohttp import web
 
+from apiserver.app.serving import pki
 from apiserver.load.offload import Offload
-from apiserver.serving import pki
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 from apiserver.webhooks.caller import AdmissionCaller
 from apiserver.webhooks.client import WebhookClient
 from apiserver.webhooks.client_config import ClientConfig

@@ -17,11 +17,11 @@ import pytest
 
 from apiserver.aggregation.extension_client import ExtensionClient, ExtensionFailed, ExtensionRequest
 from apiserver.aggregation.remote_versions import RemoteVersion, ServiceReference
+from apiserver.endpoints.reverse_proxy.backends import BackendConnector
+from apiserver.endpoints.reverse_proxy.errors import BackendRequestFailed
+from apiserver.endpoints.reverse_proxy.target import ProxyBackend, ProxyTarget
 from apiserver.load.offload import Offload
-from apiserver.reverse_proxy.backends import BackendConnector
-from apiserver.reverse_proxy.errors import BackendRequestFailed
-from apiserver.reverse_proxy.target import ProxyBackend, ProxyTarget
-from apiserver.vocabulary import Document, GroupVersion, IPNetwork
+from apiserver.meta.vocabulary import Document, GroupVersion, IPNetwork
 from apiserver.webhooks.addresses import AddressDenied, AddressRules, NotProxyable
 from apiserver.webhooks.client import CallSecurity, WebhookClient
 from apiserver.webhooks.errors import CallFailed

@@ -10,9 +10,9 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from apiserver.authn.chain import Identity
-from apiserver.authn.token_cache import TokenResult
-from apiserver.vocabulary import AUTHENTICATED, UserInfo
+from apiserver.auth.authn.chain import Identity
+from apiserver.auth.authn.token_cache import TokenResult
+from apiserver.meta.vocabulary import AUTHENTICATED, UserInfo
 from apiserver.webhooks.client_config import ClientConfig
 from apiserver.webhooks.credentials import ClientCredentials, HostCredentials
 from apiserver.webhooks.errors import CallFailed

@@ -18,11 +18,11 @@ from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers.validation impor
     validate_autoscaler_status_update,
 )
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, HubConversion, status_subresource
-from apiserver.field_errors import Errors
+from apiserver.meta.field_errors import Errors
 from apiserver.meta.table import Columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.releases.gates import FeatureGates
-from apiserver.vocabulary import Document
 
 _RESOURCE: Final = "horizontalpodautoscalers"
 _KIND: Final = "HorizontalPodAutoscaler"

@@ -9,8 +9,8 @@ from typing import Final
 from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers import conversion, validation
 from apiserver.catalogue.common.columns import status_count
 from apiserver.meta.table import AGE, Column, Columns, columns, field_cell
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.documents import at
 
 
 def _columns(targets: Callable[[Document, float], str]) -> Columns:

@@ -28,8 +28,8 @@ from apiserver.catalogue.common.annotation_values import (
 )
 from apiserver.golang.formatting import go_json
 from apiserver.meta import timestamps
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.documents import at
 
 _PREFIX: Final = "autoscaling.alpha.kubernetes.io/"
 METRICS: Final = f"{_PREFIX}metrics"

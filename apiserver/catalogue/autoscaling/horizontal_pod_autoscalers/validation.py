@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from apiserver.catalogue.common import workloads
 from apiserver.catalogue.pod_specs.resource_requirements import validate_container_resource_name
-from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, forbidden, invalid, not_supported, required
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import MINIMUM, at_least, named, one_of, quantity_of
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import MINIMUM, at_least, named, one_of, quantity_of
+from apiserver.schema.validation.documents import at, items
 
 _V1: Final = "io.k8s.api.autoscaling.v1."
 _V2: Final = "io.k8s.api.autoscaling.v2."

@@ -15,18 +15,18 @@ from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, status_
 from apiserver.catalogue.common import workloads
 from apiserver.catalogue.pod_specs.templates import POD_TEMPLATE_COLUMNS, with_template_warnings
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
-from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta import names, table, timestamps
+from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.table import AGE, Column, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import field_text
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status, only_status
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import immutable
-from apiserver.validation.defaults import setting, setting_empty
-from apiserver.validation.documents import at
-from apiserver.validation.label_selectors import label_selector, selects
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable
+from apiserver.schema.validation.defaults import setting, setting_empty
+from apiserver.schema.validation.documents import at
+from apiserver.schema.validation.label_selectors import label_selector, selects
 
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:

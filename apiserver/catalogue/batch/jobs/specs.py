@@ -8,7 +8,8 @@ from typing import Final
 
 from apiserver.catalogue.pod_specs.templates import validate_template
 from apiserver.catalogue.pod_specs.validation import PodSpecRules
-from apiserver.field_errors import (
+from apiserver.meta import names
+from apiserver.meta.field_errors import (
     Errors,
     FieldError,
     duplicate,
@@ -19,10 +20,9 @@ from apiserver.field_errors import (
     too_long,
     too_many,
 )
-from apiserver.meta import names
-from apiserver.validation.checks import non_negative, one_of
-from apiserver.validation.documents import at, items, join
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.checks import non_negative, one_of
+from apiserver.schema.validation.documents import at, items, join
 
 MANAGED_BY_MAX: Final = 63
 RULES_MAX: Final = 20

@@ -17,11 +17,11 @@ from apiserver.catalogue.batch.jobs.specs import (
     parse_interval,
 )
 from apiserver.catalogue.common import workloads
-from apiserver.field_errors import Errors, duplicate, invalid, required
 from apiserver.golang.formatting import go_struct_fields
+from apiserver.meta.field_errors import Errors, duplicate, invalid, required
+from apiserver.meta.vocabulary import Document
 from apiserver.releases.gates import FeatureGates
-from apiserver.validation.checks import IMMUTABLE
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import IMMUTABLE
 
 _COUNTS: Final = ("active", "succeeded", "failed", "ready", "terminating")
 _SUCCESS_CRITERIA_SINCE: Final = 30

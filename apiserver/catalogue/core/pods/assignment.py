@@ -6,7 +6,7 @@ Source: pkg/registry/core/pod/storage, setPodNodeAndMetadata.
 from __future__ import annotations
 
 from apiserver.meta.conditions import replace_condition
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 
 def assign_node(pod: Document, node: str, now: str, *, clears_nomination: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from apiserver.meta import table
 from apiserver.meta.table import AGE, Column, Columns, columns, field_cell
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 # The phases of pods that no longer run.
 ENDED: Final = ("Succeeded", "Failed")

@@ -7,8 +7,8 @@ from apiserver.catalogue.core.pods.rules import PodRules
 from apiserver.catalogue.pod_specs import pod_annotations
 from apiserver.catalogue.pod_specs.scheduling import merge_label_keys
 from apiserver.catalogue.pod_specs.security_contexts import all_containers
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.documents import at
 
 
 def prepare_pod_create(rules: PodRules, pod: Document) -> list[str]:

@@ -6,8 +6,8 @@ from decimal import Decimal
 from typing import Final
 
 from apiserver.meta.quantity import EXACT
-from apiserver.validation.checks import quantity_of
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.checks import quantity_of
 
 _RESOURCES: Final = ("cpu", "memory")
 

@@ -12,9 +12,9 @@ from apiserver.catalogue.core.pods.rules import PodRules
 from apiserver.catalogue.core.pods.updates import only_spec, taken_from
 from apiserver.catalogue.core.pods.validation import validate_pod
 from apiserver.catalogue.pod_specs import pod_annotations
-from apiserver.field_errors import NO_FIELD, Errors, forbidden, invalid
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import NO_FIELD, Errors, forbidden, invalid
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.documents import at
 
 _RESIZABLE: Final = ("cpu", "memory")
 _AMOUNTS: Final = ("requests", "limits")

@@ -14,7 +14,8 @@ from apiserver.catalogue.core.pods.updates import annotation_changes
 from apiserver.catalogue.pod_specs.ratcheting import ratcheted
 from apiserver.catalogue.pod_specs.resource_requirements import is_native_resource
 from apiserver.catalogue.pod_specs.restart_policies import validate_transitions
-from apiserver.field_errors import (
+from apiserver.meta import names
+from apiserver.meta.field_errors import (
     Errors,
     FieldError,
     duplicate,
@@ -24,12 +25,11 @@ from apiserver.field_errors import (
     required,
     too_long,
 )
-from apiserver.meta import names
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import keep_metadata, only_status
-from apiserver.validation.addresses import AddressChecks, ip_warnings, parse_ip
-from apiserver.validation.checks import immutable, in_range, named, quantity_of
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.addresses import AddressChecks, ip_warnings, parse_ip
+from apiserver.schema.validation.checks import immutable, in_range, named, quantity_of
+from apiserver.schema.validation.documents import at, items
 
 _ID_MAX: Final = (1 << 31) - 1
 _SYSTEM_CONDITIONS: Final = ("PodScheduled", "Ready", "Initialized")

@@ -14,11 +14,11 @@ from apiserver.catalogue.pod_specs import pod_annotations
 from apiserver.catalogue.pod_specs.containers import validate_pod_image
 from apiserver.catalogue.pod_specs.ratcheting import ratcheted
 from apiserver.catalogue.pod_specs.scheduling import validate_tolerations
-from apiserver.field_errors import NO_FIELD, Errors, forbidden, invalid, quote, required
+from apiserver.meta.field_errors import NO_FIELD, Errors, forbidden, invalid, quote, required
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import CLIENT_METADATA, keep_metadata, keep_status
-from apiserver.validation.checks import in_range
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import in_range
+from apiserver.schema.validation.documents import at, items
 
 _SECONDS_MAX: Final = (1 << 31) - 1
 _ID_MAX: Final = (1 << 31) - 1

@@ -8,9 +8,9 @@ from __future__ import annotations
 from apiserver.catalogue.pod_specs import pod_annotations
 from apiserver.catalogue.pod_specs.containers import validate_pod_image
 from apiserver.catalogue.pod_specs.validation import PodIdentity, PodSpecRules
-from apiserver.field_errors import Errors, forbidden
-from apiserver.validation.documents import items
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import Errors, forbidden
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.documents import items
 
 # ---- new pods
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from apiserver.catalogue.core.pods.rules import PodRules
 from apiserver.catalogue.pod_specs.warnings import pod_warnings
 from apiserver.meta import names
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 
 def warn_pod(rules: PodRules, new: Document, old: Document | None) -> list[str]:

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from apiserver.catalogue.builtin_type import CORE, BuiltinType, clear_status, status_subresource
 from apiserver.catalogue.pod_specs.resource_requirements import validate_amount, validate_resource_name
-from apiserver.field_errors import Errors, invalid, required
+from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.table import AGE, Column, columns
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import IMMUTABLE, quantity_of
-from apiserver.validation.defaults import rounding
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import IMMUTABLE, quantity_of
+from apiserver.schema.validation.defaults import rounding
 
 
 def builtin_type() -> BuiltinType:

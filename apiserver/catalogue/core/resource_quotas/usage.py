@@ -12,7 +12,6 @@ from decimal import Decimal
 from itertools import chain
 from typing import Final, NamedTuple
 
-from apiserver.brand import Brand
 from apiserver.catalogue.core.persistent_volume_claims import storage_class_of
 from apiserver.catalogue.pod_specs.resource_requirements import (
     is_extended_resource,
@@ -28,9 +27,10 @@ from apiserver.catalogue.pod_specs.resource_totals import (
 )
 from apiserver.catalogue.resource.device_requests import LIST_MAX
 from apiserver.meta import timestamps
+from apiserver.meta.brand import Brand
 from apiserver.meta.quantity import Quantity
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document, GroupResource
+from apiserver.schema.validation.documents import at
 
 Usage = Mapping[str, Quantity]
 

@@ -32,7 +32,7 @@ from apiserver.registry import subresources
 from apiserver.registry.field_getters import field_texts
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.releases.gates import FeatureGates
-from apiserver.validation.addresses import STRICT_ADDRESSES, AddressChecks
+from apiserver.schema.validation.addresses import STRICT_ADDRESSES, AddressChecks
 
 
 def builtin_type(allocator: ServiceAllocator, gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:

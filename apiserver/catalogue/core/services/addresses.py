@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from apiserver.validation.addresses import parse_ip
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.addresses import parse_ip
 
 HEADLESS: Final = "None"
 TRAFFIC_POLICIES: Final = ("Cluster", "Local")

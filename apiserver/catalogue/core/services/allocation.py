@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from apiserver.apply.managed_fields import UPDATE
-from apiserver.brand import Brand
 from apiserver.catalogue.core.services.addresses import (
     HEADLESS,
     allocates_node_ports,
@@ -24,7 +22,10 @@ from apiserver.catalogue.core.services.addresses import (
     needs_node_ports,
     normalized_ip,
 )
-from apiserver.field_errors import FieldError, invalid, too_many
+from apiserver.meta.brand import Brand
+from apiserver.meta.field_errors import FieldError, invalid, too_many
+from apiserver.meta.vocabulary import Document, GroupResource, IPNetwork
+from apiserver.patch.apply.managed_fields import UPDATE
 from apiserver.registry.allocations import (
     ALLOCATIONS_MAX,
     AddressRange,
@@ -33,7 +34,6 @@ from apiserver.registry.allocations import (
     AllocationRecord,
 )
 from apiserver.registry.write_request import KUBE_APISERVER
-from apiserver.vocabulary import Document, GroupResource, IPNetwork
 
 AllocationKind: TypeAlias = Literal["clusterip", "nodeport"]
 IP_TAKEN: Final = "provided IP is already allocated"

@@ -6,7 +6,7 @@ from typing import Final
 
 from apiserver.catalogue.common.columns import labels_cell
 from apiserver.meta.table import AGE, Column, columns, field_cell
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 
 def _external_ip(document: Document, now: float) -> str:

@@ -25,11 +25,11 @@ from apiserver.catalogue.core.services.addresses import (
     needs_node_ports,
     takes_any_family,
 )
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import keep_status
 from apiserver.schema.compile import Default
-from apiserver.validation.defaults import setting
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.defaults import setting
+from apiserver.schema.validation.documents import at
 
 _AFFINITY_TIMEOUT_S: Final = 10_800
 

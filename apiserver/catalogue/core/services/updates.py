@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.catalogue.core.services.addresses import is_headless, needs_health_check_node_port
-from apiserver.field_errors import Errors, forbidden, invalid
 from apiserver.meta import names
-from apiserver.validation.checks import IMMUTABLE
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import Errors, forbidden, invalid
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.checks import IMMUTABLE
 
 LOAD_BALANCER_ONLY: Final = "may only be used when `type` is 'LoadBalancer'"
 _MAY_NOT_CHANGE: Final = "may not change once set"

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from apiserver.catalogue.core.services.addresses import HEADLESS, cluster_ips
 from apiserver.catalogue.core.services.validation import TOPOLOGY_HINTS, TOPOLOGY_MODE
-from apiserver.validation.addresses import cidr_warnings, ip_warnings
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.addresses import cidr_warnings, ip_warnings
+from apiserver.schema.validation.documents import at, items
 
 
 def warn_service(new: Document, old: Document | None) -> list[str]:

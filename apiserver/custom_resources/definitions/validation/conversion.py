@@ -9,12 +9,12 @@ import base64
 import binascii
 from typing import Final
 
-from apiserver.field_errors import Errors, forbidden, invalid, required
 from apiserver.golang.pem import NoCertificate, bundle_certificates
-from apiserver.validation.checks import one_of
-from apiserver.validation.documents import at
-from apiserver.validation.webhooks import REVIEW_VERSIONS, client_config, review_versions
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import Errors, forbidden, invalid, required
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.checks import one_of
+from apiserver.schema.validation.documents import at
+from apiserver.schema.validation.webhooks import REVIEW_VERSIONS, client_config, review_versions
 
 _STRATEGIES: Final = ("None", "Webhook")
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
-from apiserver.brand import Brand
 from apiserver.cel.compatibility_version import CompatibilityVersion, ExpressionVersions
 from apiserver.custom_resources.definitions import versions_of
 from apiserver.custom_resources.definitions.approval import annotation_key, approval_of, is_protected_group
@@ -48,15 +47,16 @@ from apiserver.custom_resources.definitions.validation.versions import (
     validate_version,
     validate_version_name,
 )
-from apiserver.field_errors import Errors, forbidden, invalid, required
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import names as name_rules
+from apiserver.meta.brand import Brand
 from apiserver.meta.conditions import is_condition_true
+from apiserver.meta.field_errors import Errors, forbidden, invalid, required
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.extensions import Extensions
 from apiserver.schema.structural import Schema
-from apiserver.validation.checks import immutable, one_of
-from apiserver.validation.documents import at, items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import immutable, one_of
+from apiserver.schema.validation.documents import at, items
 
 _SCOPES: Final = ("Cluster", "Namespaced")
 # With a status subresource, the schema of `status` is used on its own: only these may stand at the root.

@@ -15,10 +15,10 @@ from apiserver.custom_resources.definitions.validation.internal_types import int
 from apiserver.custom_resources.definitions.validation.schema_tree import is_plain, nodes
 from apiserver.custom_resources.schemas.formats import is_recognised
 from apiserver.custom_resources.schemas.schema_paths import InvalidSchemaPath, find_field
-from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
+from apiserver.meta.field_errors import Errors, forbidden, invalid, not_supported, required
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.extensions import Extensions
-from apiserver.validation.documents import items
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.documents import items
 
 TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")

@@ -22,11 +22,11 @@ from apiserver.custom_resources.rules.rule_tree import RuleTreeBuilder
 from apiserver.custom_resources.schemas.embedded_resources import EmbeddedResources
 from apiserver.custom_resources.schemas.findings import NO_FIELD
 from apiserver.custom_resources.schemas.validation import SchemaValidator
-from apiserver.field_errors import Errors, FieldError, forbidden, invalid
+from apiserver.meta.field_errors import Errors, FieldError, forbidden, invalid
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.compile import CompiledSchema, TypeMismatch, compile_schema
 from apiserver.schema.extensions import Extensions
 from apiserver.schema.structural import Schema
-from apiserver.vocabulary import Document
 
 _RESOURCE_FIELDS: Final = ("metadata", "apiVersion", "kind")
 

@@ -21,10 +21,10 @@ from apiserver.custom_resources.rules.compilation import (
 )
 from apiserver.custom_resources.rules.schema_types import REQUEST_BYTES_MAX, SchemaTypes
 from apiserver.custom_resources.schemas.json_schema import JSONSchema, all_schemas
-from apiserver.field_errors import FieldError, forbidden, invalid
 from apiserver.golang.formatting import go_json
+from apiserver.meta.field_errors import FieldError, forbidden, invalid
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.extensions import Extensions
-from apiserver.vocabulary import Document
 
 # The greatest estimated cost of one rule, for all values that it is evaluated for, and of all rules together.
 RULE_COST_MAX: Final = 10_000_000

@@ -11,8 +11,8 @@ from typing import Final
 
 import orjson
 
-from apiserver.field_errors import Errors, forbidden
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import Errors, forbidden
+from apiserver.meta.vocabulary import Document
 
 # The most levels of a schema, since schemas are walked recursively. The deepest known have 40 (whole pods in
 # workflows).

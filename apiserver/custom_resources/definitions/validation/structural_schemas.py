@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from apiserver.custom_resources.definitions.validation.schema_tree import is_plain, nodes
-from apiserver.field_errors import Errors, forbidden, invalid, required, truncated
 from apiserver.golang.regex import InvalidPattern, compile_pattern
+from apiserver.meta.field_errors import Errors, forbidden, invalid, required, truncated
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.extensions import Extensions
-from apiserver.vocabulary import Document
 
 _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
 _UNSUPPORTED: Final = {

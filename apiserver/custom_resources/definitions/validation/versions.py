@@ -10,10 +10,10 @@ from typing import Final
 
 from apiserver.custom_resources.definitions import versions_of
 from apiserver.custom_resources.schemas.schema_paths import InvalidSchemaPath, find_field
-from apiserver.field_errors import Errors, duplicate, invalid, required, too_many
 from apiserver.meta import names
-from apiserver.validation.documents import at
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import Errors, duplicate, invalid, required, too_many
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.documents import at
 
 _DEPRECATION_WARNING_BYTES_MAX: Final = 256
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")

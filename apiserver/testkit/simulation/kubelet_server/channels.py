@@ -15,9 +15,9 @@ from typing import Final, NamedTuple, Self
 
 from aiohttp import WSMsgType, hdrs, web
 
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.kubelet_server.requests import no_common_protocol
 from apiserver.testkit.simulation.kubelet_server.sessions import ClientGone, status_bytes
-from apiserver.vocabulary import Document
 from storage.turns import Turn
 
 MESSAGE_BYTES_MAX: Final = 1024 * 1024

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from apiserver.controller_runtime.informer import Informer, InformerCallbacks, ListWatch, Notification
-from apiserver.errors import NotFound
+from apiserver.meta.errors import NotFound
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
-from apiserver.vocabulary import Document
 from storage.interface import MOST_RECENT
 from storage.watch_cache import WatchScope
 

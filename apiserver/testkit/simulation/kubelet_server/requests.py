@@ -15,12 +15,12 @@ import orjson
 from aiohttp import hdrs, web
 from multidict import MultiMapping
 
-from apiserver.errors import ApiError, BadRequest, Forbidden
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import timestamps
+from apiserver.meta.errors import ApiError, BadRequest, Forbidden
+from apiserver.schema.validation.checks import PORT_MAX
 from apiserver.testkit.simulation.logs import SECOND_NS, PodLogOptions
 from apiserver.testkit.simulation.programs import STDERR, STDOUT
-from apiserver.validation.checks import PORT_MAX
 
 # Connections of one session to ports at the same time: each has two streams.
 CONNECTIONS_MAX: Final = 100

@@ -16,14 +16,15 @@ from weakref import WeakSet
 
 from aiohttp import hdrs, web
 
-from apiserver.clock import Clock
-from apiserver.errors import ApiError, BadRequest, NotFound, TooManyRequests
+from apiserver.endpoints.reverse_proxy.backends import BackendConnection, BackendConnector
+from apiserver.endpoints.reverse_proxy.target import ProxyBackend
+from apiserver.endpoints.reverse_proxy.translation import first_of
 from apiserver.golang.quoting import go_quote
+from apiserver.meta.errors import ApiError, BadRequest, NotFound, TooManyRequests
+from apiserver.meta.vocabulary import Document
+from apiserver.registry.clock import Clock
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
-from apiserver.reverse_proxy.backends import BackendConnection, BackendConnector
-from apiserver.reverse_proxy.target import ProxyBackend
-from apiserver.reverse_proxy.translation import first_of
 from apiserver.testkit.simulation.container_answers import SimulatedContainer, addresses_of
 from apiserver.testkit.simulation.field_values import InvalidStage
 from apiserver.testkit.simulation.kubelet_server import spdy_shells
@@ -70,7 +71,6 @@ from apiserver.testkit.simulation.ports import HostPort
 from apiserver.testkit.simulation.programs import Program
 from apiserver.testkit.simulation.resources import PODS
 from apiserver.testkit.simulation.stages import Stage, stages_for
-from apiserver.vocabulary import Document
 from storage.interface import MOST_RECENT
 from storage.turns import Turn
 

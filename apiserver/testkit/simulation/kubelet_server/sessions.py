@@ -10,7 +10,8 @@ from typing import Final, Protocol, TypeAlias
 
 import orjson
 
-from apiserver.reverse_proxy.translation import first_of
+from apiserver.endpoints.reverse_proxy.translation import first_of
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.kubelet_server.terminals import LineDiscipline, shown
 from apiserver.testkit.simulation.pod_status import KILLED
 from apiserver.testkit.simulation.programs import (
@@ -22,7 +23,6 @@ from apiserver.testkit.simulation.programs import (
     ProgramInterrupted,
     Step,
 )
-from apiserver.vocabulary import Document
 from storage.turns import Turn
 
 # Input that the program has not read. Beyond that, nothing more is read from the client.

@@ -12,8 +12,8 @@ import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
-from apiserver.reverse_proxy.errors import BackendRequestFailed
-from apiserver.reverse_proxy.spdy import (
+from apiserver.endpoints.reverse_proxy.errors import BackendRequestFailed
+from apiserver.endpoints.reverse_proxy.spdy import (
     DATA_BYTES_MAX,
     FIN,
     GOAWAY,

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, Self
 
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.kubelet_server.sessions import status_bytes
 from apiserver.testkit.simulation.kubelet_server.spdy import SpdySession, SpdyStream
 from apiserver.testkit.simulation.programs import STDERR, STDOUT
-from apiserver.vocabulary import Document
 
 PROTOCOLS: Final = ("v4.channel.k8s.io", "v3.channel.k8s.io", "v2.channel.k8s.io", "channel.k8s.io")
 # A client has opened its streams by then.

@@ -13,9 +13,11 @@ from apiserver.controller_runtime.controller import Controller, Corrected, Outco
 from apiserver.controller_runtime.informer import Informer
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.event_recorder import EventRecorder
-from apiserver.errors import AlreadyExists, ApiError, Conflict, NotFound
 from apiserver.load.size_class import SizeClass
+from apiserver.meta.errors import AlreadyExists, ApiError, Conflict, NotFound
 from apiserver.meta.owners import controller_of
+from apiserver.meta.vocabulary import AUTHENTICATED, Document, GroupResource, UserInfo
+from apiserver.schema.validation.label_selectors import selects
 from apiserver.testkit.simulation.component import ClusterAccess, Component, WriteTarget
 from apiserver.testkit.simulation.object_index import ObjectIndex
 from apiserver.testkit.simulation.resources import (
@@ -41,8 +43,6 @@ from apiserver.testkit.simulation.workloads.plans import WorkloadPlan
 from apiserver.testkit.simulation.workloads.pods import is_terminating
 from apiserver.testkit.simulation.workloads.replica_sets import plan_replica_set
 from apiserver.testkit.simulation.workloads.stateful_sets import plan_stateful_set
-from apiserver.validation.label_selectors import selects
-from apiserver.vocabulary import AUTHENTICATED, Document, GroupResource, UserInfo
 
 log = logging.getLogger(__name__)
 

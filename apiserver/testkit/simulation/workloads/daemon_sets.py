@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Container, Mapping, Sequence
 from typing import Any, Final
 
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.resources import PODS, REVISIONS
 from apiserver.testkit.simulation.scheduling import may_stay, why_not
 from apiserver.testkit.simulation.workloads.failed_pods import DaemonSetNode, FailedPods
@@ -26,7 +27,6 @@ from apiserver.testkit.simulation.workloads.pods import (
     scaled,
 )
 from apiserver.testkit.simulation.workloads.revisions import HASH, current_revision, forget_old
-from apiserver.vocabulary import Document
 
 # Pods that are created, and that are deleted, at once; the others follow when that has been done.
 BURST_MAX: Final = 250

@@ -13,6 +13,7 @@ from typing import Final
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition
 from apiserver.meta.owners import controller_reference
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.resources import DEPLOYMENTS, REPLICA_SETS
 from apiserver.testkit.simulation.workloads.plans import (
     CreateObject,
@@ -32,7 +33,6 @@ from apiserver.testkit.simulation.workloads.pods import (
     short_hash,
 )
 from apiserver.testkit.simulation.workloads.replica_sets import without_zeros
-from apiserver.vocabulary import Document
 
 HASH: Final = "pod-template-hash"
 REVISION: Final = "deployment.kubernetes.io/revision"

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from apiserver.meta.owners import controller_reference
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.resources import ENDPOINT_SLICES
 from apiserver.testkit.simulation.workloads.plans import (
     CreateObject,
@@ -18,7 +19,6 @@ from apiserver.testkit.simulation.workloads.plans import (
     WorkloadPlan,
 )
 from apiserver.testkit.simulation.workloads.pods import ENDED, is_ready, is_terminating, phase_of, short_hash
-from apiserver.vocabulary import Document
 
 SERVICE_NAME: Final = "kubernetes.io/service-name"
 MANAGED_BY: Final = "endpointslice.kubernetes.io/managed-by"

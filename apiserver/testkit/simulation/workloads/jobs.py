@@ -16,6 +16,7 @@ from apiserver.catalogue.batch.jobs.specs import InvalidIndexes, parse_indexes
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition, is_condition_true
 from apiserver.meta.owners import controller_of
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.resources import PODS
 from apiserver.testkit.simulation.workloads.failed_pods import doubled
 from apiserver.testkit.simulation.workloads.plans import (
@@ -36,7 +37,6 @@ from apiserver.testkit.simulation.workloads.pods import (
     new_pod,
     phase_of,
 )
-from apiserver.vocabulary import Document
 
 FINALIZER: Final = "batch.kubernetes.io/job-tracking"
 INDEX: Final = "batch.kubernetes.io/job-completion-index"

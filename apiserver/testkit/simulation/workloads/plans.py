@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from apiserver.meta.conditions import set_condition
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.testkit.simulation.workloads.failed_pods import DaemonSetNode
-from apiserver.vocabulary import Document, GroupResource
 
 
 class CreateObject(NamedTuple):

@@ -16,9 +16,9 @@ from apiserver.catalogue.common.workloads import int_or_percent_value
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition, is_condition_true
 from apiserver.meta.owners import controller_of, controller_reference
+from apiserver.meta.vocabulary import Document, GroupResource
+from apiserver.schema.validation.label_selectors import selects
 from apiserver.testkit.simulation.workloads.plans import UpdateObject, WorkloadPlan
-from apiserver.validation.label_selectors import selects
-from apiserver.vocabulary import Document, GroupResource
 
 ENDED: Final = ("Succeeded", "Failed")
 # Without vowels and what looks alike: k8s.io/apimachinery, pkg/util/rand.

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from apiserver.catalogue.pod_specs.pod_annotations import DELETION_COST, deletion_cost
 from apiserver.meta import timestamps
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.resources import PODS
 from apiserver.testkit.simulation.workloads.plans import (
     CreateObject,
@@ -27,7 +28,6 @@ from apiserver.testkit.simulation.workloads.pods import (
     new_pod,
     phase_of,
 )
-from apiserver.vocabulary import Document
 
 # Pods that are created, or deleted, at once; the others follow when that has been done.
 BURST_MAX: Final = 500

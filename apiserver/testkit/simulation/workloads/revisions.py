@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, NamedTuple
 
 from apiserver.meta.owners import controller_reference
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.resources import REVISIONS
 from apiserver.testkit.simulation.workloads.plans import (
     CreateObject,
@@ -17,7 +18,6 @@ from apiserver.testkit.simulation.workloads.plans import (
     WorkloadPlan,
 )
 from apiserver.testkit.simulation.workloads.pods import short_hash
-from apiserver.vocabulary import Document
 
 HASH: Final = "controller-revision-hash"
 

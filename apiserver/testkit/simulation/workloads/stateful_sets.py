@@ -10,6 +10,7 @@ from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.resources import CLAIMS, PODS, REVISIONS
 from apiserver.testkit.simulation.workloads.plans import CreateObject, DeleteObject, WorkloadPlan
 from apiserver.testkit.simulation.workloads.pods import (
@@ -30,7 +31,6 @@ from apiserver.testkit.simulation.workloads.revisions import (
     forget_old,
     template_of,
 )
-from apiserver.vocabulary import Document
 
 POD_NAME: Final = "statefulset.kubernetes.io/pod-name"
 POD_INDEX: Final = "apps.kubernetes.io/pod-index"

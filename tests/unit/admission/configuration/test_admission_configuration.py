@@ -16,8 +16,8 @@ from apiserver.admission.configuration.event_rate_limit import EventLimit
 from apiserver.admission.configuration.plugin_configurations import PluginConfigurations
 from apiserver.admission.configuration.pod_security import LevelVersion
 from apiserver.admission.configuration.resource_quota import LimitedResource
-from apiserver.brand import Brand
-from apiserver.vocabulary import GroupResource
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import GroupResource
 from apiserver.wire.configuration_fields import InvalidConfiguration
 
 FILE: Final = Path("/etc/server/admission.yaml")

@@ -9,12 +9,12 @@ import pytest
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.plugins.certificates import CertificateApproval, CertificateSigning
-from apiserver.authz.attributes import NO_OPINION, Attributes, AuthorizationChain, Decision, Verdict
-from apiserver.brand import Brand
-from apiserver.errors import Forbidden
+from apiserver.auth.authz.attributes import NO_OPINION, Attributes, AuthorizationChain, Decision, Verdict
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import Forbidden
+from apiserver.meta.vocabulary import GroupResource, GroupVersion, UserInfo
 from apiserver.registry.served_resource import ServedResource
 from apiserver.schema.structural import Schema, ValueKind
-from apiserver.vocabulary import GroupResource, GroupVersion, UserInfo
 
 REQUESTS: Final = ServedResource(
     GroupVersion("certificates.k8s.io", "v1"),

@@ -9,9 +9,9 @@ import pytest
 from apiserver.admission.chain import AdmissionAttributes, Operation
 from apiserver.admission.configuration.event_rate_limit import EventLimit
 from apiserver.admission.plugins.event_rate_limit import EventRateLimit
-from apiserver.brand import Brand
-from apiserver.errors import TooManyRequests
-from apiserver.vocabulary import GroupResource, UserInfo
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import TooManyRequests
+from apiserver.meta.vocabulary import GroupResource, UserInfo
 from tests.support.in_process import TABLE
 
 EVENTS: Final = TABLE.find("", "v1", "events")

@@ -11,9 +11,9 @@ import pytest
 from apiserver.admission.chain import AdmissionAttributes, Operation
 from apiserver.admission.configuration.image_policy import ImagePolicy
 from apiserver.admission.plugins.image_policy_webhook import ANSWERS_MAX, ImagePolicyWebhook
-from apiserver.brand import Brand
-from apiserver.errors import Forbidden
-from apiserver.vocabulary import GroupResource, UserInfo
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import Forbidden
+from apiserver.meta.vocabulary import GroupResource, UserInfo
 from apiserver.webhooks.client_config import ClientConfig
 from apiserver.webhooks.credentials import ClientCredentials, HostCredentials, PemText
 from apiserver.webhooks.errors import CallFailed

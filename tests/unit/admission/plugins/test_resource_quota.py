@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from apiserver.admission.chain import Operation
 from apiserver.admission.configuration.resource_quota import LimitedResource
 from apiserver.admission.plugins.resource_quota import Change, handles, require_covered
-from apiserver.brand import Brand
 from apiserver.catalogue.core.resource_quotas.usage import (
     QuotaEvaluator,
     QuotaViolation,
     may_change_usage,
     usage_after_write,
 )
+from apiserver.meta.brand import Brand
 from apiserver.meta.quantity import Quantity
-from apiserver.vocabulary import GroupResource
+from apiserver.meta.vocabulary import GroupResource
 
 PODS: Final = GroupResource("", "pods")
 SERVICES: Final = GroupResource("", "services")

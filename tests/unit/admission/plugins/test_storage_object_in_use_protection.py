@@ -8,7 +8,7 @@ import pytest
 
 from apiserver.admission.chain import Operation
 from apiserver.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
-from apiserver.vocabulary import GroupResource
+from apiserver.meta.vocabulary import GroupResource
 
 CLASSES: Final = GroupResource("storage.k8s.io", "volumeattributesclasses")
 HANDLED: Final = {

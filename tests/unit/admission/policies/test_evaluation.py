@@ -10,7 +10,7 @@ from apiserver.admission.policies.budget import COST_BUDGET, Budget
 from apiserver.admission.policies.evaluation import Denial, evaluate, holds
 from apiserver.admission.policies.policy import ValidatingPolicy
 from apiserver.load.size_class import TakesLong
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 OBJECT: Final = {"metadata": {"name": "a"}, "spec": {"replicas": 3, "image": "nginx"}}
 # Costs some 45,000, whatever the object.

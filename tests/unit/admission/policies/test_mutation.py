@@ -10,8 +10,8 @@ import pytest
 
 from apiserver.admission.policies.mutation import MutationTarget, Outcome, mutated
 from apiserver.admission.policies.policy import MutatingPolicy
-from apiserver.apply.type_defs import KEY_DEFAULTS, TypeDefs
 from apiserver.load.size_class import TakesLong
+from apiserver.patch.apply.type_defs import KEY_DEFAULTS, TypeDefs
 from tests.support.in_process import resource
 
 CONFIG_MAPS: Final = resource("configmaps", "")

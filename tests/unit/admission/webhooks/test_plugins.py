@@ -23,20 +23,20 @@ from apiserver.admission.webhooks.plugins import (
 )
 from apiserver.admission.webhooks.webhook import AdmissionWebhook
 from apiserver.audit.request_audit import AnnotationKeys, RecordingContext, RequestAudit
-from apiserver.authz.attributes import NO_OPINION, Attributes, AuthorizationChain, Verdict
-from apiserver.brand import Brand
-from apiserver.errors import BadRequest, Forbidden
+from apiserver.auth.authz.attributes import NO_OPINION, Attributes, AuthorizationChain, Verdict
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import HUGE_BYTES, LARGE_BYTES
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import BadRequest, Forbidden
 from apiserver.meta.options import DeleteOptions, WriteOptions
+from apiserver.meta.vocabulary import Query
 from apiserver.metrics.match_conditions import MatchConditionMetrics
 from apiserver.metrics.webhooks import WebhookMetrics
 from apiserver.registry.served_resource import ResourceTable, ServedTable
-from apiserver.vocabulary import Query
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.review_server import ReviewCaller
 from tests.support.eventually import WITHIN_S
-from tests.unit.handlers.calls import ALICE, CONFIG_MAPS
+from tests.unit.endpoints.handlers.calls import ALICE, CONFIG_MAPS
 
 RULE: Final = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.catalogue.apiserverinternal.storage_versions import storage_version_name
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind
 
 VERSION: Final = OldKind(

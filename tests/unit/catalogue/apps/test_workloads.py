@@ -11,7 +11,7 @@ import pytest
 
 from apiserver.catalogue.apps.daemon_sets import TEMPLATE_GENERATION
 from apiserver.catalogue.common.workloads import int_or_percent_value
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
 NAMES: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")

@@ -12,7 +12,7 @@ from apiserver.catalogue.authorization.access_reviews import (
     validate_review,
     validate_self_review,
 )
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 RESOURCE: Final = {"namespace": "ns", "verb": "list", "resource": "pods"}
 PATH: Final = {"path": "/x", "verb": "get"}

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers import conversion as versions
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 from tests.unit.catalogue.served_kinds import Changes, ServedKind, changed
 
 V2: Final = ServedKind("horizontalpodautoscalers.autoscaling", version="v2")

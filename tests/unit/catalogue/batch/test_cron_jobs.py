@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
 PODS: Final[Document] = {

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from apiserver.catalogue.batch.jobs.specs import InvalidIndexes, parse_indexes
 from apiserver.golang.times import ZERO_TIME
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 from tests.unit.catalogue.served_kinds import UID, Changes, ServedKind
 
 JOBS: Final = ServedKind("jobs.batch")

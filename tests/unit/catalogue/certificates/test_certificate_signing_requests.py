@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from apiserver.catalogue.certificates.certificate_signing_requests import date_conditions, stamp_request
+from apiserver.meta.vocabulary import UserInfo
 from apiserver.registry.strategy import WriteContext
-from apiserver.vocabulary import UserInfo
 from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
 _KEY: Final = ec.generate_private_key(ec.SECP256R1())

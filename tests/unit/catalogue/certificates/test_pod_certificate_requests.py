@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import NameOID
 
 from apiserver.meta import timestamps
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 from tests.support.certificates import END, ends_in_year_0
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind, read_by_current
 from tests.unit.catalogue.served_kinds import Changes

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 from tests.unit.catalogue.served_kinds import Changes, ServedKind, least
 
 CLAIM: Final = ServedKind("persistentvolumeclaims")

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.catalogue.core.resource_quotas.usage import (
     CLAIMS,
     PODS,
@@ -14,7 +13,8 @@ from apiserver.catalogue.core.resource_quotas.usage import (
     QuotaEvaluator,
     UsageCalculation,
 )
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document, GroupResource
 
 CONFIG_MAPS: Final = GroupResource("", "configmaps")
 CONTAINER: Final = {"name": "c", "resources": {"requests": {"cpu": "1"}}}

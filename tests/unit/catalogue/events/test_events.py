@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.vocabulary import Document, GroupKind
+from apiserver.meta.vocabulary import Document, GroupKind
 from tests.unit.catalogue.served_kinds import Changes, ServedKind, changed
 
 NOW: Final = "2024-05-06T07:08:09.000000Z"

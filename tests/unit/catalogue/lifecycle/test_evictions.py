@@ -10,8 +10,8 @@ from typing import Any, Final
 import pytest
 
 from apiserver.meta import timestamps
-from apiserver.validation.checks import without_nulls
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.checks import without_nulls
 from tests.unit.catalogue.lifecycle.test_eviction_requests import POD, assert_told, condition
 from tests.unit.catalogue.removed_versions.old_kinds import NOW, OldKind
 from tests.unit.catalogue.served_kinds import Changes

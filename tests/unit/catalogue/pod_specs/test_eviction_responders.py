@@ -10,14 +10,14 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.pod_specs.eviction_responders import validate_eviction_responders
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.vocabulary import Document
 
 FIRST: Final = "spec.evictionResponders[0]"
 RESERVED: Final = "domain names *.k8s.io, *.kubernetes.io are reserved"

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.catalogue import rbac
 from apiserver.catalogue.rbac.role_bindings import defaults
+from apiserver.meta.brand import Brand
 from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
 GROUP: Final = "rbac.authorization.k8s.io"

@@ -6,16 +6,16 @@ import copy
 from functools import cache
 from typing import Any, Final
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.runtime_config import RuntimeConfig
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.stored_object import ObjectDecoder, encode, head_of
 from apiserver.registry.strategy import Strategy, WriteContext
 from apiserver.releases.emulation import DEFAULT_MINOR, EmulatedRelease
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.vocabulary import Document
 from storage.interface import Stored
 from tests.unit.catalogue.served_kinds import CREATED, UID, Changes, Written, changed
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.errors import Invalid
+from apiserver.meta.errors import Invalid
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind, read_by_current
 from tests.unit.catalogue.served_kinds import Changes, changed
 

@@ -8,7 +8,7 @@ from typing import Final
 
 PROGRAM: Final = """
 import sys
-from apiserver.brand import Brand
+from apiserver.meta.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.registry.stored_object import head_of
 from apiserver.schema.builtin import BuiltinSchemas

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.validation.label_selectors import selects
+from apiserver.schema.validation.label_selectors import selects
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind, read_by_current, table
 from tests.unit.catalogue.served_kinds import Changes
 

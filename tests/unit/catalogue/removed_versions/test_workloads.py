@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.handlers.subresources.rollback import validate_rollback
+from apiserver.endpoints.handlers.subresources.rollback import validate_rollback
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind, read_by_current
 from tests.unit.catalogue.served_kinds import Changes
 

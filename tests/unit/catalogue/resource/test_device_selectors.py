@@ -16,9 +16,9 @@ from apiserver.catalogue.resource.device_selectors import (
 from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.cel.cost_estimate import estimate
 from apiserver.cel.values import EvaluationError
-from apiserver.field_errors import forbidden
 from apiserver.load.size_class import TakesLong
-from apiserver.vocabulary import Document
+from apiserver.meta.field_errors import forbidden
+from apiserver.meta.vocabulary import Document
 from tests.unit.catalogue.served_kinds import ServedKind
 
 _ATTRIBUTES: Final = 'device.attributes["dra.example.com"]'

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.validation.addresses import interface_address
+from apiserver.schema.validation.addresses import interface_address
 from tests.unit.catalogue.served_kinds import ServedKind
 
 REQUEST: Final = {"name": "r", "exactly": {"deviceClassName": "c"}}

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import WriteContext
-from apiserver.vocabulary import Document
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind, catalogue, read_by_current
 from tests.unit.catalogue.served_kinds import Changes
 

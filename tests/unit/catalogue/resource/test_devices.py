@@ -8,8 +8,8 @@ import pytest
 
 from apiserver.catalogue.resource.devices import complete_device, validate_device
 from apiserver.catalogue.resource.resource_slices import validate_new_slice
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import WriteContext
-from apiserver.vocabulary import Document
 from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
 POOL: Final = {"name": "p", "generation": 1, "resourceSliceCount": 1}

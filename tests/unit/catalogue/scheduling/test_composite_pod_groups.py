@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.validation.checks import without_nulls
+from apiserver.schema.validation.checks import without_nulls
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind
 from tests.unit.catalogue.scheduling import test_pod_groups
 from tests.unit.catalogue.scheduling.test_release_37 import GROUP, assert_told

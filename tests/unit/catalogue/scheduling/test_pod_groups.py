@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind, read_by_current
 from tests.unit.catalogue.served_kinds import Changes
 

@@ -7,16 +7,16 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.runtime_config import RuntimeConfig
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.stored_object import ObjectDecoder, encode, head_of
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.validation.checks import without_nulls
-from apiserver.vocabulary import Document
+from apiserver.schema.validation.checks import without_nulls
 from storage.interface import Stored
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind, catalogue
 from tests.unit.catalogue.scheduling import test_pod_groups

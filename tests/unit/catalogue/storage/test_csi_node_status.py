@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.vocabulary import Document
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind
 
 SPEC: Final = {"drivers": [{"name": "d.example.com", "nodeID": "n"}]}

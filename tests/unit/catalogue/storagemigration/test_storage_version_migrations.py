@@ -11,7 +11,7 @@ from apiserver.catalogue.storagemigration.storage_version_migrations import (
     validate_migration_status,
     validate_migration_update,
 )
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind, read_by_current
 
 AT: Final = "2024-05-06T07:08:09Z"

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import dsa, ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
+from apiserver.app.serving.pki import new_ca
 from apiserver.catalogue.certificates.certificate_signing_requests import validate_certificate_request
 from apiserver.catalogue.certificates.signers import (
     KUBE_APISERVER_CLIENT,
@@ -33,8 +34,7 @@ from apiserver.controllers.certificate_requests.issuing import Authority, Unusab
 from apiserver.controllers.certificate_requests.requests import with_condition
 from apiserver.controllers.certificate_requests.signing import is_to_be_signed
 from apiserver.meta import timestamps
-from apiserver.serving.pki import new_ca
-from apiserver.vocabulary import Document, UserInfo
+from apiserver.meta.vocabulary import Document, UserInfo
 
 KEY: Final = ec.generate_private_key(ec.SECP256R1())
 NODE: Final = ("system:node:n1", "system:nodes")

@@ -20,7 +20,7 @@ from apiserver.controllers.disruption.budgets import (
     still_disrupted,
 )
 from apiserver.meta import timestamps
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 
 NOW_S: Final = 1_700_000_000.0
 NOW: Final = timestamps.to_text(NOW_S)

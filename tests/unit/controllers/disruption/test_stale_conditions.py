@@ -13,10 +13,10 @@ import pytest
 from apiserver.controllers.disruption.stale_conditions import StaleDisruptionConditions, stale_in_s
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.write_request import Draft, WriteRequest
-from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
 from tests.support.in_process import TABLE, resource, server

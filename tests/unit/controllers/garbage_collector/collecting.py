@@ -11,8 +11,9 @@ from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.garbage_collector.garbage_collector import GarbageCollector
 from apiserver.controllers.garbage_collector.graph_builder import GraphBuilder
 from apiserver.controllers.garbage_collector.remote_owner_resolver import ASK_AGAIN_S, OtherServers
-from apiserver.errors import NotFound
+from apiserver.meta.errors import NotFound
 from apiserver.meta.options import DeleteOptions
+from apiserver.meta.vocabulary import Document
 from apiserver.metrics.garbage_collector import GarbageCollectorMetrics
 from apiserver.metrics.work_queues import WorkQueueMetrics
 from apiserver.registry.delete_path import DeleteRequest
@@ -20,7 +21,6 @@ from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft, WriteRequest
-from apiserver.vocabulary import Document
 from storage.interface import Storage
 from storage.keys import prefix_range
 from tests.support.eventually import eventually

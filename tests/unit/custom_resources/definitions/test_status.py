@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.custom_resources.definitions.conditions import set_definition_condition
 from apiserver.custom_resources.definitions.status import NamesInUse, with_status
+from apiserver.meta.brand import Brand
 from apiserver.meta.conditions import find_condition
 
 NOW: Final = "2026-01-01T00:00:00Z"

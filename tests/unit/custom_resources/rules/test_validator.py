@@ -9,7 +9,7 @@ import pytest
 
 from apiserver.custom_resources.definitions.validation.schema_defaults import DefaultValue, evaluate_defaults
 from apiserver.custom_resources.rules.validator import RuleValidator, blocking_error
-from apiserver.field_errors import FieldError
+from apiserver.meta.field_errors import FieldError
 from apiserver.schema.extensions import Extensions
 from tests.unit.custom_resources.rules.schemas import (
     INT,

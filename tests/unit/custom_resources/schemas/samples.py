@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.custom_resources.schemas.custom_schema import CustomSchema
-from apiserver.field_errors import FieldError
+from apiserver.meta.field_errors import FieldError
 from apiserver.schema.builtin import BuiltinSchemas
 
 META: Final = BuiltinSchemas((1, 34)).get("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")

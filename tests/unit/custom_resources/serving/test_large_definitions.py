@@ -11,7 +11,6 @@ from typing import Any, Final, cast
 import orjson
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.custom_resources.serving.columns import COMPILED_INLINE_MAX
 from apiserver.custom_resources.serving.resources import CustomResourceFactory, DefinedResources
 from apiserver.custom_resources.serving.version_codec import DefinitionReader
@@ -20,6 +19,7 @@ from apiserver.endpoints.negotiation import ResponseForm
 from apiserver.endpoints.representation.form_cache import FormCaches
 from apiserver.endpoints.representation.json_forms import SEGMENT_CELLS_MAX, TableEncoder
 from apiserver.load.offload import Offload
+from apiserver.meta.brand import Brand
 from apiserver.registry.results import ObjectList
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.structural import Schema

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.custom_resources.rules.rule_tree import Untimed
 from apiserver.custom_resources.serving.openapi_schema import openapi_schema
 from apiserver.custom_resources.serving.version_schema import DefinitionSource, VersionSchema
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import GroupVersion
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.structural import Schema, ValueKind
-from apiserver.vocabulary import GroupVersion
 from storage.interface import Stored
 from tests.support.definitions import definition, version
 

@@ -17,11 +17,11 @@ from apiserver.custom_resources.serving.version_codec import (
     CustomResourceCodec,
     DefinitionVersions,
 )
-from apiserver.errors import Forbidden, NoSuchEndpoint
 from apiserver.load.offload import Offload
+from apiserver.meta.errors import Forbidden, NoSuchEndpoint
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.compile import TypeMismatch
-from apiserver.vocabulary import Document, GroupResource
 from storage.interface import Stored
 from storage.watch_cache import KeyVersion
 from tests.unit.custom_resources.serving.version_schemas import FakeSchema

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from apiserver.brand import Brand
 from apiserver.custom_resources.rules.rule_tree import UNTIMED
 from apiserver.custom_resources.serving.version_schema import DefinitionSource, VersionSchema
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.vocabulary import Document
 from storage.interface import Stored
 
 META: Final = BuiltinSchemas((1, 34)).get("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")

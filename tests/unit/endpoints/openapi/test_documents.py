@@ -17,19 +17,19 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.endpoints.compression import decompress
 from apiserver.endpoints.openapi.document_cache import DocumentCache
 from apiserver.endpoints.openapi.documents import Documents, v2_document
 from apiserver.endpoints.openapi.gnostic import V2_TYPE, V3_TYPE
 from apiserver.endpoints.openapi.operations import Operations
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import GroupVersion
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
 from apiserver.releases.emulation import DEFAULT_RELEASE
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.go_fields import enums_of
 from apiserver.schema.structural import Schema, ValueKind
-from apiserver.vocabulary import GroupVersion
 from apiserver.wire.media_types import JSON
 
 KUBERNETES: Final = Brand()

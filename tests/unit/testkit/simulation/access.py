@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TypeVar
 
 from apiserver.admission.chain import AdmissionChain
-from apiserver.brand import Brand
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.load.offload import Offload
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.releases.deviations import Deviations
 from apiserver.testkit.simulation.component import ClusterAccess
-from apiserver.vocabulary import Document
 from tests.support.in_process import TABLE
 
 T = TypeVar("T", bound=ClusterAccess)

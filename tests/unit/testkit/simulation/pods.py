@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.pod_status import PodAddresses, StatusTime, next_step
 from apiserver.testkit.simulation.stages import Stage
-from apiserver.vocabulary import Document
 
 NOW_S: Final = 1_700_000_000.0
 ADDRESSES: Final = PodAddresses("172.18.0.1", "10.128.0.2")

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.container_answers import (
     ALL_LENGTH_MAX,
     WORD_LENGTH_MAX,
@@ -14,7 +15,6 @@ from apiserver.testkit.simulation.container_answers import (
 )
 from apiserver.testkit.simulation.logs import ContainerRun
 from apiserver.testkit.simulation.stages import Stage, parse_stages, stages_for
-from apiserver.vocabulary import Document
 from tests.unit.testkit.simulation.pods import NOW_S, pod
 
 RUN: Final = ContainerRun(0, NOW_S)

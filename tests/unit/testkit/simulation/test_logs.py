@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.meta import timestamps
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.logs import (
     SECOND_NS,
     STEPS_MAX,
@@ -28,7 +29,6 @@ from apiserver.testkit.simulation.logs import (
 )
 from apiserver.testkit.simulation.programs import STDERR, STDOUT, Pause, Program, ProgramEnvironment, Stdin
 from apiserver.testkit.simulation.shell import start
-from apiserver.vocabulary import Document
 from tests.unit.testkit.simulation.pods import NOW_S, pod
 
 RUN: Final = ContainerRun(0, NOW_S)

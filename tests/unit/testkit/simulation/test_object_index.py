@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from apiserver.controller_runtime.informer import Notification
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.stored_object import StoredObject, head_of, with_revision
 from apiserver.testkit.simulation.object_index import ObjectIndex
-from apiserver.vocabulary import Document
 
 HEAD = head_of("v1", "Pod")
 

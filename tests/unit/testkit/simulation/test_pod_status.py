@@ -10,9 +10,9 @@ from typing import Final
 import pytest
 
 from apiserver.meta import timestamps
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.pod_status import StatusTime, next_step
 from apiserver.testkit.simulation.stages import RUNS_ON, Stage, StageSelector, stages_for
-from apiserver.vocabulary import Document
 from tests.unit.testkit.simulation.pods import ADDRESSES, NOW_S, Life, of_job, phases, pod, state_of
 
 FAILS: Final = Stage(phase="Failed")

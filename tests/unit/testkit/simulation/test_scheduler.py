@@ -8,10 +8,10 @@ from typing import Final
 import orjson
 
 from apiserver.meta.conditions import find_condition
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.component import ClusterAccess
 from apiserver.testkit.simulation.scheduler import SimulatedScheduler
 from apiserver.testkit.simulation.stages import NODE_ANNOTATION
-from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
 from tests.support.in_process import resource, server

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.scheduling import (
     NodeUse,
     PodRequirements,
@@ -17,7 +18,6 @@ from apiserver.testkit.simulation.scheduling import (
     refusal,
     unschedulable_message,
 )
-from apiserver.vocabulary import Document
 from tests.unit.testkit.simulation.pods import pod
 
 

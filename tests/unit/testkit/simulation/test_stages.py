@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.field_values import InvalidStage
 from apiserver.testkit.simulation.stages import (
     RUNS_ON,
@@ -18,7 +19,6 @@ from apiserver.testkit.simulation.stages import (
     stage_of,
     stages_for,
 )
-from apiserver.vocabulary import Document
 from tests.unit.testkit.simulation.pods import of_job, pod
 
 EVERYTHING: Final = """

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.scheduling import PodRequirements
 from apiserver.testkit.simulation.waiting_pods import WaitingPods, signature_of
-from apiserver.vocabulary import Document
 from tests.unit.testkit.simulation.pods import pod
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.vocabulary import Document
+from apiserver.meta.vocabulary import Document
 from tests.unit.catalogue.served_kinds import Changes, ServedKind, least
 
 SERVICE: Final = ServedKind("services")

@@ -23,8 +23,8 @@ from apiserver.catalogue.core.services.allocation import (
     port_out_of_range,
     refusal,
 )
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.allocations import Allocation, AllocationKey
-from apiserver.vocabulary import Document
 from tests.unit.catalogue.served_kinds import ServedKind, least
 
 SERVICE: Final = ServedKind("services")

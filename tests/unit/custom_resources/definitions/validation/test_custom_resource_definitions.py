@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.brand import Brand
 from apiserver.custom_resources.definitions.validation.custom_resource_definitions import DefinitionValidator
-from apiserver.field_errors import FieldError
+from apiserver.meta.brand import Brand
+from apiserver.meta.field_errors import FieldError
 from apiserver.schema.builtin import BuiltinSchemas
 from tests.support.compatibility import DEFAULT_COMPATIBILITY
 from tests.unit.catalogue.served_kinds import Changes, ServedKind

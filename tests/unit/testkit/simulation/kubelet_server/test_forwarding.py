@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from apiserver.reverse_proxy.backends import BackendConnection
+from apiserver.endpoints.reverse_proxy.backends import BackendConnection
 from apiserver.testkit.simulation.kubelet_server.channels import Channels
 from apiserver.testkit.simulation.kubelet_server.forwarding import PodPorts, forward_channels
 from apiserver.testkit.simulation.kubelet_server.sessions import ClientGone

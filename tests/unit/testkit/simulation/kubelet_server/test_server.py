@@ -11,11 +11,19 @@ from typing import Final
 import orjson
 import pytest
 
-from apiserver.clock import Clock
+from apiserver.endpoints.reverse_proxy.backends import BackendConnector
+from apiserver.endpoints.reverse_proxy.spdy import (
+    FIN,
+    GOAWAY,
+    PING,
+    RST_STREAM,
+    SYN_STREAM,
+    control_frame,
+    data_frame,
+)
+from apiserver.registry.clock import Clock
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
-from apiserver.reverse_proxy.backends import BackendConnector
-from apiserver.reverse_proxy.spdy import FIN, GOAWAY, PING, RST_STREAM, SYN_STREAM, control_frame, data_frame
 from apiserver.testkit.simulation.kubelet_server.server import SimulatedKubelets
 from apiserver.testkit.simulation.stages import NODE_ANNOTATION
 from storage.embedded import EmbeddedStore

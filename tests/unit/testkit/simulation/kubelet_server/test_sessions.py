@@ -7,9 +7,9 @@ from typing import Final
 
 import pytest
 
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.kubelet_server.sessions import UNREAD_BYTES_MAX, Session
 from apiserver.testkit.simulation.programs import Pause, Program
-from apiserver.vocabulary import Document
 from tests.support.eventually import WITHIN_S
 
 KEYS_AT_ONCE: Final = UNREAD_BYTES_MAX // 4

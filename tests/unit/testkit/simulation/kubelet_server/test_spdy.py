@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from apiserver.reverse_proxy.spdy import SpdyClient
+from apiserver.endpoints.reverse_proxy.spdy import SpdyClient
 from apiserver.testkit.simulation.kubelet_server.spdy import HEADER_BYTES_MAX, STREAMS_MAX, SpdySession
 from tests.support.eventually import WITHIN_S
 

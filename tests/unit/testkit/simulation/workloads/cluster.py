@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from apiserver.meta import timestamps
 from apiserver.meta.owners import controller_of
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.testkit.simulation.resources import (
     CLAIMS,
     DAEMON_SETS,
@@ -26,7 +27,6 @@ from apiserver.testkit.simulation.workloads.jobs import plan_job
 from apiserver.testkit.simulation.workloads.plans import WorkloadPlan
 from apiserver.testkit.simulation.workloads.replica_sets import plan_replica_set
 from apiserver.testkit.simulation.workloads.stateful_sets import plan_stateful_set
-from apiserver.vocabulary import Document, GroupResource
 
 NOW_S: Final = 1_700_000_000.0
 _KINDS: Final = {

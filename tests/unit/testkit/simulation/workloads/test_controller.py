@@ -18,6 +18,7 @@ from apiserver.controller_runtime.work_queue import WorkQueue
 from apiserver.load.size_class import SizeClass
 from apiserver.meta.options import DeleteOptions
 from apiserver.meta.owners import controller_of
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
@@ -29,7 +30,6 @@ from apiserver.testkit.simulation.workloads.controller import (
     WorkloadController,
     WorkloadKey,
 )
-from apiserver.vocabulary import Document, GroupResource
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
 from tests.support.in_process import resource, server

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.resources import DAEMON_SETS, PODS, REVISIONS
 from apiserver.testkit.simulation.workloads.daemon_sets import BURST_MAX
-from apiserver.vocabulary import Document
 from tests.unit.testkit.simulation.workloads.cluster import NOW_S, Cluster, node, template
 
 TAINT: Final = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from apiserver.testkit.simulation.workloads.deployments import revision_of
 from apiserver.testkit.simulation.workloads.pods import is_ready, scaled
 from apiserver.testkit.simulation.workloads.replica_sets import BURST_MAX
-from apiserver.vocabulary import Document
 from tests.unit.testkit.simulation.workloads.cluster import Cluster, template
 
 

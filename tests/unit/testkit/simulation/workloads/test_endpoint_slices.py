@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.workloads.endpoint_slices import plan_slices
-from apiserver.vocabulary import Document
 
 
 def service(**spec: Any) -> Document:

@@ -11,9 +11,9 @@ import pytest
 
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition, is_condition_true
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.resources import JOBS, PODS
 from apiserver.testkit.simulation.workloads.jobs import FINALIZER, INDEX, indexes_text, orphan_plan
-from apiserver.vocabulary import Document
 from tests.unit.testkit.simulation.workloads.cluster import NOW_S, Cluster, template
 
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.resources import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
-from apiserver.vocabulary import Document
 from tests.unit.testkit.simulation.workloads.cluster import Cluster, template
 
 DATA: Final = {

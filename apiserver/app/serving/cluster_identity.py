@@ -1,0 +1,184 @@
+"""The identity of a cluster whose servers share a store: CAs and a service account key for all of them.
+
+It is one value in the store, `{prefix}/-/identity`, below the group that no API path leads to. The first
+server creates it, from the keys in its data directory or new ones, in a transaction that fails if there is
+one; all others read it. So they trust each other's certificates and tokens whichever was first, and a server
+with an empty data directory gets the same identity again.
+
+Whoever can read it can act as anybody. So it is encrypted where Secrets are, by the same providers, and as
+these may change at any time, `EncryptedIdentity` has it written again: no command does, as it is no object.
+Who wants no private key of service accounts in the store at all gives all servers the same
+`--service-account-signing-key-file`, which takes precedence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import orjson
+
+from apiserver.app.serving.pki import FRONT_PROXY_CA_NAME, ClusterIdentity, UnusableIdentity, new_ca
+from storage.errors import KeyExists, RevisionMismatch, StorageError, StorageUnavailable
+from storage.interface import ENCRYPTED_PREFIX, Storage, Stored, UnreadableValue
+from storage.keys import INTERNAL_GROUP
+
+log = logging.getLogger(__name__)
+
+RETRY_S: Final = 0.5
+# It is logged once in so many attempts that the store does not answer.
+ATTEMPTS_PER_WARNING: Final = 60
+# The fields of the value, by those of ClusterIdentity.
+_FIELDS: Final = {
+    "ca_cert": "caCertificate",
+    "ca_key": "caKey",
+    "service_account_key": "serviceAccountKey",
+    "front_proxy_ca_cert": "frontProxyCACertificate",
+    "front_proxy_ca_key": "frontProxyCAKey",
+}
+# An identity that an older server has made lacks them, and gets new ones.
+_ADDED: Final = ("frontProxyCACertificate", "frontProxyCAKey")
+
+
+class UnusableStoredIdentity(Exception):
+    """The value in the store cannot be used. It is not replaced: that would lock out all who trust it."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(f"the identity of the cluster in {key} in the store cannot be used: {reason}")
+
+
+def identity_key(prefix: str) -> str:
+    """Returns the key of the value. prefix: of all keys."""
+    return f"{prefix}/{INTERNAL_GROUP}/identity"
+
+
+async def fetch_identity(
+    store: Storage, prefix: str, offer: Callable[[], ClusterIdentity]
+) -> ClusterIdentity:
+    """Returns the identity in the store. Waits until the store answers, and has what decrypts it.
+
+    offer: returns what is written if there is none; called in a thread.
+    Raises UnusableStoredIdentity, and what `offer` raises.
+    """
+    key = identity_key(prefix)
+    offered: ClusterIdentity | None = None
+    failures = 0
+    while True:
+        try:
+            found = (await store.get(key)).stored
+            if found is None:
+                if offered is None:
+                    offered = await asyncio.to_thread(offer)
+                await store.create(key, _encode(offered))
+            else:
+                _require_readable(found)
+                identity, is_complete = await asyncio.to_thread(_decode, key, found.value)
+                if is_complete and not identity.expires_soon:
+                    return identity
+                if is_complete:
+                    log.warning("a CA of the cluster expires soon, and is replaced")
+                    identity = await asyncio.to_thread(identity.with_new_cas)
+                await store.compare_and_put(key, _encode(identity), expected=found.mod_revision)
+        except (KeyExists, RevisionMismatch):
+            continue  # Another server was faster.
+        except StorageError as error:
+            if failures % ATTEMPTS_PER_WARNING == 0:
+                log.warning("waiting for the store, which has the identity of the cluster: %s", error)
+            failures += 1
+            await asyncio.sleep(RETRY_S)
+
+
+def _require_readable(stored: Stored) -> None:
+    """Raises UnusableStoredIdentity; StorageUnavailable if it may well be readable later."""
+    if isinstance(stored.value, UnreadableValue):
+        if stored.value.is_temporary:
+            raise StorageUnavailable(f"it cannot be decrypted yet: {stored.value.cause}")
+        raise UnusableStoredIdentity(stored.key, f"it cannot be decrypted: {stored.value.cause}")
+    if stored.value.startswith(ENCRYPTED_PREFIX):
+        raise UnusableStoredIdentity(
+            stored.key, "it is encrypted as Secrets are, and there is no --encryption-provider-config"
+        )
+
+
+class EncryptedIdentity:
+    """Keeps the identity encrypted as Secrets are.
+
+    is_stale: whether writing the value at a key back would store it in another form; also if it cannot be
+    decrypted.
+    """
+
+    def __init__(self, store: Storage, is_stale: Callable[[str], Awaitable[bool]], prefix: str) -> None:
+        self._store, self._is_stale, self._key = store, is_stale, identity_key(prefix)
+        # As it was last read or written. If its key is lost meanwhile, it can be saved.
+        self._known: Stored | None = None
+        # Its last revision that had the form of this server; None if that is not known of its configuration.
+        self._own_revision: int | None = None
+
+    async def renew(self) -> None:
+        """Encrypts the identity again if a new configuration requires it, and logs what the store refuses."""
+        self._own_revision = None
+        await self.keep()
+
+    async def keep(self) -> None:
+        """Encrypts the identity again if the key of a plugin has changed, under an unchanged configuration.
+
+        What another server has written in another form is left. Its keys are in another order, as they are
+        while they rotate on one server after the other: each would undo what the other has done, for ever.
+        """
+        try:
+            while not await self._is_renewed():
+                pass  # Another server was faster.
+        except StorageError as error:
+            log.warning("the identity of the cluster cannot be encrypted anew: %s", error)
+
+    async def _is_renewed(self) -> bool:
+        """Returns False if the value has changed meanwhile."""
+        stored, known = (await self._store.get(self._key)).stored, self._known
+        if stored is None:
+            return True
+        if isinstance(stored.value, UnreadableValue):
+            # Another server may have written another identity, with a key that is not here yet.
+            if stored.value.is_temporary or known is None or known.mod_revision != stored.mod_revision:
+                return True
+            stored = known
+        self._known = stored
+        if not await self._is_stale(self._key):
+            self._own_revision = stored.mod_revision
+            return True
+        if self._own_revision not in (None, stored.mod_revision):
+            return True
+        try:
+            revision = await self._store.compare_and_put(
+                self._key, stored.value, expected=stored.mod_revision
+            )
+        except RevisionMismatch:
+            return False
+        self._known = stored._replace(mod_revision=revision)
+        self._own_revision = revision
+        log.info("the identity of the cluster is encrypted as Secrets are by now")
+        return True
+
+
+def _encode(identity: ClusterIdentity) -> bytes:
+    return orjson.dumps({name: getattr(identity, field).decode() for field, name in _FIELDS.items()})
+
+
+def _decode(key: str, value: bytes) -> tuple[ClusterIdentity, bool]:
+    """Returns the identity, and whether it is the stored one: what it lacks has been added.
+
+    Raises UnusableStoredIdentity.
+    """
+    try:
+        document = orjson.loads(value)
+        is_complete = any(name in document for name in _ADDED)
+        if not is_complete:
+            made = zip(_ADDED, new_ca(FRONT_PROXY_CA_NAME), strict=True)
+            document |= {name: pem.decode() for name, pem in made}
+        fields = {field: document[name].encode() for field, name in _FIELDS.items()}
+        return ClusterIdentity(**fields), is_complete
+    except UnusableIdentity as error:
+        raise UnusableStoredIdentity(key, str(error)) from None
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        raise UnusableStoredIdentity(key, "it has not the expected form") from None

@@ -1,0 +1,170 @@
+"""The keys of an OpenID provider: found through its discovery document, and kept up to date beside requests.
+
+A request waits for the provider only if its token is signed with a key that is not known: a provider may
+begin to use a new key at once. All who wait share one call. Since anybody can send tokens with keys that
+nobody knows, there are few such calls in a while; the keys are fetched at intervals, too.
+
+Source: coreos/go-oidc, which kube-apiserver uses; it asks the provider for each unknown key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Protocol
+from urllib.parse import urlsplit
+
+import orjson
+
+from apiserver.auth.authn.authentication_configuration import Issuer
+from apiserver.auth.authn.json_web_keys import UnusableKeySet, WebKey, read_key_set
+
+log = logging.getLogger(__name__)
+
+# As long as kube-apiserver waits between attempts to find a provider.
+RETRY_S: Final = 10.0
+# A key that is withdrawn counts no longer than this.
+REFRESH_S: Final = 300.0
+# Of calls for keys that are not known: so many at once, and then one in so many seconds.
+CALLS_MAX: Final = 3
+CALL_INTERVAL_S: Final = 10.0
+# How long a request waits for keys, and how many do at a time: anybody can send tokens that have to wait, and
+# others, whose keys are known, must not find all places taken.
+WAIT_S: Final = 10.0
+WAITING_MAX: Final = 100
+
+
+class ProviderFailed(Exception):
+    """A provider cannot be reached, or has not answered with what it should. The message is for the log."""
+
+
+class KeyObserver(Protocol):
+    """Is told of each attempt to fetch keys. content: what has been fetched; None if that failed."""
+
+    def keys_fetched(self, issuer: str, content: bytes | None) -> None: ...
+    def issuer_removed(self, issuer: str) -> None: ...
+
+
+# Takes a URL with https and PEM of its authorities. Raises ProviderFailed.
+Fetch = Callable[[str, str], Awaitable[bytes]]
+
+
+class IdentityProvider:
+    """One provider. `run` finds it and keeps its keys.
+
+    problem: why it cannot be used; empty once it can.
+    """
+
+    def __init__(
+        self, issuer: Issuer, fetch: Fetch, observer: KeyObserver, clock: Callable[[], float]
+    ) -> None:
+        """clock: seconds since some time."""
+        self.issuer = issuer
+        self.keys: Sequence[WebKey] = ()
+        self.problem = f'authenticator for issuer "{issuer.url}" is not initialized'
+        self.is_found = asyncio.Event()
+        self._fetch, self._observer, self._clock = fetch, observer, clock
+        self._keys_url = ""
+        self._fetching: asyncio.Task[bool] | None = None
+        self._calls_left, self._counted_at = float(CALLS_MAX), clock()
+        self._waiting = 0
+
+    async def run(self) -> None:
+        """Find the provider, and fetch its keys again and again, until cancelled."""
+        try:
+            while not await self._found():  # noqa: ASYNC110  each round asks the provider
+                await asyncio.sleep(RETRY_S)
+            while True:
+                await asyncio.sleep(REFRESH_S)
+                await self._shared_fetch()
+        finally:
+            if self._fetching is not None:
+                self._fetching.cancel()
+
+    async def keys_fetched_anew(self) -> bool:
+        """Fetch the keys, since one is not known, if that is not done too often. Returns whether it was."""
+        if self._waiting >= WAITING_MAX:
+            return False
+        if self._fetching is None:
+            now = self._clock()
+            regained = (now - self._counted_at) / CALL_INTERVAL_S
+            self._calls_left, self._counted_at = min(CALLS_MAX, self._calls_left + regained), now
+            if not self._keys_url or self._calls_left < 1:
+                return False
+            self._calls_left -= 1
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(WAIT_S):
+                return await self._shared_fetch()
+        except TimeoutError:
+            return False
+        finally:
+            self._waiting -= 1
+
+    async def _found(self) -> bool:
+        try:
+            self._keys_url = _keys_url(
+                await self._fetch(self.issuer.document_url, self.issuer.authorities), self.issuer.url
+            )
+        except ProviderFailed as error:
+            self._fail(f"init verifier failed: {error}")
+            return False
+        return await self._shared_fetch()
+
+    async def _shared_fetch(self) -> bool:
+        if self._fetching is None:
+            self._fetching = asyncio.create_task(self._fetch_keys(), name="oidc-keys")
+        fetching = self._fetching
+        # Who is cancelled while waiting does not take it from the others; nor is a request cancelled because
+        # its issuer is taken out of the configuration.
+        await asyncio.wait([fetching])
+        return not fetching.cancelled() and fetching.result()
+
+    async def _fetch_keys(self) -> bool:
+        try:
+            content = await self._fetch(self._keys_url, self.issuer.authorities)
+            self.keys = read_key_set(content)
+        except (ProviderFailed, UnusableKeySet) as error:
+            self._fail(f"failed to get keys: {error}")
+            self._observer.keys_fetched(self.issuer.url, None)
+            return False
+        finally:
+            self._fetching = None
+        self.problem = ""
+        self.is_found.set()
+        self._observer.keys_fetched(self.issuer.url, content)
+        return True
+
+    def _fail(self, why: str) -> None:
+        """Log why; what is known stays in use."""
+        if not self.is_found.is_set():
+            self.problem = why
+        log.error("oidc authenticator: issuer %s: %s", self.issuer.url, why)
+
+
+def _keys_url(content: bytes, issuer: str) -> str:
+    """Returns what a discovery document says. Raises ProviderFailed."""
+    try:
+        document = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise ProviderFailed(f"the discovery document is no JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise ProviderFailed("the discovery document is no object")
+    found, keys_url = document.get("issuer"), document.get("jwks_uri")
+    if found != issuer:
+        shown = found[:256] if isinstance(found, str) else ""
+        raise ProviderFailed(
+            f"oidc: issuer did not match the issuer returned by provider, expected {issuer!r} got {shown!r}"
+        )
+    if not isinstance(keys_url, str) or not _is_https(keys_url):
+        raise ProviderFailed("the discovery document has no jwks_uri with https")
+    return keys_url
+
+
+def _is_https(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme == "https" and bool(parts.hostname)
+    except ValueError:
+        return False

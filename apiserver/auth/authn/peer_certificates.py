@@ -1,0 +1,147 @@
+"""Tells what the client certificate of a connection proves: who the client is, or that it is a front proxy.
+
+The TLS context trusts the CAs of both kinds, and has verified the certificate. Which of them it goes back to
+decides what it is good for: that of a front proxy names no user, whatever its subject says, and with that of
+a user nobody speaks for others. One CA may be of both kinds.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, Protocol
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from apiserver.auth.authn.chain import NO_CERTIFICATE, PeerCertificate
+from apiserver.auth.authn.claim_mapping import CREDENTIAL_ID
+from apiserver.auth.authn.client_cert import user_of
+from apiserver.golang.pem import UNREADABLE
+from apiserver.golang.x509_parsing import parse_certificate, parse_pem_certificates
+from apiserver.meta.vocabulary import UserInfo
+
+_UID: Final = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
+
+
+class TlsConnection(Protocol):
+    """What is needed of `ssl.SSLSocket`, or `ssl.SSLObject`."""
+
+    def getpeercert(self, binary_form: Literal[True]) -> bytes | None: ...
+
+
+class PeerCertificates:
+    """Sorts client certificates. clients, front_proxies: their CAs, as PEM.
+
+    extra_prefix: what the names of a user's extra attributes begin with. clock: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        clients: bytes,
+        front_proxies: bytes,
+        extra_prefix: str,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._extra_prefix, self._clock = extra_prefix, clock
+        self.trust(clients, front_proxies)
+
+    def trust(self, clients: bytes, front_proxies: bytes) -> None:
+        """Trust these CAs from now on, and no others."""
+        self._clients = _Authorities(clients)
+        self._front_proxies = _Authorities(front_proxies)
+
+    def of(self, described: Mapping[str, Any], connection: TlsConnection) -> PeerCertificate:
+        """Returns what a certificate proves. described: as `SSLSocket.getpeercert` returns it."""
+        try:
+            certificate = parse_certificate(connection.getpeercert(True) or b"")
+            begins_at = certificate.not_valid_before_utc.timestamp()
+            ends_at = certificate.not_valid_after_utc.timestamp()
+        except UNREADABLE:
+            return NO_CERTIFICATE
+        chain = _verified_chain(connection)
+        # That it is valid by the computer's clock has been seen; the server's may be another.
+        if begins_at > self._clock():
+            return PeerCertificate(is_trusted=False)
+        is_client = self._clients.have_signed(certificate, chain)
+        try:
+            user = self._user(described, certificate) if is_client else None
+        except UNREADABLE:
+            user, is_client = None, False
+        is_front_proxy = self._front_proxies.have_signed(certificate, chain)
+        return PeerCertificate(
+            user,
+            _common_name(described) if is_front_proxy else None,
+            is_client or is_front_proxy,
+            ends_at,
+        )
+
+    def _user(self, described: Mapping[str, Any], certificate: x509.Certificate) -> UserInfo | None:
+        """Returns the user that a certificate names; None if it names nobody. Raises ValueError."""
+        user = user_of(described)
+        if user is None:
+            return None
+        credential = f"X509SHA256={certificate.fingerprint(hashes.SHA256()).hex()}"
+        extra = ((f"{self._extra_prefix}/{CREDENTIAL_ID}", (credential,)),)
+        return UserInfo(user.name, user.groups, _uid(certificate), extra)
+
+
+class _Authorities:
+    def __init__(self, pem: bytes) -> None:
+        self._certificates = parse_pem_certificates(pem) if pem.strip() else []
+        self._encoded = frozenset(each.public_bytes(Encoding.DER) for each in self._certificates)
+
+    def have_signed(self, certificate: x509.Certificate, chain: Iterable[bytes]) -> bool:
+        """Tells whether one of them has signed a certificate.
+
+        chain: how the certificate was verified, itself first; empty if that is not known.
+        """
+        if not self._encoded.isdisjoint(chain):
+            return True
+        return any(_has_issued(each, certificate) for each in self._certificates)
+
+
+def _has_issued(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (InvalidSignature, *UNREADABLE):
+        return False
+    return True
+
+
+def _verified_chain(connection: TlsConnection) -> Sequence[bytes]:
+    """Returns the certificates by which the client's has been verified, each as DER.
+
+    A resumed session has none: then only the CAs that have signed the certificate itself are known.
+    """
+    public = getattr(connection, "get_verified_chain", None)  # since Python 3.13
+    if public is not None:
+        return tuple(public())
+    private = getattr(connection, "_sslobj", None)
+    chain = private.get_verified_chain() if private is not None else None
+    return tuple(ssl.PEM_cert_to_DER_cert(each.public_bytes()) for each in chain or ())
+
+
+def _uid(certificate: x509.Certificate) -> str:
+    """Returns the uid in a certificate's subject; empty if there is none. Raises ValueError.
+
+    Source: k8s.io/apiserver, pkg/authentication/request/x509, parseUIDFromCert.
+    """
+    found = certificate.subject.get_attributes_for_oid(_UID)
+    if not found:
+        return ""
+    if len(found) > 1:
+        raise ValueError("expected 1 UID, but found multiple")
+    (uid,) = (each.value for each in found)
+    if not isinstance(uid, str) or not uid:
+        raise ValueError("UID cannot be an empty string")
+    return uid
+
+
+def _common_name(described: Mapping[str, Any]) -> str:
+    """Returns the last common name of a certificate's subject, as Go does; empty if it has none."""
+    names = [value for each in described.get("subject", ()) for name, value in each if name == "commonName"]
+    return names[-1] if names else ""

@@ -1,0 +1,536 @@
+"""Tokens of service accounts: JSON Web Tokens that this server signs, and accepts as long as the objects that
+they name exist.
+
+Those that stand in Secrets, as Kubernetes had them before it issued others, do not expire, are for this
+server only, and are valid as long as the Secret has the very token.
+
+The claims are those of k8s.io/kubernetes, pkg/serviceaccount/{claims,legacy}.go. Rows O01, O08.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import re
+import uuid
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+
+import jwt
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
+
+from apiserver.auth.authn.chain import Identity, authenticated
+from apiserver.golang.pem import UNREADABLE
+from apiserver.golang.quoting import go_quote
+from apiserver.golang.x509_parsing import parse_pem_certificate, parse_pem_public_key
+from apiserver.meta import timestamps
+from apiserver.meta.errors import Unauthorized
+from apiserver.meta.vocabulary import Document, UserInfo
+
+PrivateKey: TypeAlias = EllipticCurvePrivateKey | RSAPrivateKey
+PublicKey: TypeAlias = EllipticCurvePublicKey | RSAPublicKey
+
+# Clocks of replicas may differ; kube-apiserver allows as much.
+LEEWAY_S: Final = 60
+# Tokens whose signature was verified. Others are not remembered: anybody can send any number of them.
+KNOWN_TOKENS_MAX: Final = 4096
+# No token that fits into a header is longer.
+TOKEN_LENGTH_MAX: Final = 16 * 1024
+USER_PREFIX: Final = "system:serviceaccount:"
+GROUP: Final = "system:serviceaccounts"
+_KEY_BLOCK: Final = re.compile(
+    rb"-----BEGIN (PUBLIC KEY|CERTIFICATE|(?:[A-Z]+ )?PRIVATE KEY)-----.*?-----END \1-----",
+    re.DOTALL,
+)
+_CURVES: Final = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
+# Of Secrets with tokens.
+ACCOUNT_NAME: Final = "kubernetes.io/service-account.name"
+ACCOUNT_UID: Final = "kubernetes.io/service-account.uid"
+INVALID_SINCE: Final = "kubernetes.io/legacy-token-invalid-since"
+_AUTOMATIC: Final = (
+    "Use tokens from the TokenRequest API or manually created secret-based tokens instead of auto-generated "
+    "secret-based tokens."
+)
+TOKEN_KEY: Final = "token"  # noqa: S105  a key of Secrets
+# The resources of the objects that a token may be bound to, by claim.
+_BOUND: Final = {"pod": "pods", "secret": "secrets", "node": "nodes"}
+
+
+class UnusableKey(ValueError):
+    """The text holds no key with which tokens can be signed or verified."""
+
+
+class Reference(NamedTuple):
+    """One object that a token names."""
+
+    name: str
+    uid: str
+
+
+class Claims(NamedTuple):
+    """The claims of a token whose signature was verified.
+
+    bound: the objects that must exist besides the service account, by claim: pod, secret or node.
+    warn_after: it was asked for until then only, and is counted as stale after that; None: as long as it is
+        valid. In seconds since 1970, as the others are.
+    """
+
+    namespace: str
+    account: Reference
+    audiences: tuple[str, ...]
+    expires_at: int
+    not_before: int
+    token_id: str
+    bound: tuple[tuple[str, Reference], ...] = ()
+    warn_after: int | None = None
+
+
+class LegacyClaims(NamedTuple):
+    """The claims of a token that stands in a Secret, and the token itself."""
+
+    namespace: str
+    account: Reference
+    secret: str
+    token: str
+
+
+# Takes a resource of the core group, a namespace, a name, and whether to bypass the cache.
+# Returns the object, of pods and nodes the metadata alone, or None if it does not exist.
+ObjectGetter: TypeAlias = Callable[[str, str, str, bool], Awaitable[Document | None]]
+
+
+# ---- keys
+
+
+def read_private_key(pem: bytes) -> PrivateKey:
+    """Returns the private key of a PEM file, RSA or ECDSA. Raises UnusableKey."""
+    try:
+        key = serialization.load_pem_private_key(pem, None)
+    except UNREADABLE as error:
+        raise UnusableKey(f"no private key: {error}") from None
+    if not isinstance(key, PrivateKey):
+        raise UnusableKey("the key is neither RSA nor ECDSA")
+    algorithm(key)
+    return key
+
+
+def read_public_keys(pem: bytes) -> list[PublicKey]:
+    """Returns the keys in a file of public keys, certificates and private keys, in their order.
+
+    Other blocks are passed over, such as the parameters of a curve. Raises UnusableKey.
+    Source: k8s.io/client-go, util/keyutil/key.go.
+    """
+    keys: list[PublicKey] = []
+    for block in _KEY_BLOCK.finditer(pem):
+        key: object
+        try:
+            if block[1] == b"CERTIFICATE":
+                key = parse_pem_certificate(block[0]).public_key()
+            elif block[1].endswith(b"PRIVATE KEY"):
+                key = read_private_key(block[0]).public_key()
+            else:
+                key = parse_pem_public_key(block[0])
+        except UNREADABLE as error:
+            raise UnusableKey(f"no public key: {error}") from None
+        if not isinstance(key, PublicKey):
+            raise UnusableKey("the key is neither RSA nor ECDSA")
+        algorithm(key)
+        keys.append(key)
+    if not keys:
+        raise UnusableKey("there is no key in it")
+    return keys
+
+
+def algorithm(key: PrivateKey | PublicKey) -> str:
+    if isinstance(key, RSAPrivateKey | RSAPublicKey):
+        return "RS256"
+    name = key.curve.name
+    if name not in _CURVES:
+        raise UnusableKey(f"the curve {name} is not supported")
+    return _CURVES[name]
+
+
+def key_id(key: PublicKey) -> str:
+    """Returns the claim `kid`: a digest of the key, so that every server computes the same."""
+    encoded = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return base64.urlsafe_b64encode(hashlib.sha256(encoded).digest()).rstrip(b"=").decode()
+
+
+# ---- issuing
+
+
+class TokenIssuer:
+    """Signs tokens. issuer: the claim `iss`. claim: the name of the claim with Kubernetes' own claims."""
+
+    def __init__(self, key: PrivateKey, *, issuer: str, claim: str) -> None:
+        self._key, self._issuer, self._claim = key, issuer, claim
+        self._algorithm = algorithm(key)
+        self._headers = {"kid": key_id(key.public_key())}
+
+    def issue(self, claims: Claims, *, now: int) -> str:
+        namespace, account = claims.namespace, claims.account
+        own: dict[str, Any] = {"namespace": namespace}
+        for kind, reference in claims.bound:
+            own[kind] = {"name": reference.name, **({"uid": reference.uid} if reference.uid else {})}
+        own["serviceaccount"] = {"name": account.name, "uid": account.uid}
+        payload = {
+            "aud": list(claims.audiences),
+            "exp": claims.expires_at,
+            "iat": now,
+            "iss": self._issuer,
+            "jti": claims.token_id,
+            self._claim: own | ({} if claims.warn_after is None else {"warnafter": claims.warn_after}),
+            "nbf": claims.not_before,
+            "sub": f"{USER_PREFIX}{namespace}:{account.name}",
+        }
+        return jwt.encode(payload, self._key, algorithm=self._algorithm, headers=self._headers)
+
+    def issue_legacy(self, namespace: str, account: Reference, secret: str) -> str:
+        """Returns the token that is to stand in a Secret."""
+        prefix = f"{self._claim}/serviceaccount"
+        payload = {
+            "iss": legacy_issuer(self._claim),
+            f"{prefix}/namespace": namespace,
+            f"{prefix}/secret.name": secret,
+            f"{prefix}/service-account.name": account.name,
+            f"{prefix}/service-account.uid": account.uid,
+            "sub": f"{USER_PREFIX}{namespace}:{account.name}",
+        }
+        return jwt.encode(payload, self._key, algorithm=self._algorithm, headers=self._headers)
+
+
+def legacy_issuer(claim: str) -> str:
+    """`kubernetes.io` -> `kubernetes/serviceaccount`."""
+    return f"{claim.removesuffix('.io')}/serviceaccount"
+
+
+def new_token_id() -> str:
+    return str(uuid.uuid4())
+
+
+# ---- authenticating
+
+
+class AcceptedTokens(NamedTuple):
+    """Which tokens are valid, and how their claims are read.
+
+    keys: the token must be signed with one of them. issuers: its issuer must be one of them.
+    audiences: it must be meant for one of them, if nobody asks for others.
+    claim: as in TokenIssuer. extra_prefix: of the keys in the user's extra information.
+    looks_up_legacy: whether the Secret and the account of a token in a Secret must exist.
+    """
+
+    keys: Sequence[PublicKey]
+    issuers: Sequence[str]
+    audiences: Sequence[str]
+    claim: str
+    extra_prefix: str
+    looks_up_legacy: bool = True
+
+
+class TokenUses(Protocol):
+    """Is told which tokens are used that should not be for much longer."""
+
+    def legacy(self, namespace: str, secret: Document | None, *, is_of_account: bool) -> None:
+        """One that stands in a Secret. secret: None if it was not looked up.
+
+        is_of_account: whether the account names the Secret, as it did when such tokens came by themselves.
+        """
+        ...
+
+    def invalidated(self, namespace: str, secret: Document) -> None:
+        """One whose Secret is marked as invalid."""
+        ...
+
+    def timed(self, *, is_stale: bool) -> None:
+        """One that is valid for longer than was asked for. is_stale: that time is over."""
+        ...
+
+
+class NoTokenUses:
+    """Does not care."""
+
+    def legacy(self, namespace: str, secret: Document | None, *, is_of_account: bool) -> None:
+        pass
+
+    def invalidated(self, namespace: str, secret: Document) -> None:
+        pass
+
+    def timed(self, *, is_stale: bool) -> None:
+        pass
+
+
+class ServiceAccountAuthenticator:
+    """Authenticates service accounts by their tokens. clock: seconds since 1970."""
+
+    def __init__(
+        self,
+        accepted: AcceptedTokens,
+        get: ObjectGetter,
+        clock: Callable[[], float],
+        uses: TokenUses = NoTokenUses(),  # noqa: B008  has no state
+    ) -> None:
+        self._keys = {key_id(key): (key, algorithm(key)) for key in accepted.keys}
+        self._issuers, self._audiences = frozenset(accepted.issuers), tuple(accepted.audiences)
+        self._claim, self._extra_prefix = accepted.claim, accepted.extra_prefix
+        self._legacy_issuer = legacy_issuer(accepted.claim)
+        self._looks_up_legacy = accepted.looks_up_legacy
+        self._get, self._clock, self._uses = get, clock, uses
+        self._known: OrderedDict[str, Claims | LegacyClaims] = OrderedDict()  # those used last at the end
+
+    async def user(self, claims: Claims | LegacyClaims) -> UserInfo:
+        """Returns whose token has these claims. Raises Unauthorized: it is not valid any more, or not yet."""
+        return (await self.identity(claims, self._audiences)).user
+
+    async def identity(self, claims: Claims | LegacyClaims, audiences: Sequence[str]) -> Identity:
+        """Returns what `user` does, for other audiences. Raises Unauthorized."""
+        if isinstance(claims, LegacyClaims):
+            told = ("legacy-token", f"{USER_PREFIX}{claims.namespace}:{claims.account.name}")
+            try:
+                identity = await self._legacy_identity(claims, audiences)
+            except Unauthorized as error:
+                raise Unauthorized(error.why, (told, *error.annotations)) from None
+            return identity._replace(annotations=(told, *identity.annotations))
+        shared = tuple(each for each in audiences if each in claims.audiences)
+        if not shared:
+            meant, wanted = _go_list(claims.audiences), _go_list(audiences)
+            raise Unauthorized(f"token audiences {meant} is invalid for the target audiences {wanted}")
+        now = self._clock()
+        if now > claims.expires_at + LEEWAY_S:
+            raise Unauthorized("service account token has expired")
+        if now < claims.not_before - LEEWAY_S:
+            raise Unauthorized("service account token is not valid yet")
+        named = [("serviceaccounts", claims.namespace, claims.account)]
+        named += [
+            (_BOUND[kind], "" if kind == "node" else claims.namespace, reference)
+            for kind, reference in claims.bound
+            # A pod's token names the pod's node, too, which need not exist.
+            if kind != "node" or len(claims.bound) == 1
+        ]
+        for resource, namespace, reference in named:
+            if problem := await self._problem_of(resource, namespace, reference, now):
+                raise Unauthorized(problem)
+        user = self._user_of(claims)
+        if claims.warn_after is None:
+            return Identity(user, shared)
+        is_stale = now > claims.warn_after
+        self._uses.timed(is_stale=is_stale)
+        if not is_stale:
+            return Identity(user, shared)
+        late_s = int(now) - claims.warn_after
+        text = f"subject: {user.name}, seconds after warning threshold: {late_s}"
+        return Identity(user, shared, (("stale-token", text),))
+
+    async def _legacy_identity(self, claims: LegacyClaims, audiences: Sequence[str]) -> Identity:
+        """Raises Unauthorized."""
+        shared = tuple(each for each in audiences if each in self._audiences)
+        if not shared:
+            meant, wanted = _go_list(self._audiences), _go_list(audiences)
+            raise Unauthorized(f"token audiences {meant} is invalid for the target audiences {wanted}")
+        namespace, account = claims.namespace, claims.account
+        secret: Document | None = None
+        is_of_account = False
+        if self._looks_up_legacy:
+            secret = await self._secret(claims)
+            if secret is None or "deletionTimestamp" in secret["metadata"]:
+                raise Unauthorized("Token has been invalidated")
+            if not _holds(secret, claims.token):
+                raise Unauthorized("Token does not match server's copy")
+            found = await self._account(claims)
+            if found is None:
+                raise Unauthorized(f'serviceaccounts "{account.name}" not found')
+            if "deletionTimestamp" in found["metadata"]:
+                raise Unauthorized(f"ServiceAccount {namespace}/{account.name} has been deleted")
+            uid = found["metadata"]["uid"]
+            if uid != account.uid:
+                raise Unauthorized(f"ServiceAccount UID ({uid}) does not match claim ({account.uid})")
+            if (secret["metadata"].get("labels") or {}).get(INVALID_SINCE):
+                self._uses.invalidated(namespace, secret)
+                raise Unauthorized(
+                    f"the token in secret {namespace}/{claims.secret} for service account "
+                    f"{namespace}/{account.name} has been marked invalid. Use tokens from the TokenRequest "
+                    "API or manually created secret-based tokens, or remove the "
+                    f"'{INVALID_SINCE}' label from the secret to temporarily allow use of this token",
+                    [("legacy-token-invalidated", f"{claims.secret}/{namespace}")],
+                )
+            is_of_account = any(each.get("name") == claims.secret for each in found.get("secrets") or ())
+        self._uses.legacy(namespace, secret, is_of_account=is_of_account)
+        user = authenticated(
+            f"{USER_PREFIX}{namespace}:{account.name}", (GROUP, f"{GROUP}:{namespace}"), account.uid
+        )
+        if secret is None:
+            return Identity(user, shared)
+        if is_of_account:
+            return Identity(user, shared, (("legacy-token-autogenerated-secret", claims.secret),), _AUTOMATIC)
+        return Identity(user, shared, (("legacy-token-manual-secret", claims.secret),))
+
+    async def _secret(self, claims: LegacyClaims) -> Document | None:
+        """Returns the Secret of a token, in its latest state if the cached one has not the token."""
+        found = await self._get("secrets", claims.namespace, claims.secret, False)
+        if found is None or not _holds(found, claims.token):
+            found = await self._get("secrets", claims.namespace, claims.secret, True)
+        return found
+
+    async def _account(self, claims: LegacyClaims) -> Document | None:
+        name, uid = claims.account
+        found = await self._get("serviceaccounts", claims.namespace, name, False)
+        if found is None or found["metadata"]["uid"] != uid:
+            found = await self._get("serviceaccounts", claims.namespace, name, True)
+        return found
+
+    async def _problem_of(self, resource: str, namespace: str, reference: Reference, now: float) -> str:
+        """Returns why a token that names the object is not valid; empty if it is."""
+        found: Document | None = None
+        for is_fresh in (False, True):  # It may have been made a moment ago, elsewhere.
+            found = await self._get(resource, namespace, reference.name, is_fresh)
+            if found is not None and found["metadata"]["uid"] == reference.uid:
+                break
+        is_account = resource == "serviceaccounts"
+        if found is None:
+            return f'serviceaccounts "{reference.name}" not found' if is_account else _INVALIDATED
+        uid = found["metadata"]["uid"]
+        if uid != reference.uid:
+            if is_account:
+                return f"service account UID ({uid}) does not match claim ({reference.uid})"
+            kind = resource.removesuffix("s")
+            return f"{kind} UID ({uid}) does not match service account {kind} ref claim ({reference.uid})"
+        deleted_at = timestamps.from_text(found["metadata"].get("deletionTimestamp", ""))
+        if deleted_at is None or now <= deleted_at + LEEWAY_S:
+            return ""
+        if is_account:
+            return f"service account {namespace}/{reference.name} has been deleted"
+        return _INVALIDATED
+
+    def _user_of(self, claims: Claims) -> UserInfo:
+        extra = [("credential-id", f"JTI={claims.token_id}")] if claims.token_id else []
+        for kind, reference in claims.bound:
+            if kind in ("pod", "node"):
+                extra.append((f"{kind}-name", reference.name))
+                if reference.uid:
+                    extra.append((f"{kind}-uid", reference.uid))
+        namespace, account = claims.namespace, claims.account
+        user = authenticated(
+            f"{USER_PREFIX}{namespace}:{account.name}", (GROUP, f"{GROUP}:{namespace}"), account.uid
+        )
+        named = tuple((f"{self._extra_prefix}/{key}", (value,)) for key, value in extra)
+        return UserInfo(user.name, user.groups, user.uid, named)
+
+    # ---- signatures
+
+    def claims(self, token: str) -> Claims | LegacyClaims | None:
+        """Returns a token's claims if one of the keys and issuers signed it, else None."""
+        if token.count(".") != 2 or len(token) > TOKEN_LENGTH_MAX or not token.isascii():
+            return None
+        known = self._known.get(token)
+        if known is not None:
+            self._known.move_to_end(token)
+            return known
+        payload = self._verified(token)
+        claims = None if payload is None else self._read(payload, token)
+        if claims is not None:
+            self._known[token] = claims
+            if len(self._known) > KNOWN_TOKENS_MAX:
+                self._known.popitem(last=False)
+        return claims
+
+    def _verified(self, token: str) -> Document | None:
+        try:
+            named = jwt.get_unverified_header(token).get("kid")
+            candidates = [self._keys[named]] if named in self._keys else list(self._keys.values())
+        except (jwt.InvalidTokenError, RecursionError):
+            return None
+        for key, name in candidates:
+            try:
+                payload: Document = jwt.decode(token, key, algorithms=[name], options=_SIGNATURE_ONLY)
+            except (jwt.InvalidTokenError, RecursionError):
+                continue
+            issuer = payload.get("iss")
+            is_ours = isinstance(issuer, str) and (issuer in self._issuers or issuer == self._legacy_issuer)
+            return payload if is_ours else None
+        return None
+
+    def _read(self, payload: Document, token: str) -> Claims | LegacyClaims | None:
+        if payload["iss"] == self._legacy_issuer and self._claim not in payload:
+            return self._read_legacy(payload, token)
+        if payload["iss"] not in self._issuers:
+            return None
+        try:
+            own, audiences = payload[self._claim], payload["aud"]
+            claims = Claims(
+                namespace=_text(own["namespace"]),
+                account=_reference(own["serviceaccount"]),
+                audiences=_texts(audiences),
+                expires_at=_seconds(payload["exp"]),
+                not_before=_seconds(payload.get("nbf", 0)),
+                token_id=_text(payload.get("jti", "")),
+                bound=tuple((kind, _reference(own[kind])) for kind in _BOUND if kind in own),
+                warn_after=_seconds(own["warnafter"]) if own.get("warnafter") else None,
+            )
+        except (KeyError, TypeError, OverflowError, ValueError):
+            return None  # Signed with one of the keys, but not for a service account.
+        subject = f"{USER_PREFIX}{claims.namespace}:{claims.account.name}"
+        return claims if payload.get("sub") == subject else None
+
+    def _read_legacy(self, payload: Document, token: str) -> LegacyClaims | None:
+        prefix = f"{self._claim}/serviceaccount"
+        names = ("namespace", "service-account.name", "service-account.uid", "secret.name")
+        values = [payload.get(f"{prefix}/{name}") for name in names]
+        if not all(isinstance(value, str) and value for value in values):
+            return None
+        namespace, name, uid, secret = values
+        if payload.get("sub") != f"{USER_PREFIX}{namespace}:{name}":
+            return None
+        return LegacyClaims(str(namespace), Reference(str(name), str(uid)), str(secret), token)
+
+
+_INVALIDATED: Final = "service account token has been invalidated"
+
+
+def _holds(secret: Document, token: str) -> bool:
+    """Whether a Secret has the very token."""
+    data = secret.get("data")
+    encoded = data.get(TOKEN_KEY) if isinstance(data, dict) else None
+    try:
+        found = base64.b64decode(encoded) if isinstance(encoded, str) else b""
+    except ValueError:
+        return False
+    return hmac.compare_digest(found, token.encode())
+
+
+def _go_list(texts: Sequence[str]) -> str:
+    """`["a" "b"]`: a list as Go prints it."""
+    return "[" + " ".join(map(go_quote, texts)) + "]"
+
+
+# Times, audience and issuer are checked here, with the injected clock, each time a token is presented.
+_SIGNATURE_ONLY: Final[Any] = {
+    "verify_signature": True,
+    **{f"verify_{claim}": False for claim in ("aud", "exp", "iat", "iss", "jti", "nbf", "sub")},
+}
+
+
+def _reference(claim: Document) -> Reference:
+    return Reference(_text(claim["name"]), _text(claim.get("uid", "")))
+
+
+def _text(claim: object) -> str:
+    """Raises TypeError."""
+    if not isinstance(claim, str):
+        raise TypeError("the claim is no text")
+    return claim
+
+
+def _texts(claim: object) -> tuple[str, ...]:
+    """Raises TypeError for what is neither a text nor a list of them."""
+    return tuple(map(_text, claim)) if isinstance(claim, list) else (_text(claim),)
+
+
+def _seconds(claim: object) -> int:
+    """Raises TypeError for what is no number, OverflowError and ValueError for what no float can hold."""
+    if not isinstance(claim, int | float) or isinstance(claim, bool):
+        raise TypeError("the claim is no number")
+    return int(float(claim))

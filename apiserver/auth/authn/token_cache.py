@@ -1,0 +1,164 @@
+"""Remembers for a while whose tokens are. Tokens themselves are not kept: only keyed digests of them.
+
+Source: k8s.io/apiserver, pkg/authentication/token/cache.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+from apiserver.auth.authn.chain import Identity
+from apiserver.auth.authn.service_account import TOKEN_LENGTH_MAX
+from apiserver.meta.errors import ApiError, TooManyRequests, Unauthorized
+
+# As kube-apiserver has it.
+SUCCESS_TTL_S: Final = 10.0
+# Users with longer names, groups and extra information are looked up each time.
+KEPT_LENGTH_MAX: Final = 32 * 1024
+ENTRIES_MAX: Final = 8_192
+# Of different tokens, whose owners wait. Anybody can send any number.
+LOOKUPS_MAX: Final = 1_000
+# Of one token. Who has sent it may have gone by then.
+LOOKUP_S: Final = 30.0
+_KEY_BYTES: Final = 32
+
+
+class TokenResult(NamedTuple):
+    """What is known of a token.
+
+    identity: None if the token is not valid, for the reason `why`.
+    is_kept: whether the answer may be remembered. expires_at: it does not count after that, in seconds since
+    1970; None: as long as it is remembered.
+    """
+
+    identity: Identity | None
+    why: str = ""
+    is_kept: bool = True
+    expires_at: float | None = None
+
+
+# (token, audiences) -> answer
+Lookup: TypeAlias = Callable[[str, Sequence[str]], Awaitable[TokenResult]]
+
+
+class CacheObserver(Protocol):
+    """Is told what the cache does."""
+
+    def asked(self, *, is_hit: bool, seconds: float) -> None: ...
+    def fetch_began(self) -> None: ...
+    def fetched(self, *, is_success: bool) -> None: ...
+
+
+class TokenCache:
+    """Looks tokens up, each once for all who ask at the same time.
+
+    clock: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        observer: CacheObserver,
+        clock: Callable[[], float],
+        *,
+        success_ttl_s: float = SUCCESS_TTL_S,
+        failure_ttl_s: float = 0.0,
+    ) -> None:
+        self._lookup, self._observer, self._clock = lookup, observer, clock
+        self._ttl_s = {True: success_ttl_s, False: failure_ttl_s}
+        self._secret = secrets.token_bytes(_KEY_BYTES)
+        # Until when each answer counts; the last one at the end.
+        self._answers: OrderedDict[bytes, tuple[float, TokenResult]] = OrderedDict()
+        self._lookups: dict[bytes, asyncio.Task[TokenResult]] = {}
+        # Also those whose answers are not to be remembered any more.
+        self._running: set[asyncio.Task[TokenResult]] = set()
+
+    async def __call__(self, token: str, audiences: Sequence[str]) -> Identity | None:
+        """Returns whose a token is; None if nobody knows it, or it is too long to ask anybody.
+
+        Raises Unauthorized if somebody does, but not as a valid one, and TooManyRequests.
+        """
+        if len(token) > TOKEN_LENGTH_MAX:
+            return None
+        began, key = time.perf_counter(), self._key(token, audiences)
+        until, answer = self._answers.get(key, (0.0, None))
+        is_hit = answer is not None and self._clock() < until
+        try:
+            if answer is None or not is_hit:
+                answer = await self._shared_lookup(key, token, audiences)
+        finally:
+            self._observer.asked(is_hit=is_hit, seconds=time.perf_counter() - began)
+        if answer.identity is None and answer.why:
+            raise Unauthorized(answer.why)
+        return answer.identity
+
+    def clear(self) -> None:
+        """Forget all: who decides has been replaced."""
+        self._answers.clear()
+        # What is still being looked up is not to be remembered.
+        self._lookups.clear()
+
+    def _key(self, token: str, audiences: Sequence[str]) -> bytes:
+        digest = hashlib.blake2b(key=self._secret, digest_size=_KEY_BYTES)
+        for each in (token, *audiences):
+            encoded = each.encode("utf-8", "surrogateescape")
+            digest.update(len(encoded).to_bytes(8))
+            digest.update(encoded)
+        return digest.digest()
+
+    async def _shared_lookup(self, key: bytes, token: str, audiences: Sequence[str]) -> TokenResult:
+        task = self._lookups.get(key)
+        if task is None:
+            if len(self._running) >= LOOKUPS_MAX:
+                raise TooManyRequests
+            task = asyncio.create_task(self._look_up(key, token, audiences), name="token-lookup")
+            self._lookups[key] = task
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+        # Who is cancelled while waiting does not take it from the others.
+        return await asyncio.shield(task)
+
+    async def _look_up(self, key: bytes, token: str, audiences: Sequence[str]) -> TokenResult:
+        answer: TokenResult | None = None
+        self._observer.fetch_began()
+        try:
+            async with asyncio.timeout(LOOKUP_S):
+                answer = await self._lookup(token, audiences)
+        except TimeoutError:
+            answer = TokenResult(None, "context deadline exceeded", is_kept=False)
+        except ApiError as error:
+            answer = TokenResult(None, error.message, is_kept=False)
+        finally:
+            is_current = self._lookups.get(key) is asyncio.current_task()
+            if is_current:
+                del self._lookups[key]
+            self._observer.fetched(is_success=answer is not None and not answer.why)
+        if is_current and answer.is_kept:
+            self._remember(key, answer)
+        return answer
+
+    def _remember(self, key: bytes, answer: TokenResult) -> None:
+        now = self._clock()
+        if answer.identity is not None and _length(answer.identity) > KEPT_LENGTH_MAX:
+            return
+        until = now + self._ttl_s[answer.identity is not None]
+        if answer.expires_at is not None:
+            until = min(until, answer.expires_at)
+        if until <= now:
+            return
+        self._answers.pop(key, None)
+        self._answers[key] = until, answer
+        if len(self._answers) > ENTRIES_MAX:
+            self._answers.popitem(last=False)
+
+
+def _length(identity: Identity) -> int:
+    user = identity.user
+    extra = sum(len(key) + sum(map(len, values)) for key, values in user.extra)
+    return len(user.name) + len(user.uid) + sum(map(len, user.groups)) + extra

@@ -1,0 +1,190 @@
+"""Builds the configured authorizers, in their order.
+
+Before them comes the one for the group `system:masters`, which may do everything.
+Source: k8s.io/kubernetes, pkg/kubeapiserver/authorizer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from apiserver.auth.authz.attributes import (
+    NO_OPINION,
+    Attributes,
+    AuthorizationChain,
+    Authorizer,
+    Decision,
+    DecisionCount,
+    PendingDecision,
+    Step,
+    Verdict,
+)
+from apiserver.auth.authz.configuration import (
+    ALWAYS_ALLOW,
+    ALWAYS_DENY,
+    NODE,
+    RBAC,
+    WEBHOOK,
+    ConfiguredAuthorizer,
+    WebhookSettings,
+)
+from apiserver.auth.authz.node.authorizer import NodeAuthorizer, node_options
+from apiserver.auth.authz.node.graph import NodeGraph
+from apiserver.auth.authz.rbac.authorizer import RbacAuthorizer, Turn
+from apiserver.auth.authz.rbac.defaults.documents import role_rules
+from apiserver.auth.authz.rbac.policy import RbacPolicy
+from apiserver.auth.authz.rbac.rules import ANY
+from apiserver.auth.authz.rule_resolver import NonResourceRule, ResourceRule, RuleResolver, RuleSet, all_rules
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import MASTERS, UserInfo
+from apiserver.releases.emulation import DEFAULT_MINOR
+from apiserver.releases.gates import FeatureGates, gates_of
+
+# The paths that Kubernetes' default role `system:public-info-viewer` opens to everybody, without /version.
+_HEALTH_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz"})
+_ALLOW: Final = Verdict(Decision.ALLOW)
+
+
+# Makes the authorizer that asks a webhook, by the name that it has in metrics and messages.
+WebhookFactory = Callable[[str, WebhookSettings], Authorizer]
+
+
+class NotEnabledAtStart(ValueError):
+    """A configuration names an authorizer that needs what was not built when the server started."""
+
+
+class Authorizers:
+    """What the configured authorizers amount to.
+
+    chain: decides about one request. rbac_policy: the roles and bindings by which RBAC decides; node_graph:
+    what nodes are related to. They are there if the first configuration has RBAC and Node, and empty until
+    somebody fills them (`controllers.rbac_policy`, `controllers.node_graph`). configured: who is asked.
+    """
+
+    def __init__(
+        self,
+        configured: Sequence[ConfiguredAuthorizer],
+        brand: Brand,
+        has_default_roles: Callable[[], bool],
+        make_webhook: WebhookFactory | None = None,
+        turns: Callable[[], Turn] | None = None,
+        gates: FeatureGates | None = None,
+    ) -> None:
+        """has_default_roles: whether the default roles are stored. make_webhook: if there are webhooks.
+
+        turns: of the event loop, for answers that take long. gates: None: those of the default release.
+        """
+        is_on = (gates or gates_of(DEFAULT_MINOR, ())).is_on
+        self._sees_selectors = is_on("AuthorizeWithSelectors")
+        types = {each.type for each in configured}
+        self.chain = AuthorizationChain()
+        self.rbac_policy = RbacPolicy(brand.group("rbac.authorization")) if RBAC in types else None
+        self.node_graph = NodeGraph() if NODE in types else None
+        self._counts: dict[tuple[str, str], DecisionCount] = {}
+        self._resolve: RuleResolver = all_rules(())
+        self._local: dict[str, tuple[Authorizer, RuleResolver]] = {
+            ALWAYS_ALLOW: (_always_allow, _every_rule),
+            ALWAYS_DENY: (_always_deny, _no_rules),
+        }
+        self._health = authorize_health(has_default_roles)
+        if self.rbac_policy is not None:
+            rbac = RbacAuthorizer(self.rbac_policy, turns)
+            self._local[RBAC] = rbac, rbac.rules
+        if self.node_graph is not None:
+            rules = role_rules(brand, "system:node", is_on)
+            node = NodeAuthorizer(self.node_graph, rules, brand.group, node_options(is_on))
+            self._local[NODE] = node, node.rules_of
+        self.configure(configured, make_webhook)
+
+    def configure(
+        self, configured: Sequence[ConfiguredAuthorizer], make_webhook: WebhookFactory | None = None
+    ) -> None:
+        """Decide by these from now on. Raises NotEnabledAtStart, and then changes nothing."""
+        steps: list[Step] = [(authorize_masters, DecisionCount())]
+        resolvers: list[RuleResolver] = []
+        for each in configured:
+            if each.type == WEBHOOK:
+                assert each.webhook is not None
+                assert make_webhook is not None
+                authorizer = make_webhook(each.name, each.webhook)
+                resolver: RuleResolver = _unknown_rules
+            elif each.type in self._local:
+                authorizer, resolver = self._local[each.type]
+            else:
+                raise NotEnabledAtStart(
+                    f"authorizer type {each.type} is not allowed if it was not enabled at initial server "
+                    "startup"
+                )
+            if not self._sees_selectors:
+                authorizer = partial(_without_selectors, authorizer)
+            count = self._counts.setdefault((each.type, each.name), DecisionCount(each.type, each.name))
+            steps.append((authorizer, count))
+            resolvers.append(resolver)
+            if each.type == RBAC:
+                steps.append((self._health, DecisionCount()))
+        self.configured = tuple(configured)
+        self.chain.replace(steps)
+        self._resolve = all_rules(resolvers)
+
+    def rules(self, user: UserInfo, namespace: str, words_max: float = math.inf) -> RuleSet:
+        """Lists what a user may do: a `RuleResolver`. Raises TooManyWords."""
+        return self._resolve(user, namespace, words_max)
+
+    @property
+    def counts(self) -> Sequence[DecisionCount]:
+        """The decisions of each authorizer that is or was configured."""
+        return list(self._counts.values())
+
+
+def authorize_masters(attributes: Attributes) -> Verdict:
+    """Allows members of `system:masters` everything."""
+    return _ALLOW if MASTERS in attributes.user.groups else NO_OPINION
+
+
+def authorize_health(has_default_roles: Callable[[], bool]) -> Callable[[Attributes], Verdict]:
+    """Lets everybody read the health endpoints until the default roles are stored; then roles decide.
+
+    Without it, a server that cannot reach its store would answer Forbidden instead of not being ready.
+    """
+
+    def authorize(attributes: Attributes) -> Verdict:
+        if (
+            attributes.is_resource
+            or attributes.verb != "get"
+            or attributes.path not in _HEALTH_PATHS
+            or has_default_roles()
+        ):
+            return NO_OPINION
+        return _ALLOW
+
+    return authorize
+
+
+def _without_selectors(authorize: Authorizer, attributes: Attributes) -> Verdict | PendingDecision:
+    """Decides about a request as if it had no selectors."""
+    return authorize(attributes._replace(field_selector="", label_selector=""))
+
+
+def _always_allow(attributes: Attributes) -> Verdict:
+    return _ALLOW
+
+
+def _always_deny(attributes: Attributes) -> Verdict:
+    """Has no opinion: authorizers after it may still allow; a request that none allows is denied."""
+    return Verdict(Decision.NO_OPINION, "Everything is forbidden.")
+
+
+def _no_rules(user: UserInfo, namespace: str, words_max: float) -> RuleSet:
+    return RuleSet()
+
+
+def _unknown_rules(user: UserInfo, namespace: str, words_max: float) -> RuleSet:
+    problem = "webhook authorizer does not support user rule resolution"
+    return RuleSet(is_incomplete=True, problems=[problem])
+
+
+def _every_rule(user: UserInfo, namespace: str, words_max: float) -> RuleSet:
+    return RuleSet([ResourceRule((ANY,), (ANY,), (ANY,))], [NonResourceRule((ANY,), (ANY,))])

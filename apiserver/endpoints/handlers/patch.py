@@ -1,0 +1,106 @@
+"""Handles PATCH of one object, or of a subresource of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from aiohttp import hdrs
+
+from apiserver.endpoints.api_call import ApiCall, Handler
+from apiserver.endpoints.bodies import read_body
+from apiserver.endpoints.handlers.apply import Applier
+from apiserver.endpoints.handlers.decoding import require_name, require_namespace
+from apiserver.endpoints.handlers.encoders import Encoders
+from apiserver.endpoints.handlers.patch_bodies import apply_patch, parse_patch
+from apiserver.endpoints.handlers.recording import record_patch
+from apiserver.endpoints.handlers.write_requests import WriteRequests, draft_of
+from apiserver.endpoints.negotiation import base_type
+from apiserver.endpoints.responses import send_object
+from apiserver.meta.errors import Conflict, UnsupportedMediaType
+from apiserver.registry.field_managers import FieldManagers
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.write_request import Draft
+from apiserver.releases.deviations import Deviations
+from apiserver.wire.media_types import APPLY_YAML, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
+
+# Custom resources do not accept the last one: their schemas do not say how lists merge.
+ACCEPTED: Final = (JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH)
+# For one of these that a resource does not accept, the error lists those that it does.
+PATCHES: Final = frozenset({*ACCEPTED, APPLY_YAML})
+
+
+def patch_handler(
+    registry: Registry,
+    encoders: Encoders,
+    requests: WriteRequests,
+    field_managers: FieldManagers,
+    applier: Applier,
+    deviations: Deviations,
+) -> Handler:
+    """Returns a handler that patches an object, or applies. Rows I08, L03-L05, L07."""
+
+    async def patch(call: ApiCall) -> None:
+        resource, info = call.resource, call.info
+        assert resource is not None
+        encoder = encoders.for_call(call)
+        if applier.is_apply(call):
+            applied, code = await applier.apply(call)
+            await send_object(call, encoder, applied, code)
+            return
+        content_type = patch_type(call)
+        options = requests.options(call, "PatchOptions")
+        body = await read_body(call)
+        resource.compile()
+        parsed = await call.offload.run(
+            body.size, parse_patch, body.data, content_type, resource, options.field_validation
+        )
+        await record_patch(call, body)
+        call.has_copied = parsed.copies
+        condition = version_condition(call, content_type, deviations)
+
+        def transform(current: StoredObject) -> Draft:
+            if condition is not None and current.resource_version not in condition:
+                raise Conflict(resource.group_resource, info.name)
+            document, warnings, emptied = apply_patch(
+                parsed,
+                current.document(),
+                resource,
+                options.field_validation,
+                field_managers.before_schema,
+            )
+            require_name(document, info.name)
+            require_namespace(document, resource, info.namespace)
+            return draft_of(document, warnings, emptied)
+
+        size = max(body.size, parsed.size)
+        updated = await registry.update(requests.update(call, options, size), transform)
+        call.warnings += updated.warnings
+        await send_object(call, encoder, updated.found)
+
+    return patch
+
+
+def patch_type(call: ApiCall) -> str:
+    """Returns the media type of the patch. Raises UnsupportedMediaType if the resource does not accept it."""
+    assert call.resource is not None
+    accepted = ACCEPTED if call.resource.definition else (JSON_PATCH, MERGE_PATCH)
+    content_type = base_type(call.request.headers.get(hdrs.CONTENT_TYPE, ""))
+    if content_type not in PATCHES:
+        raise UnsupportedMediaType("415: Unsupported Media Type", details={})
+    if content_type not in accepted:
+        raise UnsupportedMediaType.none_of((*accepted, APPLY_YAML))
+    return content_type
+
+
+def version_condition(call: ApiCall, content_type: str, deviations: Deviations) -> Collection[str] | None:
+    """Returns the resourceVersions of which If-Match on a JSON patch requires one, if any. Row L04.
+
+    Weak tags match nothing (RFC 9110, 13.1.1).
+    """
+    if content_type != JSON_PATCH or not deviations.if_match:
+        return None
+    header = ",".join(call.request.headers.getall(hdrs.IF_MATCH, ()))
+    tags = [tag for each in header.split(",") if (tag := each.strip())]
+    return None if not tags or "*" in tags else {tag.strip('"') for tag in tags}

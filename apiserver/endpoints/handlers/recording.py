@@ -1,0 +1,60 @@
+"""Records what clients send, where their requests are audited."""
+
+from __future__ import annotations
+
+import orjson
+
+from apiserver.audit.request_audit import RequestAudit, without_managed_fields
+from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.bodies import Body
+from apiserver.endpoints.handlers import apply_bodies
+from apiserver.endpoints.negotiation import base_type
+from apiserver.load.size_class import SizeClass
+from apiserver.meta.vocabulary import Document
+from apiserver.wire.media_types import (
+    APPLY_CBOR,
+    APPLY_YAML,
+    JSON,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_MERGE_PATCH,
+)
+
+# What a body of these types has in it is JSON, once it has been parsed.
+_IS_JSON = frozenset({"", JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH})
+_APPLIED = frozenset({APPLY_YAML, APPLY_CBOR})
+
+
+async def record_object(call: ApiCall, body: Body, document: Document) -> None:
+    """Record an object that has been decoded, which nobody has changed yet.
+
+    Its metadata tell which object the request is about.
+    """
+    if (audit := call.audit) is not None:
+        audit.refer_to(document.get("metadata"))
+        if audit.wants_request:
+            await _record(call, audit, body, document)
+
+
+async def record_patch(call: ApiCall, body: Body) -> None:
+    """Record a patch that has been parsed, or the body of an apply. Raises what parsing that raises."""
+    if (audit := call.audit) is not None and audit.wants_request:
+        await _record(call, audit, body, None)
+
+
+async def _record(call: ApiCall, audit: RequestAudit, body: Body, document: Document | None) -> None:
+    is_json = base_type(body.content_type) in _IS_JSON
+    # Bytes are only copied.
+    size = SizeClass.SMALL if is_json and not audit.omits_managed_fields else body.size
+    omits = audit.omits_managed_fields
+    audit.record_request(await call.offload.run_begun(size, _as_json, body, document, omits, is_json))
+
+
+def _as_json(body: Body, document: Document | None, omits_managed_fields: bool, is_json: bool) -> bytes:
+    data = body.data
+    if not is_json:
+        if document is None:
+            parsed = apply_bodies.parse(data, base_type(body.content_type), is_checked=False)
+            document = parsed.document
+        data = orjson.dumps(document)
+    return without_managed_fields(data) if omits_managed_fields else data

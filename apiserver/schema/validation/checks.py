@@ -1,0 +1,144 @@
+"""Checks of single values and of changes to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, invalid, not_supported, required
+from apiserver.meta.names import NameRule
+from apiserver.meta.quantity import Quantity, parse_quantity
+from apiserver.meta.vocabulary import Document
+
+IMMUTABLE: Final = "field is immutable"
+# Of fields that may be set, or not, and then stay so.
+CREATED: Final = "field cannot be set once created"
+CLEARED: Final = "field cannot be cleared once set"
+MODIFIED: Final = "field cannot be modified once set"
+# Origins of errors, see `FieldError`.
+MINIMUM: Final = "minimum"
+UNCHANGED: Final = "immutable"
+ZERO_OR_ONE: Final = "zeroOrOneOf"
+
+
+def one_of(
+    path: str, value: str | None, supported: Sequence[str], *, required_text: str | None = None
+) -> Errors:
+    """Checks that a value is one of those that are supported, given in the order in which errors list them.
+
+    required_text: the error of an empty value, which is then missing and not unsupported.
+    """
+    if not value and required_text is not None:
+        return [required(path, required_text)]
+    return [] if value in supported else [not_supported(path, value or "", supported)]
+
+
+def named(path: str, value: str | None, rule: NameRule, *, is_required: bool = True) -> Errors:
+    """Checks a text that must follow a rule for names."""
+    if not value:
+        return [required(path)] if is_required else []
+    problems = rule(value)
+    return [invalid(path, value, problem) for problem in problems] if problems else []
+
+
+def non_negative(path: str, value: int | None) -> Errors:
+    return at_least(path, value, 0)
+
+
+def at_least(path: str, value: int | None, low: int) -> Errors:
+    if value is not None and value < low:
+        return [invalid(path, value, f"must be greater than or equal to {low}", origin=MINIMUM)]
+    return []
+
+
+def at_most(path: str, value: int | None, high: int) -> Errors:
+    if value is not None and value > high:
+        return [invalid(path, value, f"must be less than or equal to {high}")]
+    return []
+
+
+def positive(path: str, value: int | None) -> Errors:
+    if value is not None and value <= 0:
+        return [invalid(path, value, "must be greater than 0")]
+    return []
+
+
+def in_range(path: str, value: int | None, low: int, high: int) -> Errors:
+    if value is not None and not low <= value <= high:
+        return [invalid(path, value, f"must be between {low} and {high}, inclusive")]
+    return []
+
+
+PORT_MAX: Final = 65_535
+
+
+def port_number(path: str, value: int | None) -> Errors:
+    return in_range(path, value if value is not None else 0, 1, PORT_MAX)
+
+
+_PORT_NAME_CHARACTERS: Final = re.compile(r"[-a-z0-9]+").fullmatch
+_has_letter = re.compile("[a-z]").search
+
+
+@names.cached
+def port_name(name: str) -> list[str]:
+    """Returns what is wrong with an IANA service name. Source: validation.IsValidPortName."""
+    problems = []
+    if len(name) > 15:
+        problems.append("must be no more than 15 characters")
+    if not _PORT_NAME_CHARACTERS(name):
+        problems.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not _has_letter(name):
+        problems.append("must contain at least one letter (a-z)")
+    if "--" in name:
+        problems.append("must not contain consecutive hyphens")
+    if name[:1] == "-" or name[-1:] == "-":
+        problems.append("must not begin or end with a hyphen")
+    return problems
+
+
+def port_number_or_name(path: str, value: int | str | None) -> Errors:
+    if isinstance(value, str):
+        problems = port_name(value)
+        return [invalid(path, value, problem) for problem in problems] if problems else []
+    return port_number(path, value)
+
+
+def quantity_of(value: Any) -> Quantity:
+    """Returns the quantity in a document that has passed its schema; zero if it is absent."""
+    return parse_quantity(str(value)) if value is not None else parse_quantity("0")
+
+
+def non_negative_quantity(path: str, value: Any) -> Errors:
+    if quantity_of(value).value < 0:
+        return [invalid(path, value, "must be greater than or equal to 0")]
+    return []
+
+
+def immutable(path: str, new: Any, old: Any) -> Errors:
+    """The value may not change. None is absent, at any depth: a release may show a field as null, or not."""
+    if new == old or without_nulls(new) == without_nulls(old):
+        return []
+    return [invalid(path, new, IMMUTABLE, origin=UNCHANGED)]
+
+
+def without_nulls(value: Any) -> Any:
+    """Returns a value without the fields that are null."""
+    if isinstance(value, dict):
+        return {name: without_nulls(each) for name, each in value.items() if each is not None}
+    if isinstance(value, list):
+        return [without_nulls(each) for each in value]
+    return value
+
+
+def exactly_one(path: str, document: Document, fields: Sequence[str]) -> Errors:
+    """Checks that one of some fields is set: the object at `path` is a union of them."""
+    every = ", ".join(f"`{each}`" for each in fields)
+    told = [each for each in fields if document.get(each) is not None]
+    if not told:
+        return [invalid(path, "", f"must specify one of: {every}")]
+    if len(told) > 1:
+        return [invalid(path, f"{{{', '.join(told)}}}", f"must specify exactly one of: {every}")]
+    return []

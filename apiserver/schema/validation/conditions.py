@@ -1,0 +1,64 @@
+"""Checks conditions as `metav1.Condition` has them.
+
+Source: k8s.io/apimachinery, pkg/apis/meta/v1/validation, ValidateConditions.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, duplicate, invalid, not_supported, required, too_long
+from apiserver.meta.names import byte_length
+from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.documents import items
+
+_STATUSES: Final = ("False", "True", "Unknown")
+_REASON_FORMAT: Final = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
+_REASON: Final = re.compile(_REASON_FORMAT)
+_NO_REASON: Final = (
+    "a condition reason must start with alphabetic character, optionally followed by a string of "
+    "alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name', "
+    " or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is "
+    f"'{_REASON_FORMAT}')"
+)
+_REASON_BYTES_MAX: Final = 1024
+_MESSAGE_BYTES_MAX: Final = 32 * 1024
+
+
+def validate_conditions(status: Document, path: str) -> Errors:
+    """Checks the field `conditions` of a status. path: of the status."""
+    errors: Errors = []
+    seen: set[str] = set()
+    for where, condition in items(status, "conditions", path):
+        kind = condition.get("type", "")
+        if kind in seen:
+            errors.append(duplicate(f"{where}.type", kind))
+        seen.add(kind)
+        errors += _condition(where, condition)
+    return errors
+
+
+def _condition(path: str, condition: Document) -> Errors:
+    kind, status = condition.get("type", ""), condition.get("status", "")
+    errors = [invalid(f"{path}.type", kind, problem) for problem in names.qualified_name(kind)]
+    if status not in _STATUSES:
+        errors.append(not_supported(f"{path}.status", status, _STATUSES))
+    generation, reason = condition.get("observedGeneration") or 0, condition.get("reason", "")
+    if generation < 0:
+        text = "must be greater than or equal to zero"
+        errors.append(invalid(f"{path}.observedGeneration", generation, text))
+    if not condition.get("lastTransitionTime"):
+        errors.append(required(f"{path}.lastTransitionTime"))
+    where = f"{path}.reason"
+    if not reason:
+        errors.append(required(where))
+    else:
+        if not _REASON.fullmatch(reason):
+            errors.append(invalid(where, reason, _NO_REASON))
+        if byte_length(reason) > _REASON_BYTES_MAX:
+            errors.append(too_long(where, _REASON_BYTES_MAX))
+    if byte_length(condition.get("message", "")) > _MESSAGE_BYTES_MAX:
+        errors.append(too_long(f"{path}.message", _MESSAGE_BYTES_MAX))
+    return errors

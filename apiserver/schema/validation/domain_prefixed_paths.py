@@ -1,0 +1,27 @@
+"""The rule for names that belong to somebody's domain: `example.com/controller`.
+
+Source: k8s.io/apimachinery, pkg/util/validation, IsDomainPrefixedPath.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from apiserver.meta import names
+from apiserver.meta.field_errors import Errors, invalid
+
+_is_http_path = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+").fullmatch
+
+_HTTP_PATH_TEXT: Final = (
+    r"must be a valid HTTP path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')"
+)
+
+
+def validate_domain_prefixed_path(path: str, value: str) -> Errors:
+    """Checks a domain followed by a path: `example.com/controller`."""
+    host, _, rest = value.partition("/")
+    if not host or not rest:
+        return [invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
+    errors = [invalid(path, host, problem) for problem in names.dns_subdomain(host)]
+    return errors if _is_http_path(rest) else [*errors, invalid(path, rest, _HTTP_PATH_TEXT)]
