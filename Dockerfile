@@ -27,7 +27,7 @@ RUN python -m compileall -q /usr/local/lib/python3.13 \
     && useradd --system --uid 65532 --gid 65532 --no-create-home --home-dir /nonexistent \
         --shell /usr/sbin/nologin apiserver \
     && install --directory --owner=65532 --group=65532 --mode=0700 \
-        /var/lib/apiserver /etc/apiserver/authority /etc/apiserver/app/serving \
+        /var/lib/apiserver /etc/apiserver/authority /etc/apiserver/serving \
     && install --directory --owner=65532 --group=65532 --mode=0755 /etc/apiserver/scrape
 
 COPY --from=build /opt/apiserver /opt/apiserver

@@ -371,7 +371,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 def test_leaves_something(apiserver):
     apiserver.request("POST", CONFIG_MAPS, {"metadata": {"name": "left"}})
-    apiserver.registry.clock.advance(hours=5)
+    apiserver.clock.advance(hours=5)
 
 def test_does_not_find_it(kube):
     assert kube.request("GET", CONFIG_MAPS + "/left")[0] == 404
