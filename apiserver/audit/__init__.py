@@ -2,8 +2,8 @@
 
     policy          the rules of an audit policy: how much of a request is recorded, and without which stages
     policy_file     the file that they come from
-    request_audit   what is known of one request, and its events, as bytes
-    event_fields    the fields of an event as bytes, remembered where many events have them
+    request_audit   what is known of one request, and its events
+    event_fields    the fields of events as bytes, remembered where many events have them
     summary         what `apiserver audit summary` tells of events
     events          an event, ready for the log or a webhook, and shortened if it is too large
     backends        the file and the webhook that get them; all else is pure

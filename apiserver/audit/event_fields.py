@@ -5,19 +5,32 @@ Source: k8s.io/apiserver, pkg/apis/audit/v1/types.go.
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import orjson
 
+from apiserver.audit.policy import (
+    LEVEL_NAMES,
+    REQUEST_RECEIVED,
+    RESPONSE_COMPLETE,
+    STAGES,
+    AuditLevel,
+    RequestConfig,
+)
 from apiserver.meta.vocabulary import UserInfo
 
 # Users, and reasons of decisions, that are remembered, and how long each may be: clients and webhooks choose
 # them.
 REMEMBERED_MAX: Final = 1_024
 REMEMBERED_BYTES_MAX: Final = 1_024
+USER_AGENT_LENGTH_MAX: Final = 1_024
+_TRUNCATED_SUFFIX: Final = "...TRUNCATED"
+# The times in an event, its status code, its decision, and the names of its fields, about.
+_OTHERS_BYTES: Final = 384
 _REFERENCE_FIELDS: Final = (
     "resource",
     "namespace",
@@ -69,6 +82,7 @@ def _cleaned(value: Any) -> Any:
     return value
 
 
+STAGE_FIELDS: Final = {stage: b',"stage":"%b"' % stage.encode() for stage in STAGES}
 # Three digits each, for the fraction of a second.
 _THREE_DIGITS: Final = tuple(b"%03d" % number for number in range(1_000))
 
@@ -83,6 +97,13 @@ def timestamp(at_ns: int) -> bytes:
     second, microseconds = divmod(at_ns // 1_000, 1_000_000)
     thousands, ones = divmod(microseconds, 1_000)
     return b"".join((_second(second), _THREE_DIGITS[thousands], _THREE_DIGITS[ones], b"Z"))
+
+
+def times(received_ns: int, stage_ns: int) -> bytes:
+    """Returns the fields of when a request was received, and when its event was made."""
+    received = timestamp(received_ns)
+    stage = received if stage_ns == received_ns else timestamp(stage_ns)
+    return b',"requestReceivedTimestamp":"%b","stageTimestamp":"%b"' % (received, stage)
 
 
 _users: Final[dict[UserInfo, bytes]] = {}
@@ -124,3 +145,99 @@ def reference_field(reference: ObjectReference) -> bytes:
     """Returns the field `objectRef`. It is not remembered: a client may send names of any length."""
     found = {name: value for name, value in zip(_REFERENCE_FIELDS, reference, strict=True) if value}
     return b',"objectRef":' + dumped(found)
+
+
+class AuditTarget(NamedTuple):
+    """What a request asks for, and how that is recorded. Requests that are alike share it.
+
+    reference: None for a request that is not about a resource.
+    opening, request, reference_field: fields of events: `level` and the name of `auditID`; `requestURI` and
+        `verb`; `objectRef`.
+    received, completed: `request` behind the field `stage` of these two stages.
+    omits: whether no event is made at some stages.
+    size: of all these fields, and of what nearly all events have alike: times and the decision.
+    """
+
+    config: RequestConfig
+    level_name: str
+    is_recorded: bool
+    omits: bool
+    size: int
+    reference: ObjectReference | None
+    opening: bytes
+    request: bytes
+    received: bytes
+    completed: bytes
+    reference_field: bytes
+
+    @classmethod
+    def of(cls, config: RequestConfig, uri: str, verb: str, reference: ObjectReference | None) -> Self:
+        """Returns the target of a request. verb: made of characters that may stand in a method."""
+        name = LEVEL_NAMES[config.level]
+        request = b',"requestURI":%b,"verb":"%b"' % (text(uri), verb.encode())
+        referred = b"" if reference is None else reference_field(reference)
+        return cls(
+            config,
+            name,
+            config.level is not AuditLevel.NONE,
+            bool(config.omitted_stages),
+            len(request) + len(referred) + _OTHERS_BYTES,
+            reference,
+            b'"level":"%b","auditID":' % name.encode(),
+            request,
+            STAGE_FIELDS[REQUEST_RECEIVED] + request,
+            STAGE_FIELDS[RESPONSE_COMPLETE] + request,
+            referred,
+        )
+
+
+class Caller(NamedTuple):
+    """What an event says of who makes a request, as fields: `user`, then `sourceIPs` and `userAgent`."""
+
+    user: bytes
+    client: bytes
+    size: int
+
+
+def caller_of(user: UserInfo | None, forwarded_for: str, real_ip: str, peer: str, user_agent: str) -> Caller:
+    """Returns the fields about who makes a request.
+
+    forwarded_for, real_ip: the headers X-Forwarded-For and X-Real-Ip. peer: the address of the connection.
+    """
+    client = b""
+    if addresses := source_ips(forwarded_for, real_ip, peer):
+        client = b',"sourceIPs":' + orjson.dumps(addresses)
+    if len(user_agent) > USER_AGENT_LENGTH_MAX:
+        user_agent = user_agent[:USER_AGENT_LENGTH_MAX] + _TRUNCATED_SUFFIX
+    if user_agent:
+        client = b'%b,"userAgent":%b' % (client, text(user_agent))
+    told = b',"user":' + user_text(user)
+    return Caller(told, client, len(told) + len(client))
+
+
+def source_ips(forwarded_for: str, real_ip: str, peer: str) -> list[str]:
+    """Returns the addresses that a request has come from.
+
+    The first ones are what headers say. The last is the peer's: nobody can choose that.
+    Source: k8s.io/apimachinery, pkg/util/net/http.go, SourceIPs.
+    """
+    found = [address for each in forwarded_for.split(",") if (address := _address(each))]
+    if (address := _address(real_ip)) and address not in found:
+        found.append(address)
+    if (address := _address(peer.partition("%")[0])) and (not found or found[-1] != address):
+        found.append(address)
+    return found
+
+
+def _address(value: str) -> str:
+    """Returns an IP address in its usual form; empty if it is none."""
+    value = value.strip()
+    # A zone, which Go refuses, may have any characters in it.
+    if not value or "%" in value:
+        return ""
+    try:
+        address = ipaddress.ip_address(value)
+    except ValueError:
+        return ""
+    mapped = getattr(address, "ipv4_mapped", None)
+    return str(mapped or address)

@@ -22,14 +22,12 @@ class EventWithObjects(NamedTuple):
     opening: its fields before the objects.
     objects: requestObject and responseObject, in pieces.
     times, annotations: the fields behind them; the latter as JSON.
-    size: of all of them, in bytes.
     """
 
     opening: bytes
     objects: tuple[bytes, ...]
     times: bytes
     annotations: bytes
-    size: int
 
 
 # The fields of its JSON, without those that tell its kind and version; most events have no objects.
@@ -40,32 +38,22 @@ Event: TypeAlias = bytes | EventWithObjects
 Render: TypeAlias = Callable[[], Event]
 
 
-def event_with_objects(
-    opening: bytes, objects: tuple[bytes, ...], times: bytes, annotations: bytes
-) -> EventWithObjects:
-    size = sum(map(len, (opening, *objects, times, *_field(annotations))))
-    return EventWithObjects(opening, objects, times, annotations, size)
-
-
 def size_of(event: Event) -> int:
     """Returns how many bytes the fields of an event have."""
-    return len(event) if isinstance(event, bytes) else event.size
+    return len(event) if isinstance(event, bytes) else sum(map(len, pieces_of(event)))
 
 
 def pieces_of(event: Event) -> tuple[bytes, ...]:
     """Returns the fields of an event's JSON, without the braces around them."""
     if isinstance(event, bytes):
         return (event,)
-    return (event.opening, *event.objects, event.times, *_field(event.annotations))
+    annotations = (ANNOTATIONS, event.annotations) if event.annotations else ()
+    return (event.opening, *event.objects, event.times, *annotations)
 
 
 def without_objects(event: Event) -> bytes:
     """Returns the fields of an event but for its objects and annotations, where it has objects."""
     return event if isinstance(event, bytes) else event.opening + event.times
-
-
-def _field(annotations: bytes) -> tuple[bytes, ...]:
-    return (ANNOTATIONS, annotations) if annotations else ()
 
 
 def truncated(event: EventWithObjects, annotation: str) -> bytes:

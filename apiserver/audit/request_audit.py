@@ -5,7 +5,6 @@ Source: k8s.io/apiserver, pkg/audit/{request,context}.go.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, Self, TypeAlias
@@ -15,24 +14,19 @@ import orjson
 from apiserver.audit.event_fields import (
     REMEMBERED_BYTES_MAX,
     REMEMBERED_MAX,
+    STAGE_FIELDS,
+    AuditTarget,
+    Caller,
     ObjectReference,
     dumped,
     reference_field,
     status_of_code,
     text,
-    timestamp,
+    times,
     user_text,
 )
-from apiserver.audit.events import ANNOTATIONS, Event, event_with_objects
-from apiserver.audit.policy import (
-    LEVEL_NAMES,
-    REQUEST_RECEIVED,
-    RESPONSE_COMPLETE,
-    STAGES,
-    AuditLevel,
-    RequestConfig,
-    Stage,
-)
+from apiserver.audit.events import ANNOTATIONS, Event, EventWithObjects
+from apiserver.audit.policy import REQUEST_RECEIVED, AuditLevel, Stage
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document, UserInfo
 
@@ -42,8 +36,6 @@ OBJECT_BYTES_MAX: Final = 16 * 1024 * 1024
 ANNOTATION_CHARACTERS_MAX: Final = 256 * 1024
 # Of the objects of all responses that are being recorded, together: beyond it they are left out.
 RECORDED_BYTES_MAX: Final = 128 * 1024 * 1024
-USER_AGENT_LENGTH_MAX: Final = 1_024
-_TRUNCATED_SUFFIX: Final = "...TRUNCATED"
 _NOT_TWO_LINES: Final = bytes.maketrans(b"\r\n", b"  ")
 _MANAGED_FIELDS: Final = b'"managedFields"'
 # The parts of a Status that are recorded, in their order.
@@ -55,16 +47,13 @@ _REFERRED: Final = {
     "uid": "uid",
     "resourceVersion": "resource_version",
 }
-_STAGES: Final = {stage: b',"stage":"%b"' % stage.encode() for stage in STAGES}
+# The first levels at which objects are recorded: looking up a member of an enumeration takes long.
+_WITH_REQUESTS: Final = AuditLevel.REQUEST
+_WITH_RESPONSES: Final = AuditLevel.REQUEST_RESPONSE
 # Whether a request is authorized, and why.
 Decision: TypeAlias = tuple[bool, str]
 _DECISIONS: Final = ("forbid", "allow")
 _NO_LATENCIES: Final[Mapping[str, float]] = MappingProxyType({})
-_RECEIVED_AT: Final = b',"requestReceivedTimestamp":"'
-_STAGE_AT: Final = b'","stageTimestamp":"'
-# The times in an event, its status code, its decision, and the names of its fields, about.
-_OTHERS_BYTES: Final = 384
-_THEN_ANNOTATIONS: Final = b'"' + ANNOTATIONS
 _CLOSED_EARLY: Final = (
     b',"responseStatus":{"metadata":{},"status":"Success","message":"Connection closed early","code":200}'
 )
@@ -120,56 +109,23 @@ class ByteBudget:
         return True
 
 
-class Caller(NamedTuple):
-    """What an event says of who makes a request, as fields: `user`, then `sourceIPs` and `userAgent`."""
+class _DecisionAnnotations(dict[Decision, bytes]):
+    """The annotations of requests that have no others, as JSON. Nearly all have one of a few decisions."""
 
-    user: bytes
-    client: bytes
-    size: int
+    def __init__(self, keys: AnnotationKeys) -> None:
+        super().__init__()
+        self._keys = keys
 
-
-class AuditTarget(NamedTuple):
-    """What a request asks for, and how that is recorded. Requests that are alike share it.
-
-    reference: None for a request that is not about a resource.
-    opening, request, reference_field: fields of events: `level` and the name of `auditID`; `requestURI` and
-        `verb`; `objectRef`.
-    received, completed: `request` behind the field `stage` of these two stages.
-    omits: whether no event is made at some stages.
-    size: of all these fields, and of what nearly all events have alike: times and the decision.
-    """
-
-    config: RequestConfig
-    level_name: str
-    is_recorded: bool
-    omits: bool
-    size: int
-    reference: ObjectReference | None
-    opening: bytes
-    request: bytes
-    received: bytes
-    completed: bytes
-    reference_field: bytes
-
-    @classmethod
-    def of(cls, config: RequestConfig, uri: str, verb: str, reference: ObjectReference | None) -> Self:
-        """Returns the target of a request. verb: made of characters that may stand in a method."""
-        name = LEVEL_NAMES[config.level]
-        request = b',"requestURI":%b,"verb":"%b"' % (text(uri), verb.encode())
-        referred = b"" if reference is None else reference_field(reference)
-        return cls(
-            config,
-            name,
-            config.level is not AuditLevel.NONE,
-            bool(config.omitted_stages),
-            len(request) + len(referred) + _OTHERS_BYTES,
-            reference,
-            b'"level":"%b","auditID":' % name.encode(),
-            request,
-            _STAGES[REQUEST_RECEIVED] + request,
-            _STAGES[RESPONSE_COMPLETE] + request,
-            referred,
-        )
+    def __missing__(self, decision: Decision) -> bytes:
+        is_allowed, reason = decision
+        document = {self._keys.decision: _DECISIONS[is_allowed], self._keys.reason: reason}
+        found = dumped(document, orjson.OPT_SORT_KEYS)
+        # Clients and webhooks choose reasons.
+        if len(found) <= REMEMBERED_BYTES_MAX:
+            if len(self) >= REMEMBERED_MAX:
+                self.clear()
+            self[decision] = found
+        return found
 
 
 class RecordingContext:
@@ -177,20 +133,7 @@ class RecordingContext:
 
     def __init__(self, keys: AnnotationKeys, budget: ByteBudget | None = None) -> None:
         self.keys, self.budget = keys, budget or ByteBudget()
-        # By decision and reason. Nearly all requests have one of a few.
-        self.annotations: dict[Decision, bytes] = {}
-
-    def annotations_of(self, decision: Decision) -> bytes:
-        """Returns the annotations of a request that has no others, as JSON."""
-        is_allowed, reason = decision
-        document = {self.keys.decision: _DECISIONS[is_allowed], self.keys.reason: reason}
-        found = dumped(document, orjson.OPT_SORT_KEYS)
-        # Clients and webhooks choose reasons.
-        if len(found) <= REMEMBERED_BYTES_MAX:
-            if len(self.annotations) >= REMEMBERED_MAX:
-                self.annotations.clear()
-            self.annotations[decision] = found
-        return found
+        self.annotations = _DecisionAnnotations(keys)
 
 
 class AuditDetails:
@@ -199,7 +142,6 @@ class AuditDetails:
     __slots__ = (
         "annotation_characters",
         "annotations",
-        "has_panicked",
         "has_response",
         "impersonated",
         "latencies",
@@ -213,7 +155,7 @@ class AuditDetails:
     def __init__(self) -> None:
         self.annotations: dict[str, str] = {}
         self.annotation_characters = 0
-        self.has_panicked = self.has_response = False
+        self.has_response = False
         self.impersonated = b""
         self.latencies: dict[str, float] = {}
         self.reference: ObjectReference | None = None
@@ -230,9 +172,12 @@ class RequestAudit:
     apart, and made when it is needed.
 
     level: how much of it is recorded; None until the policy has been asked.
+    wants_request, wants_response: whether the objects of the request and of the response are recorded.
+    omits_managed_fields: objects are recorded without them.
     received_at_ns, authenticated_at_ns, completed_at_ns: since 1970. The second is when it was known who
         asks.
     code: of its answer. target: what it asks for.
+    has_panicked: it has failed for a reason that nobody has foreseen.
     size: about how many bytes its events have, without objects, annotations and the reason of the decision.
     decision: whether it is authorized, and why; None until that is decided.
     details: what only some requests have; None if there is nothing of it: then `received` and `completed` are
@@ -243,23 +188,27 @@ class RequestAudit:
     __slots__ = (
         "_caller",
         "_context",
+        "_id",
         "_reference",
         "authenticated_at_ns",
         "code",
         "completed_at_ns",
         "decision",
         "details",
-        "id",
+        "has_panicked",
         "level",
+        "omits_managed_fields",
         "on_response_started",
         "received_at_ns",
         "size",
         "target",
+        "wants_request",
+        "wants_response",
     )
     # Set once the policy has been asked.
-    id: str
     target: AuditTarget
     size: int
+    _id: bytes
     _caller: Caller
     _reference: bytes
     # Set when it is known who asks.
@@ -274,12 +223,17 @@ class RequestAudit:
         self.decision: Decision | None = None
         self.on_response_started: Callable[[int], None] | None = None
         self.details: AuditDetails | None = None
+        self.has_panicked = False
+        self.wants_request = self.wants_response = self.omits_managed_fields = False
 
     def begin(self, audit_id: str, target: AuditTarget, caller: Caller) -> None:
         """The policy has been asked: from now on there may be events."""
-        self.level = target.config.level
-        self.id, self.target, self._caller, self._reference = audit_id, target, caller, target.reference_field
-        self.size = target.size + caller.size + len(audit_id)
+        self.level = level = target.config.level
+        self.wants_request, self.wants_response = level >= _WITH_REQUESTS, level >= _WITH_RESPONSES
+        self.omits_managed_fields = target.config.omits_managed_fields
+        self.target, self._caller, self._reference = target, caller, target.reference_field
+        self._id = text(audit_id)
+        self.size = target.size + caller.size + len(self._id)
 
     @property
     def keys(self) -> AnnotationKeys:
@@ -317,14 +271,6 @@ class RequestAudit:
         """How many seconds each layer of the server took."""
         return _NO_LATENCIES if self.details is None else self.details.latencies
 
-    @property
-    def has_panicked(self) -> bool:
-        """Whether it has failed for a reason that nobody has foreseen."""
-        return self.details is not None and self.details.has_panicked
-
-    def panicked(self) -> None:
-        self._more.has_panicked = True
-
     def impersonate(self, user: UserInfo, constraint: str = "") -> None:
         """Record the impersonated user.
 
@@ -351,20 +297,6 @@ class RequestAudit:
                 reference = reference._replace(**{field: value})
         if reference is not known:
             self._more.reference, self._reference = reference, reference_field(reference)
-
-    @property
-    def wants_request(self) -> bool:
-        """Whether the object in the request is recorded."""
-        return self.level is not None and self.level >= AuditLevel.REQUEST
-
-    @property
-    def wants_response(self) -> bool:
-        """Whether the object in the response is recorded."""
-        return self.level is AuditLevel.REQUEST_RESPONSE
-
-    @property
-    def omits_managed_fields(self) -> bool:
-        return self.level is not None and self.target.config.omits_managed_fields
 
     def record_request(self, data: bytes) -> None:
         """Record the object of the request. data: JSON, as a client may write it."""
@@ -433,11 +365,11 @@ class RequestAudit:
 
         It may be called later: it reads only what does not change after `begin`.
         """
-        target, caller, received = self.target, self._caller, timestamp(self.received_at_ns)
+        target, caller = self.target, self._caller
         # fmt: off
         return b"".join((
-            target.opening, text(self.id), target.received, caller.user, caller.client,
-            target.reference_field, _RECEIVED_AT, received, _STAGE_AT, received, b'"',
+            target.opening, self._id, target.received, caller.user, caller.client,
+            target.reference_field, times(self.received_at_ns, self.received_at_ns),
         ))
         # fmt: on
 
@@ -446,16 +378,22 @@ class RequestAudit:
 
         It may be called later: of an answered request only what is in `details` may still change.
         """
-        target, caller, recording = self.target, self._caller, self._context
+        target, caller = self.target, self._caller
         assert self.decision is not None
-        annotations = recording.annotations.get(self.decision) or recording.annotations_of(self.decision)
         # fmt: off
         return b"".join((
-            target.opening, text(self.id), target.completed, caller.user, caller.client, self._reference,
-            status_of_code(self.code), _RECEIVED_AT, timestamp(self.received_at_ns),
-            _STAGE_AT, timestamp(self.completed_at_ns), _THEN_ANNOTATIONS, annotations,
+            target.opening, self._id, target.completed, caller.user, caller.client, self._reference,
+            status_of_code(self.code), times(self.received_at_ns, self.completed_at_ns),
+            ANNOTATIONS, self._context.annotations[self.decision],
         ))
         # fmt: on
+
+    def last_event(self, stage: Stage, at_ns: int, code: int) -> Event | None:
+        """Returns what `event` does, and keeps nothing that later events would need."""
+        try:
+            return self.event(stage, at_ns, code)
+        finally:
+            self.forget()
 
     def event(self, stage: Stage, at_ns: int, code: int = 0) -> Event | None:
         """Returns the event of any stage; None if the policy omits it.
@@ -466,28 +404,25 @@ class RequestAudit:
         if stage in target.config.omitted_stages:
             return None
         impersonated = b"" if more is None else more.impersonated
-        opening = [target.opening, text(self.id), _STAGES[stage], target.request]
-        opening += (caller.user, impersonated, caller.client, self._reference)
-        received = at = timestamp(self.received_at_ns)
-        if stage is not REQUEST_RECEIVED:
-            opening.append(self._response_status(code))
-            at = timestamp(at_ns)
-        times = b"".join((_RECEIVED_AT, received, _STAGE_AT, at, b'"'))
+        is_first = stage is REQUEST_RECEIVED
+        opening = [target.opening, self._id, STAGE_FIELDS[stage], target.request, caller.user, impersonated]
+        opening += (caller.client, self._reference, b"" if is_first else self._response_status(code))
+        when = times(self.received_at_ns, self.received_at_ns if is_first else at_ns)
         annotations = self._annotations_text()
         if more is None or (more.request_object is None and not more.has_response):
-            return b"".join((*opening, times, ANNOTATIONS, annotations) if annotations else (*opening, times))
+            return b"".join((*opening, when, ANNOTATIONS, annotations) if annotations else (*opening, when))
         objects: tuple[bytes, ...] = ()
         if more.request_object is not None:
             objects = (b',"requestObject":', more.request_object)
         if more.has_response:
             objects = (*objects, b',"responseObject":', *more.response_object)
-        return event_with_objects(b"".join(opening), objects, times, annotations)
+        return EventWithObjects(b"".join(opening), objects, when, annotations)
 
     def _annotations_text(self) -> bytes:
         """Returns the annotations as JSON; empty if there are none."""
         more, decision = self.details, self.decision
         if more is None or not more.annotations:
-            return b"" if decision is None else self._context.annotations_of(decision)
+            return b"" if decision is None else self._context.annotations[decision]
         if decision is not None:
             is_allowed, reason = decision
             self.annotate(self.keys.decision, _DECISIONS[is_allowed])
@@ -524,47 +459,3 @@ def without_managed_fields(data: bytes) -> bytes:
             if isinstance(each, dict) and isinstance(each.get("metadata"), dict):
                 each["metadata"].pop("managedFields", None)
     return orjson.dumps(document)
-
-
-def caller_of(user: UserInfo | None, forwarded_for: str, real_ip: str, peer: str, user_agent: str) -> Caller:
-    """Returns the fields about who makes a request.
-
-    forwarded_for, real_ip: the headers X-Forwarded-For and X-Real-Ip. peer: the address of the connection.
-    """
-    client = b""
-    if addresses := source_ips(forwarded_for, real_ip, peer):
-        client = b',"sourceIPs":' + orjson.dumps(addresses)
-    if len(user_agent) > USER_AGENT_LENGTH_MAX:
-        user_agent = user_agent[:USER_AGENT_LENGTH_MAX] + _TRUNCATED_SUFFIX
-    if user_agent:
-        client = b'%b,"userAgent":%b' % (client, text(user_agent))
-    told = b',"user":' + user_text(user)
-    return Caller(told, client, len(told) + len(client))
-
-
-def source_ips(forwarded_for: str, real_ip: str, peer: str) -> list[str]:
-    """Returns the addresses that a request has come from.
-
-    The first ones are what headers say. The last is the peer's: nobody can choose that.
-    Source: k8s.io/apimachinery, pkg/util/net/http.go, SourceIPs.
-    """
-    found = [address for each in forwarded_for.split(",") if (address := _address(each))]
-    if (address := _address(real_ip)) and address not in found:
-        found.append(address)
-    if (address := _address(peer.partition("%")[0])) and (not found or found[-1] != address):
-        found.append(address)
-    return found
-
-
-def _address(value: str) -> str:
-    """Returns an IP address in its usual form; empty if it is none."""
-    value = value.strip()
-    # A zone, which Go refuses, may have any characters in it.
-    if not value or "%" in value:
-        return ""
-    try:
-        address = ipaddress.ip_address(value)
-    except ValueError:
-        return ""
-    mapped = getattr(address, "ipv4_mapped", None)
-    return str(mapped or address)

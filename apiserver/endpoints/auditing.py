@@ -16,7 +16,13 @@ from urllib.parse import urlsplit
 from aiohttp import hdrs
 from multidict import istr
 
-from apiserver.audit.event_fields import REMEMBERED_BYTES_MAX, ObjectReference
+from apiserver.audit.event_fields import (
+    REMEMBERED_BYTES_MAX,
+    AuditTarget,
+    Caller,
+    ObjectReference,
+    caller_of,
+)
 from apiserver.audit.events import Event, Render, size_of
 from apiserver.audit.policy import (
     PANIC,
@@ -26,14 +32,7 @@ from apiserver.audit.policy import (
     RESPONSE_STARTED,
     Policy,
 )
-from apiserver.audit.request_audit import (
-    AnnotationKeys,
-    AuditTarget,
-    Caller,
-    RecordingContext,
-    RequestAudit,
-    caller_of,
-)
+from apiserver.audit.request_audit import AnnotationKeys, RecordingContext, RequestAudit
 from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
 from apiserver.endpoints.confidentiality import redacted_uri
 from apiserver.endpoints.request_info import READ_VERBS, selected_name
@@ -220,16 +219,14 @@ class Auditor:
             if now_ns - audit.received_at_ns > SLOW_NS:
                 self._tell_latencies(audit, now_ns)
         decision = audit.decision
-        if audit.details is None and code and decision is not None and not audit.target.omits:
+        is_usual = stage is RESPONSE_COMPLETE and audit.details is None and not audit.target.omits
+        if is_usual and code and decision is not None:
             reason_length = len(decision[1])
             # A longer one is not kept beyond the request but in an event whose size is known.
             if reason_length <= REMEMBERED_BYTES_MAX:
                 self._metrics.events += 1
                 return self._process(audit.completed, audit.size + reason_length)
-        try:
-            return self._told(audit.event(stage, now_ns, code))
-        finally:
-            audit.forget()
+        return self._told(audit.last_event(stage, now_ns, code))
 
     def _told(self, event: Event | None) -> Awaitable[bool] | None:
         """Have an event written that is made already, if there is one."""

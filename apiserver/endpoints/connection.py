@@ -16,7 +16,7 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 from aiohttp.http_exceptions import BadHttpMethod
 
-from apiserver.audit.request_audit import Caller
+from apiserver.audit.event_fields import Caller
 from apiserver.auth.authn.chain import PeerCertificate
 from apiserver.load.unread_answers import UnreadAnswers
 from apiserver.meta.errors import ApiError, BadRequest, InternalError, MethodNotAllowed

@@ -130,7 +130,7 @@ def _as_api_error(failure: Exception, call: ApiCall) -> ApiError:
             return Timeout.of_request()
         case _:
             if call.audit is not None:
-                call.audit.panicked()
+                call.audit.has_panicked = True
             log.error("%s %s failed", call.info.method, call.info.path, exc_info=failure)
             return InternalError("Internal error occurred")
 

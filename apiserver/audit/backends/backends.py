@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from functools import partial
 from typing import Final, Protocol
 
 from apiserver.audit.backends.dropped_events import DroppedEvents
 from apiserver.audit.backends.options import TruncateOptions
-from apiserver.audit.events import Event, Render, size_of, truncated
+from apiserver.audit.events import Render, size_of, truncated
 from apiserver.metrics.audit import AuditMetrics
 
 # What an event's line has beside what its size counts: kind, version and braces, about.
@@ -50,19 +49,17 @@ class TruncatingBackend:
 
     def process(self, render: Render, size: int) -> Awaitable[bool] | None:
         event = render()
-        if size_of(event) > self._size_max and not isinstance(event, bytes):
+        size = size_of(event)
+        if size > self._size_max and not isinstance(event, bytes):
             event = truncated(event, self._annotation)
-        if size_of(event) > self._size_max:
+            size = len(event)
+        if size > self._size_max:
             self._losses.lost(1, "an event is too large even after truncating")
             return None
-        return self._backend.process(partial(_made, event), size_of(event))
+        return self._backend.process(lambda: event, size)
 
     async def close(self) -> None:
         await self._backend.close()
-
-
-def _made(event: Event) -> Event:
-    return event
 
 
 class Backends:

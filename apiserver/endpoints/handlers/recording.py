@@ -9,7 +9,6 @@ from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.bodies import Body
 from apiserver.endpoints.handlers import apply_bodies
 from apiserver.endpoints.negotiation import base_type
-from apiserver.load.size_class import SizeClass
 from apiserver.meta.vocabulary import Document
 from apiserver.wire.media_types import (
     APPLY_CBOR,
@@ -43,11 +42,11 @@ async def record_patch(call: ApiCall, body: Body) -> None:
 
 
 async def _record(call: ApiCall, audit: RequestAudit, body: Body, document: Document | None) -> None:
-    is_json = base_type(body.content_type) in _IS_JSON
-    # Bytes are only copied.
-    size = SizeClass.SMALL if is_json and not audit.omits_managed_fields else body.size
-    omits = audit.omits_managed_fields
-    audit.record_request(await call.offload.run_begun(size, _as_json, body, document, omits, is_json))
+    is_json, omits = base_type(body.content_type) in _IS_JSON, audit.omits_managed_fields
+    if is_json and not omits:
+        audit.record_request(body.data)
+        return
+    audit.record_request(await call.offload.run_begun(body.size, _as_json, body, document, omits, is_json))
 
 
 def _as_json(body: Body, document: Document | None, omits_managed_fields: bool, is_json: bool) -> bytes:

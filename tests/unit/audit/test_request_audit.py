@@ -12,8 +12,8 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from apiserver.audit.event_fields import ObjectReference
-from apiserver.audit.events import EventWithObjects, legacy_line, pieces_of, size_of, truncated
+from apiserver.audit.event_fields import AuditTarget, ObjectReference, caller_of, source_ips
+from apiserver.audit.events import EventWithObjects, legacy_line, pieces_of, truncated
 from apiserver.audit.policy import (
     PANIC,
     REQUEST_RECEIVED,
@@ -26,12 +26,9 @@ from apiserver.audit.policy import (
 from apiserver.audit.request_audit import (
     OBJECT_BYTES_MAX,
     AnnotationKeys,
-    AuditTarget,
     ByteBudget,
     RecordingContext,
     RequestAudit,
-    caller_of,
-    source_ips,
     without_managed_fields,
 )
 from apiserver.meta.brand import Brand
@@ -58,7 +55,6 @@ def document(audit: RequestAudit, stage: Stage = RESPONSE_COMPLETE, code: int = 
     event = audit.event(stage, LATER, code)
     assert event is not None
     found: dict[str, Any] = orjson.loads(b"{%b}" % b"".join(pieces_of(event)))
-    assert size_of(event) == sum(map(len, pieces_of(event)))
     return found
 
 
@@ -181,7 +177,7 @@ def test_what_was_answered(status: dict[str, Any] | None, code: int, found: dict
 
 def test_a_panic_does_not_tell_what_has_gone_wrong() -> None:
     audit = audit_of()
-    audit.panicked()
+    audit.has_panicked = True
     status = document(audit, PANIC, 500)["responseStatus"]
     assert (status["reason"], status["code"]) == ("InternalError", 500)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from apiserver.audit.backends.backends import Backend
-from apiserver.audit.events import Event, EventWithObjects, event_with_objects, size_of
+from apiserver.audit.events import Event, EventWithObjects, size_of
 
 
 def event(name: str, padding: int = 0) -> bytes:
@@ -16,7 +16,7 @@ def event(name: str, padding: int = 0) -> bytes:
 def large_event(name: str, object_bytes: int) -> EventWithObjects:
     """Returns one with an object of so many bytes."""
     objects = (b',"requestObject":', b'"%b"' % (b"x" * (object_bytes - 2)))
-    return event_with_objects(b'"auditID":"%b"' % name.encode(), objects, b"", b"")
+    return EventWithObjects(b'"auditID":"%b"' % name.encode(), objects, b"", b"")
 
 
 def process(backend: Backend, event: Event) -> asyncio.Future[bool] | None:
