@@ -1,6 +1,6 @@
 """The built-in types: a package per API group, and in it a module or package per kind.
 
-    core, apps, batch, …  one package for each group; its `types` lists the kinds in discovery's order
+    core, apps, batch, …  one package for each group; `TYPES` or `types` has its kinds in discovery's order
     builtin_type          the form in which a kind is declared: names, verbs, defaults, strategy, columns
     builtins              makes served resources of all declarations
     runtime_config        which versions `--runtime-config` turns on and off
@@ -11,8 +11,9 @@ Fields, their types and their descriptions come from Kubernetes' own definitions
 of numbers and what empty means, from its Go types (`schema.go_fields`). What those lack is here: names,
 scope, verbs, defaults, validation, warnings and columns.
 
-A kind's module begins with `builtin_type`, its declaration; its defaults, checks, warnings and columns
-follow. To add a kind, write such a module and list it in `types` of its group.
+A kind's module has its defaults, checks, warnings and columns, and declares it: in `BUILTIN_TYPE` at the
+end, or in the function `builtin_type` at the beginning if the declaration depends on feature gates or flags.
+To add a kind, write such a module and list it in its group.
 
 What it guarantees: paths, reasons, texts and the order of errors are Kubernetes' (pkg/apis/*/validation of
 releases 1.34 to 1.36, k8s.io/kubernetes), because people and scripts know them. Everything but `builtins` is

@@ -18,7 +18,7 @@ def types(compatibility: CompatibilityVersion) -> tuple[BuiltinType, ...]:
     """Returns the group's types, whose new expressions may use what `compatibility` allows."""
     mutating = (
         mutating_admission_policies.builtin_type(compatibility),
-        mutating_admission_policy_bindings.builtin_type(),
+        mutating_admission_policy_bindings.BUILTIN_TYPE,
     )
     return (
         *mutating,
@@ -26,7 +26,7 @@ def types(compatibility: CompatibilityVersion) -> tuple[BuiltinType, ...]:
             "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", compatibility
         ),
         validating_admission_policies.builtin_type(compatibility),
-        validating_admission_policy_bindings.builtin_type(),
+        validating_admission_policy_bindings.BUILTIN_TYPE,
         webhook_configurations.builtin_type(
             "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", compatibility
         ),

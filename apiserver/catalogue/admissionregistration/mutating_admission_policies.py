@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from itertools import chain
 from typing import Final
@@ -34,7 +33,6 @@ from apiserver.meta.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import one_of
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import items
@@ -51,7 +49,10 @@ def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
         "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicy",
         is_namespaced=False,
         categories=("api-extensions",),
-        defaults=DEFAULTS,
+        defaults={
+            **match_rules.DEFAULTS,
+            "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicySpec": setting(failurePolicy="Fail"),
+        },
         strategy=Strategy(
             allows_unconditional_update=False,
             validate_create=validate,
@@ -77,11 +78,6 @@ _APPLY_CONFIGURATION: Final = "ApplyConfiguration"
 _JSON_PATCH: Final = "JSONPatch"
 # If none of these changes, match conditions are not checked again.
 _OF_CONDITIONS: Final = ("paramKind", "matchConditions")
-
-DEFAULTS: Final[Mapping[str, Default]] = {
-    **match_rules.DEFAULTS,
-    "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicySpec": setting(failurePolicy="Fail"),
-}
 
 
 def validate_policy(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from apiserver.catalogue.admissionregistration.match_rules import (
     DEFAULTS,
     validate_match_resources,
@@ -17,27 +19,6 @@ from apiserver.registry.strategy import Strategy
 from apiserver.schema.validation.checks import named
 
 
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "admissionregistration.",
-        "v1",
-        "mutatingadmissionpolicybindings",
-        "MutatingAdmissionPolicyBinding",
-        "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBinding",
-        is_namespaced=False,
-        categories=("api-extensions",),
-        defaults=DEFAULTS,
-        strategy=Strategy(
-            validate=validate_policy_binding, has_generation=True, allows_unconditional_update=False
-        ),
-        columns=columns(
-            Column("PolicyName", field_cell("spec", "policyName"), description="The policy that is applied."),
-            Column("ParamRef", param_ref_cell, description="The objects that it refers to."),
-            AGE,
-        ),
-    )
-
-
 def validate_policy_binding(document: Document) -> Errors:
     spec = document.get("spec", {})
     matches = spec.get("matchResources")
@@ -47,3 +28,23 @@ def validate_policy_binding(document: Document) -> Errors:
         *validate_match_resources("spec.matchResources", matches),
         *validate_mutating_operations("spec.matchResources", matches or {}),
     ]
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "admissionregistration.",
+    "v1",
+    "mutatingadmissionpolicybindings",
+    "MutatingAdmissionPolicyBinding",
+    "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBinding",
+    is_namespaced=False,
+    categories=("api-extensions",),
+    defaults=DEFAULTS,
+    strategy=Strategy(
+        validate=validate_policy_binding, has_generation=True, allows_unconditional_update=False
+    ),
+    columns=columns(
+        Column("PolicyName", field_cell("spec", "policyName"), description="The policy that is applied."),
+        Column("ParamRef", param_ref_cell, description="The objects that it refers to."),
+        AGE,
+    ),
+)

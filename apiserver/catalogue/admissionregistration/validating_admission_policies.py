@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from itertools import chain
 from typing import Final
@@ -36,7 +36,6 @@ from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.conditions import validate_conditions
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import items
@@ -54,7 +53,12 @@ def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
         is_namespaced=False,
         categories=("api-extensions",),
         subresources=(status_without_metadata(validate_policy_status_update),),
-        defaults=DEFAULTS,
+        defaults={
+            **match_rules.DEFAULTS,
+            "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicySpec": setting(
+                failurePolicy="Fail"
+            ),
+        },
         strategy=Strategy(
             allows_unconditional_update=False,
             prepare_create=clear_status,
@@ -81,11 +85,6 @@ _REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _OF_CONDITIONS: Final = ("paramKind", "matchConditions")
 _ANNOTATIONS_MAX: Final = 20
 _ANNOTATION_BYTES_MAX: Final = 5 * 1024
-
-DEFAULTS: Final[Mapping[str, Default]] = {
-    **match_rules.DEFAULTS,
-    "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicySpec": setting(failurePolicy="Fail"),
-}
 
 
 def validate_policy(

@@ -17,28 +17,6 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
 from apiserver.schema.validation.checks import named
 
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "admissionregistration.",
-        "v1",
-        "validatingadmissionpolicybindings",
-        "ValidatingAdmissionPolicyBinding",
-        "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBinding",
-        is_namespaced=False,
-        categories=("api-extensions",),
-        defaults=DEFAULTS,
-        strategy=Strategy(
-            validate=validate_policy_binding, has_generation=True, allows_unconditional_update=False
-        ),
-        columns=columns(
-            Column("PolicyName", field_cell("spec", "policyName"), description="The policy that is applied."),
-            Column("ParamRef", param_ref_cell, description="The objects that it refers to."),
-            AGE,
-        ),
-    )
-
-
 _ACTIONS: Final = ("Audit", "Deny", "Warn")
 
 
@@ -71,3 +49,23 @@ def _actions(path: str, actions: list[str]) -> Errors:
     if not actions:
         errors.append(required(path, "at least one validation action is required"))
     return errors
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "admissionregistration.",
+    "v1",
+    "validatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicyBinding",
+    "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBinding",
+    is_namespaced=False,
+    categories=("api-extensions",),
+    defaults=DEFAULTS,
+    strategy=Strategy(
+        validate=validate_policy_binding, has_generation=True, allows_unconditional_update=False
+    ),
+    columns=columns(
+        Column("PolicyName", field_cell("spec", "policyName"), description="The policy that is applied."),
+        Column("ParamRef", param_ref_cell, description="The objects that it refers to."),
+        AGE,
+    ),
+)

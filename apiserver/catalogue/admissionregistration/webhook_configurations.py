@@ -5,7 +5,7 @@ Source: pkg/apis/admissionregistration/{validation,v1}.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import Final
@@ -31,7 +31,6 @@ from apiserver.meta.field_errors import Errors, duplicate, invalid, not_supporte
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import one_of
 from apiserver.schema.validation.defaults import in_turn, setting
 from apiserver.schema.validation.documents import items
@@ -53,7 +52,14 @@ def builtin_type(resource: str, kind: str, compatibility: CompatibilityVersion) 
         f"{_PACKAGE}{kind}",
         is_namespaced=False,
         categories=("api-extensions",),
-        defaults=DEFAULTS,
+        defaults={
+            **match_rules.DEFAULTS,
+            f"{_PACKAGE}ValidatingWebhook": in_turn(_HOOK, default_selectors),
+            f"{_PACKAGE}MutatingWebhook": in_turn(
+                _HOOK, setting(reinvocationPolicy="Never"), default_selectors
+            ),
+            f"{_PACKAGE}ServiceReference": setting(port=443),
+        },
         strategy=Strategy(
             allows_unconditional_update=False,
             validate_create=validate,
@@ -77,12 +83,6 @@ _REINVOCATIONS: Final = ("IfNeeded", "Never")
 _TIMEOUT_S_MAX: Final = 30
 
 _HOOK: Final = setting(failurePolicy="Fail", matchPolicy="Equivalent", timeoutSeconds=10)
-DEFAULTS: Final[Mapping[str, Default]] = {
-    **match_rules.DEFAULTS,
-    f"{_PACKAGE}ValidatingWebhook": in_turn(_HOOK, default_selectors),
-    f"{_PACKAGE}MutatingWebhook": in_turn(_HOOK, setting(reinvocationPolicy="Never"), default_selectors),
-    f"{_PACKAGE}ServiceReference": setting(port=443),
-}
 
 
 def validate_webhook_configuration(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from apiserver.catalogue.apiregistration import api_services
-from apiserver.catalogue.builtin_type import BuiltinType
 
-
-def types() -> tuple[BuiltinType, ...]:
-    return (api_services.builtin_type(),)
+TYPES: Final = (api_services.BUILTIN_TYPE,)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, status_without_metadata
@@ -13,45 +12,13 @@ from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import one_of
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import at, items
 
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "apiregistration.",
-        "v1",
-        "apiservices",
-        "APIService",
-        "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService",
-        is_namespaced=False,
-        categories=("api-extensions",),
-        defaults=DEFAULTS,
-        subresources=(status_without_metadata(validate_api_service_status_update),),
-        strategy=Strategy(
-            allows_unconditional_update=False,
-            name_rule=names.path_segment,
-            prepare_create=prepare_api_service_create,
-            validate=validate_api_service,
-            update=UpdateStrategy(prepare=keep_status),
-        ),
-        columns=columns(
-            Column("Service", _service_cell, description="Who serves the version; Local is this server."),
-            Column("Available", _available, description="Whether it can be reached, and if not, why."),
-            AGE,
-        ),
-    )
-
-
 _GROUP_PRIORITY_MAX: Final = 20_000
 _VERSION_PRIORITY_MAX: Final = 1_000
 _TRUTHS: Final = ("True", "False", "Unknown")
-
-DEFAULTS: Final[Mapping[str, Default]] = {
-    "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.ServiceReference": setting(port=443)
-}
 
 
 def prepare_api_service_create(document: Document) -> None:
@@ -142,3 +109,28 @@ def _available(document: Document, now: float) -> str:
         return "Unknown"
     status, reason = found.get("status", ""), found.get("reason")
     return f"{status} ({reason})" if reason and status != "True" else status
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "apiregistration.",
+    "v1",
+    "apiservices",
+    "APIService",
+    "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.APIService",
+    is_namespaced=False,
+    categories=("api-extensions",),
+    defaults={"io.k8s.kube-aggregator.pkg.apis.apiregistration.v1.ServiceReference": setting(port=443)},
+    subresources=(status_without_metadata(validate_api_service_status_update),),
+    strategy=Strategy(
+        allows_unconditional_update=False,
+        name_rule=names.path_segment,
+        prepare_create=prepare_api_service_create,
+        validate=validate_api_service,
+        update=UpdateStrategy(prepare=keep_status),
+    ),
+    columns=columns(
+        Column("Service", _service_cell, description="Who serves the version; Local is this server."),
+        Column("Available", _available, description="Whether it can be reached, and if not, why."),
+        AGE,
+    ),
+)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from apiserver.catalogue.apiserverinternal import storage_versions
-from apiserver.catalogue.builtin_type import BuiltinType
 
-
-def types() -> tuple[BuiltinType, ...]:
-    return (storage_versions.builtin_type(),)
+TYPES: Final = (storage_versions.BUILTIN_TYPE,)

@@ -30,33 +30,6 @@ _NOT_API_VERSION: Final = (
 )
 
 
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "internal.apiserver.",
-        "v1alpha1",
-        "storageversions",
-        "StorageVersion",
-        "io.k8s.api.apiserverinternal.v1alpha1.StorageVersion",
-        is_namespaced=False,
-        subresources=(status_without_metadata(validate_status),),
-        strategy=Strategy(
-            name_rule=storage_version_name,
-            prepare_create=clear_status,
-            update=UpdateStrategy(keep_status),
-            allows_unconditional_update=False,
-        ),
-        columns=columns(
-            Column(
-                "CommonEncodingVersion",
-                field_cell("status", "commonEncodingVersion", default=_UNSET),
-                description="The version that all servers store, if they agree.",
-            ),
-            Column("StorageVersions", _stored, description="The version that each server stores."),
-            AGE,
-        ),
-    )
-
-
 def storage_version_name(name: str) -> list[str]:
     """The rule for names: `<group>.<resource>`."""
     group, dot, resource = name.rpartition(".")
@@ -167,3 +140,29 @@ def _stored(document: Document, now: float) -> str:
     servers: Sequence[Document] = at(document, "status", "storageVersions") or ()
     told = [f"{each.get('apiServerID', '')}={each.get('encodingVersion', '')}" for each in servers]
     return first_few(told, empty="")
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "internal.apiserver.",
+    "v1alpha1",
+    "storageversions",
+    "StorageVersion",
+    "io.k8s.api.apiserverinternal.v1alpha1.StorageVersion",
+    is_namespaced=False,
+    subresources=(status_without_metadata(validate_status),),
+    strategy=Strategy(
+        name_rule=storage_version_name,
+        prepare_create=clear_status,
+        update=UpdateStrategy(keep_status),
+        allows_unconditional_update=False,
+    ),
+    columns=columns(
+        Column(
+            "CommonEncodingVersion",
+            field_cell("status", "commonEncodingVersion", default=_UNSET),
+            description="The version that all servers store, if they agree.",
+        ),
+        Column("StorageVersions", _stored, description="The version that each server stores."),
+        AGE,
+    ),
+)

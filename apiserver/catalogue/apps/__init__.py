@@ -15,7 +15,7 @@ from apiserver.releases.gates import FeatureGates
 
 def types(gates: FeatureGates = DEFAULT_GATES) -> tuple[BuiltinType, ...]:
     return (
-        controller_revisions.builtin_type(),
+        controller_revisions.BUILTIN_TYPE,
         daemon_sets.builtin_type(gates),
         deployments.builtin_type(gates),
         replica_sets.builtin_type(gates),

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.meta.field_errors import Errors, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
 from apiserver.schema.validation.checks import immutable, non_negative
-
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "apps",
-        "v1",
-        "controllerrevisions",
-        "ControllerRevision",
-        "io.k8s.api.apps.v1.ControllerRevision",
-        strategy=Strategy(
-            validate_ratcheting=validate_controller_revision,
-        ),
-        columns=columns(
-            Column("Controller", _controller, description="The object whose state this was."),
-            Column("Revision", field_cell("revision", default=0), description="The number of the state."),
-            AGE,
-        ),
-    )
 
 
 def validate_controller_revision(document: Document, old: Document | None) -> Errors:
@@ -46,3 +30,20 @@ def _controller(document: Document, now: float) -> str:
     group = owner.get("apiVersion", "").rpartition("/")[0]
     kind = f"{owner.get('kind', '')}.{group}" if group else owner.get("kind", "")
     return f"{kind.lower()}/{owner.get('name', '')}"
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "apps",
+    "v1",
+    "controllerrevisions",
+    "ControllerRevision",
+    "io.k8s.api.apps.v1.ControllerRevision",
+    strategy=Strategy(
+        validate_ratcheting=validate_controller_revision,
+    ),
+    columns=columns(
+        Column("Controller", _controller, description="The object whose state this was."),
+        Column("Revision", field_cell("revision", default=0), description="The number of the state."),
+        AGE,
+    ),
+)

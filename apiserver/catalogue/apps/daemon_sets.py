@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Final
 
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, status_subresource
@@ -23,7 +21,6 @@ from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status, only_status
 from apiserver.releases.gates import FeatureGates
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import non_negative
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import at
@@ -40,7 +37,11 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "io.k8s.api.apps.v1.DaemonSet",
         short_names=("ds",),
         categories=("all",),
-        defaults=DEFAULTS,
+        defaults={
+            f"{_PACKAGE}DaemonSet": _complete_daemon_set,
+            f"{_PACKAGE}DaemonSetSpec": setting(revisionHistoryLimit=10),
+            f"{_PACKAGE}DaemonSetUpdateStrategy": _complete_strategy,
+        },
         strategy=Strategy(
             prepare_create=prepare_daemon_set_create,
             validate_ratcheting=partial(validate_daemon_set, rules),
@@ -84,14 +85,6 @@ def _complete_daemon_set(document: Document) -> None:
     if not at(document, "metadata", "annotations", TEMPLATE_GENERATION):
         _set_template_generation(document, 0)
 
-
-DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
-    {
-        f"{_PACKAGE}DaemonSet": _complete_daemon_set,
-        f"{_PACKAGE}DaemonSetSpec": setting(revisionHistoryLimit=10),
-        f"{_PACKAGE}DaemonSetUpdateStrategy": _complete_strategy,
-    }
-)
 
 # Counts changes of the template; once a field of the spec, which older versions of the API had.
 TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"

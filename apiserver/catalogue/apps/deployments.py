@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Final
 
 from apiserver.catalogue.apps.replica_sets import validate_pods, validate_ready_counts
@@ -29,7 +27,6 @@ from apiserver.registry.strategy import (
     only_status,
 )
 from apiserver.releases.gates import FeatureGates
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import non_negative
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import at
@@ -45,7 +42,12 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "io.k8s.api.apps.v1.Deployment",
         short_names=("deploy",),
         categories=("all",),
-        defaults=DEFAULTS,
+        defaults={
+            f"{_PACKAGE}DeploymentSpec": setting(
+                replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600
+            ),
+            f"{_PACKAGE}DeploymentStrategy": _complete_strategy,
+        },
         strategy=Strategy(
             prepare_create=clear_status,
             validate_ratcheting=partial(validate_deployment, rules),
@@ -92,16 +94,6 @@ def _complete_strategy(strategy: Document) -> None:
         rolling = strategy.setdefault("rollingUpdate", {})
         rolling.setdefault("maxUnavailable", "25%")
         rolling.setdefault("maxSurge", "25%")
-
-
-DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
-    {
-        f"{_PACKAGE}DeploymentSpec": setting(
-            replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600
-        ),
-        f"{_PACKAGE}DeploymentStrategy": _complete_strategy,
-    }
-)
 
 
 def prepare_deployment_update(new: Document, old: Document) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from types import MappingProxyType
-from typing import Final
 
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, status_subresource
 from apiserver.catalogue.common import workloads
@@ -21,7 +18,6 @@ from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.releases.gates import FeatureGates
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import non_negative
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import at
@@ -37,7 +33,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "io.k8s.api.apps.v1.ReplicaSet",
         short_names=("rs",),
         categories=("all",),
-        defaults=DEFAULTS,
+        defaults={"io.k8s.api.apps.v1.ReplicaSetSpec": setting(replicas=1)},
         strategy=Strategy(
             prepare_create=prepare_replica_set_create,
             validate_ratcheting=partial(validate_replica_set, rules),
@@ -59,11 +55,6 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             *POD_TEMPLATE_COLUMNS,
         ),
     )
-
-
-DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
-    {"io.k8s.api.apps.v1.ReplicaSetSpec": setting(replicas=1)}
-)
 
 
 def prepare_replica_set_create(document: Document) -> None:

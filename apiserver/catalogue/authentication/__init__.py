@@ -9,13 +9,6 @@ from apiserver.catalogue.builtin_type import BuiltinType
 PACKAGE: Final = "io.k8s.api.authentication.v1."
 
 
-def types() -> tuple[BuiltinType, ...]:
-    return (
-        _review("selfsubjectreviews", "SelfSubjectReview"),
-        _review("tokenreviews", "TokenReview"),
-    )
-
-
 def _review(resource: str, kind: str) -> BuiltinType:
     return BuiltinType(
         "authentication.",
@@ -26,3 +19,9 @@ def _review(resource: str, kind: str) -> BuiltinType:
         is_namespaced=False,
         verbs=("create",),
     )
+
+
+TYPES: Final = (
+    _review("selfsubjectreviews", "SelfSubjectReview"),
+    _review("tokenreviews", "TokenReview"),
+)

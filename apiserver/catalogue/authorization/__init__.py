@@ -9,15 +9,6 @@ from apiserver.catalogue.builtin_type import BuiltinType
 PACKAGE: Final = "io.k8s.api.authorization.v1."
 
 
-def types() -> tuple[BuiltinType, ...]:
-    return (
-        _review("localsubjectaccessreviews", "LocalSubjectAccessReview", is_namespaced=True),
-        _review("selfsubjectaccessreviews", "SelfSubjectAccessReview"),
-        _review("selfsubjectrulesreviews", "SelfSubjectRulesReview"),
-        _review("subjectaccessreviews", "SubjectAccessReview"),
-    )
-
-
 def _review(resource: str, kind: str, *, is_namespaced: bool = False) -> BuiltinType:
     return BuiltinType(
         "authorization.",
@@ -28,3 +19,11 @@ def _review(resource: str, kind: str, *, is_namespaced: bool = False) -> Builtin
         is_namespaced=is_namespaced,
         verbs=("create",),
     )
+
+
+TYPES: Final = (
+    _review("localsubjectaccessreviews", "LocalSubjectAccessReview", is_namespaced=True),
+    _review("selfsubjectaccessreviews", "SelfSubjectAccessReview"),
+    _review("selfsubjectrulesreviews", "SelfSubjectRulesReview"),
+    _review("subjectaccessreviews", "SubjectAccessReview"),
+)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from types import MappingProxyType
 from typing import Final
 
 from apiserver.catalogue.batch.cron_schedules import InvalidSchedule, check_schedule, is_zone
@@ -20,7 +19,6 @@ from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.releases.gates import FeatureGates
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import non_negative, one_of
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import at
@@ -38,7 +36,14 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "io.k8s.api.batch.v1.CronJob",
         short_names=("cj",),
         categories=("all",),
-        defaults=DEFAULTS,
+        defaults={
+            "io.k8s.api.batch.v1.CronJobSpec": setting(
+                concurrencyPolicy="Allow",
+                suspend=False,
+                successfulJobsHistoryLimit=3,
+                failedJobsHistoryLimit=1,
+            ),
+        },
         subresources=(STATUS_SUBRESOURCE,),
         strategy=Strategy(
             prepare_create=clear_status,
@@ -74,14 +79,6 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         ),
     )
 
-
-DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
-    {
-        "io.k8s.api.batch.v1.CronJobSpec": setting(
-            concurrencyPolicy="Allow", suspend=False, successfulJobsHistoryLimit=3, failedJobsHistoryLimit=1
-        ),
-    }
-)
 
 # Names of its jobs are longer by 11 characters, and names of jobs are labels of pods.
 NAME_MAX: Final = 63 - 11

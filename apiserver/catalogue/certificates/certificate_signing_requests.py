@@ -27,38 +27,6 @@ from apiserver.registry.strategy import Strategy, UpdateStrategy, WriteContext
 from apiserver.schema.validation.checks import ZERO_OR_ONE
 from apiserver.schema.validation.documents import at, items
 
-
-def builtin_type() -> BuiltinType:
-    of_v1 = updates()
-    return BuiltinType(
-        "certificates.",
-        "v1",
-        "certificatesigningrequests",
-        "CertificateSigningRequest",
-        "io.k8s.api.certificates.v1.CertificateSigningRequest",
-        is_namespaced=False,
-        short_names=("csr",),
-        subresources=of_v1.subresources,
-        strategy=Strategy(
-            name_rule=_any_name,
-            prepare_create=prepare_certificate_request_create,
-            stamp_create=stamp_request,
-            validate_create=validate_certificate_request,
-            update=of_v1.main,
-        ),
-        columns=columns(
-            AGE,
-            Column("SignerName", field_cell("spec", "signerName"), description="Who is asked to sign."),
-            Column("Requestor", field_cell("spec", "username"), description="Who asks."),
-            Column(
-                "RequestedDuration", _duration, description="For how long the certificate should be good."
-            ),
-            Column("Condition", _condition, description="What has become of the request."),
-        ),
-        selectable_fields=field_texts("spec.signerName"),
-    )
-
-
 _EXPIRATION_S_MIN: Final = 600
 _USAGES: Final = tuple(
     sorted(
@@ -384,3 +352,31 @@ def _condition(document: Document, now: float) -> str:
     if "Failed" in kinds:
         condition += ",Failed"
     return f"{condition},Issued" if at(document, "status", "certificate") else condition
+
+
+_OF_V1: Final = updates()
+BUILTIN_TYPE: Final = BuiltinType(
+    "certificates.",
+    "v1",
+    "certificatesigningrequests",
+    "CertificateSigningRequest",
+    "io.k8s.api.certificates.v1.CertificateSigningRequest",
+    is_namespaced=False,
+    short_names=("csr",),
+    subresources=_OF_V1.subresources,
+    strategy=Strategy(
+        name_rule=_any_name,
+        prepare_create=prepare_certificate_request_create,
+        stamp_create=stamp_request,
+        validate_create=validate_certificate_request,
+        update=_OF_V1.main,
+    ),
+    columns=columns(
+        AGE,
+        Column("SignerName", field_cell("spec", "signerName"), description="Who is asked to sign."),
+        Column("Requestor", field_cell("spec", "username"), description="Who asks."),
+        Column("RequestedDuration", _duration, description="For how long the certificate should be good."),
+        Column("Condition", _condition, description="What has become of the request."),
+    ),
+    selectable_fields=field_texts("spec.signerName"),
+)

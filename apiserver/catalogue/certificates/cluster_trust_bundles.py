@@ -33,40 +33,6 @@ _PATH: Final = "spec.trustBundle"
 _OMITTED: Final = "<value omitted>"
 
 
-def types() -> tuple[BuiltinType, ...]:
-    """Returns all versions, which differ in their names only. The first is one that 1.36 has, too."""
-    of_v1beta1 = builtin_type()
-    return (of_v1beta1, *(other_version(of_v1beta1, version) for version in ("v1", "v1alpha1")))
-
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "certificates.",
-        "v1beta1",
-        RESOURCE,
-        "ClusterTrustBundle",
-        "io.k8s.api.certificates.v1beta1.ClusterTrustBundle",
-        is_namespaced=False,
-        strategy=Strategy(
-            # The rule for names depends on the signer.
-            name_rule=_any_name,
-            validate=validate_name_and_signer,
-            validate_create=validate_certificates,
-            update=UpdateStrategy(validate=validate_bundle_update),
-            allows_unconditional_update=False,
-            # Parsing a megabyte of certificates takes tens of milliseconds.
-            is_costly=True,
-        ),
-        columns=columns(
-            Column(
-                "SignerName", _shown_signer, description="The signer whose certificates are to be trusted."
-            ),
-        ),
-        selectable_fields=field_texts("spec.signerName"),
-        feature_gates=(GATE,),
-    )
-
-
 def _any_name(name: str) -> list[str]:
     return []
 
@@ -137,3 +103,30 @@ def _signer_of(document: Document) -> str:
 
 def _shown_signer(document: Document, now: float) -> str:
     return _signer_of(document) or "<none>"
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "certificates.",
+    "v1beta1",
+    RESOURCE,
+    "ClusterTrustBundle",
+    "io.k8s.api.certificates.v1beta1.ClusterTrustBundle",
+    is_namespaced=False,
+    strategy=Strategy(
+        # The rule for names depends on the signer.
+        name_rule=_any_name,
+        validate=validate_name_and_signer,
+        validate_create=validate_certificates,
+        update=UpdateStrategy(validate=validate_bundle_update),
+        allows_unconditional_update=False,
+        # Parsing a megabyte of certificates takes tens of milliseconds.
+        is_costly=True,
+    ),
+    columns=columns(
+        Column("SignerName", _shown_signer, description="The signer whose certificates are to be trusted."),
+    ),
+    selectable_fields=field_texts("spec.signerName"),
+    feature_gates=(GATE,),
+)
+# All versions, which differ in their names only. The first is one that 1.36 has, too.
+TYPES: Final = (BUILTIN_TYPE, *(other_version(BUILTIN_TYPE, version) for version in ("v1", "v1alpha1")))

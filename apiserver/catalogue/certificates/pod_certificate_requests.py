@@ -10,7 +10,6 @@ Source: pkg/apis/certificates/validation, ValidatePodCertificateRequest*; pkg/re
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
 from email.utils import parseaddr
 from typing import Final
 
@@ -56,7 +55,6 @@ from apiserver.registry.strategy import (
     keep_status,
     only_status_without_metadata,
 )
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import immutable, without_nulls
 from apiserver.schema.validation.conditions import validate_conditions
 from apiserver.schema.validation.defaults import setting
@@ -84,55 +82,6 @@ _CHAIN: Final = "status.certificateChain"
 _UNPROVEN: Final = "could not verify proof-of-possession signature"
 # Fields that v1 does not have any more.
 _OLD_KEYS: Final = ("pkixPublicKey", "proofOfPossession")
-
-DEFAULTS: Final[Mapping[str, Default]] = {
-    "io.k8s.api.certificates.v1beta1.PodCertificateRequestSpec": setting(maxExpirationSeconds=DAY_S)
-}
-
-
-def types() -> tuple[BuiltinType, ...]:
-    of_v1beta1 = builtin_type()
-    return of_v1beta1, other_version(of_v1beta1, "v1", hub=hub_of(of_v1beta1, from_v1, to_v1))
-
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "certificates.",
-        "v1beta1",
-        RESOURCE,
-        "PodCertificateRequest",
-        "io.k8s.api.certificates.v1beta1.PodCertificateRequest",
-        subresources=(
-            Subresource(
-                "status",
-                update=UpdateStrategy(
-                    take_status, validate_request_status, stamp=date_conditions, writes=STATUS_ALONE
-                ),
-            ),
-        ),
-        defaults=DEFAULTS,
-        strategy=Strategy(
-            prepare_create=clear_status,
-            validate_create=validate_request,
-            update=UpdateStrategy(keep_status, validate_request_update),
-            allows_unconditional_update=False,
-            # To verify a signature takes a millisecond.
-            is_costly=True,
-        ),
-        columns=columns(
-            Column("PodName", field_cell("spec", "podName"), description="The pod that is to have it."),
-            Column(
-                "ServiceAccountName",
-                field_cell("spec", "serviceAccountName"),
-                description="The service account of the pod.",
-            ),
-            Column("NodeName", field_cell("spec", "nodeName"), description="The node of the pod."),
-            Column("SignerName", field_cell("spec", "signerName"), description="Who is asked to sign."),
-            Column("State", _state, description="Whether the request is pending, issued, denied or failed."),
-        ),
-        selectable_fields=field_texts("spec.signerName", "spec.podName", "spec.nodeName"),
-        feature_gates=(GATE,),
-    )
 
 
 def from_v1(document: Document) -> None:
@@ -472,3 +421,45 @@ def _without_value(path: str, detail: str) -> FieldError:
 
 def _state(document: Document, now: float) -> str:
     return next((kind for kind in _ENDS if has_ended(document, kind)), "Pending")
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "certificates.",
+    "v1beta1",
+    RESOURCE,
+    "PodCertificateRequest",
+    "io.k8s.api.certificates.v1beta1.PodCertificateRequest",
+    subresources=(
+        Subresource(
+            "status",
+            update=UpdateStrategy(
+                take_status, validate_request_status, stamp=date_conditions, writes=STATUS_ALONE
+            ),
+        ),
+    ),
+    defaults={
+        "io.k8s.api.certificates.v1beta1.PodCertificateRequestSpec": setting(maxExpirationSeconds=DAY_S)
+    },
+    strategy=Strategy(
+        prepare_create=clear_status,
+        validate_create=validate_request,
+        update=UpdateStrategy(keep_status, validate_request_update),
+        allows_unconditional_update=False,
+        # To verify a signature takes a millisecond.
+        is_costly=True,
+    ),
+    columns=columns(
+        Column("PodName", field_cell("spec", "podName"), description="The pod that is to have it."),
+        Column(
+            "ServiceAccountName",
+            field_cell("spec", "serviceAccountName"),
+            description="The service account of the pod.",
+        ),
+        Column("NodeName", field_cell("spec", "nodeName"), description="The node of the pod."),
+        Column("SignerName", field_cell("spec", "signerName"), description="Who is asked to sign."),
+        Column("State", _state, description="Whether the request is pending, issued, denied or failed."),
+    ),
+    selectable_fields=field_texts("spec.signerName", "spec.podName", "spec.nodeName"),
+    feature_gates=(GATE,),
+)
+TYPES: Final = (BUILTIN_TYPE, other_version(BUILTIN_TYPE, "v1", hub=hub_of(BUILTIN_TYPE, from_v1, to_v1)))

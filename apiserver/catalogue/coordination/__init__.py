@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from apiserver.catalogue.builtin_type import BuiltinType
+from typing import Final
+
 from apiserver.catalogue.coordination import lease_candidates, leases
 
-
-def types() -> tuple[BuiltinType, ...]:
-    return (leases.builtin_type(), *lease_candidates.types())
+TYPES: Final = (leases.BUILTIN_TYPE, *lease_candidates.TYPES)

@@ -27,41 +27,6 @@ _NO_VERSION: Final = Semver((0, 0, 0))
 _NOT_SEMANTIC: Final = "must be a valid semantic version"
 
 
-def types() -> tuple[BuiltinType, ...]:
-    of_v1beta1 = builtin_type()
-    return of_v1beta1, other_version(of_v1beta1, "v1alpha2")
-
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "coordination.",
-        "v1beta1",
-        "leasecandidates",
-        "LeaseCandidate",
-        "io.k8s.api.coordination.v1beta1.LeaseCandidate",
-        strategy=Strategy(
-            name_rule=names.config_map_key,
-            validate=validate_candidate,
-            update=UpdateStrategy(validate=validate_candidate_update),
-            allows_create_on_update=True,
-            allows_unconditional_update=False,
-        ),
-        columns=columns(
-            Column("LeaseName", field_cell("spec", "leaseName"), description="The lease that is wanted."),
-            Column(
-                "BinaryVersion", field_cell("spec", "binaryVersion"), description="The program's version."
-            ),
-            Column(
-                "EmulationVersion",
-                field_cell("spec", "emulationVersion"),
-                description="The release that the program emulates.",
-            ),
-            AGE,
-        ),
-        selectable_fields=field_texts("spec.leaseName"),
-    )
-
-
 def validate_candidate(document: Document) -> Errors:
     spec = document.get("spec", {})
     errors: Errors = [] if spec.get("leaseName") else [required("spec.leaseName")]
@@ -105,3 +70,31 @@ def validate_strategy(path: str, strategy: str) -> Errors:
 def validate_candidate_update(new: Document, old: Document) -> Errors:
     now, before = (at(each, "spec", "leaseName") or "" for each in (new, old))
     return immutable("spec.leaseName", now, before)
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "coordination.",
+    "v1beta1",
+    "leasecandidates",
+    "LeaseCandidate",
+    "io.k8s.api.coordination.v1beta1.LeaseCandidate",
+    strategy=Strategy(
+        name_rule=names.config_map_key,
+        validate=validate_candidate,
+        update=UpdateStrategy(validate=validate_candidate_update),
+        allows_create_on_update=True,
+        allows_unconditional_update=False,
+    ),
+    columns=columns(
+        Column("LeaseName", field_cell("spec", "leaseName"), description="The lease that is wanted."),
+        Column("BinaryVersion", field_cell("spec", "binaryVersion"), description="The program's version."),
+        Column(
+            "EmulationVersion",
+            field_cell("spec", "emulationVersion"),
+            description="The release that the program emulates.",
+        ),
+        AGE,
+    ),
+    selectable_fields=field_texts("spec.leaseName"),
+)
+TYPES: Final = (BUILTIN_TYPE, other_version(BUILTIN_TYPE, "v1alpha2"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.coordination.lease_candidates import validate_strategy
 from apiserver.meta.field_errors import Errors, forbidden
@@ -9,24 +11,6 @@ from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
 from apiserver.schema.validation.checks import non_negative, positive
-
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "coordination.",
-        "v1",
-        "leases",
-        "Lease",
-        "io.k8s.api.coordination.v1.Lease",
-        strategy=Strategy(
-            allows_unconditional_update=False,
-            validate=validate_lease,
-            allows_create_on_update=True,
-        ),
-        columns=columns(
-            Column("Holder", field_cell("spec", "holderIdentity"), description="Who holds the lease."), AGE
-        ),
-    )
 
 
 def validate_lease(document: Document) -> Errors:
@@ -41,3 +25,20 @@ def validate_lease(document: Document) -> Errors:
     if spec.get("preferredHolder") and not strategy:
         errors.append(forbidden("spec.preferredHolder", "may only be specified if `strategy` is defined"))
     return errors
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "coordination.",
+    "v1",
+    "leases",
+    "Lease",
+    "io.k8s.api.coordination.v1.Lease",
+    strategy=Strategy(
+        allows_unconditional_update=False,
+        validate=validate_lease,
+        allows_create_on_update=True,
+    ),
+    columns=columns(
+        Column("Holder", field_cell("spec", "holderIdentity"), description="Who holds the lease."), AGE
+    ),
+)

@@ -35,12 +35,12 @@ def types(
     gates: FeatureGates = DEFAULT_GATES,
 ) -> tuple[BuiltinType, ...]:
     return (
-        bindings.builtin_type(),
-        component_statuses.builtin_type(),
-        config_maps.builtin_type(),
+        bindings.BUILTIN_TYPE,
+        component_statuses.BUILTIN_TYPE,
+        config_maps.BUILTIN_TYPE,
         endpoints.builtin_type(gates),
         events.builtin_type(ttl_s=event_ttl_s),
-        limit_ranges.builtin_type(),
+        limit_ranges.BUILTIN_TYPE,
         namespaces.builtin_type(brand),
         nodes.builtin_type(gates),
         persistent_volume_claims.builtin_type(gates),
@@ -48,8 +48,8 @@ def types(
         pods.builtin_type(gates),
         pod_templates.builtin_type(gates),
         replication_controllers.builtin_type(gates),
-        resource_quotas.builtin_type(),
-        secrets.builtin_type(),
+        resource_quotas.BUILTIN_TYPE,
+        secrets.BUILTIN_TYPE,
         service_accounts.builtin_type(brand),
         services.builtin_type(service_allocator, gates),
     )

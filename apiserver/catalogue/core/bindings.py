@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.registry import subresources
 
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType("", "v1", "bindings", "Binding", subresources.BINDING, verbs=("create",))
+BUILTIN_TYPE: Final = BuiltinType("", "v1", "bindings", "Binding", subresources.BINDING, verbs=("create",))

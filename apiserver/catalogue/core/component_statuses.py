@@ -10,20 +10,6 @@ from apiserver.meta.table import Column, columns
 from apiserver.meta.vocabulary import Document
 
 
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "",
-        "v1",
-        "componentstatuses",
-        "ComponentStatus",
-        f"{CORE}ComponentStatus",
-        is_namespaced=False,
-        short_names=("cs",),
-        verbs=("get", "list"),
-        columns=_COLUMNS,
-    )
-
-
 def _health(field: str) -> Callable[[Document, float], str]:
     """Returns a cell of the condition Healthy."""
 
@@ -37,8 +23,20 @@ def _health(field: str) -> Callable[[Document, float], str]:
 
 
 _HEALTH: Final = {"True": "Healthy", "False": "Unhealthy", "Unknown": "Unknown"}
-_COLUMNS: Final = columns(
-    Column("Status", _health("status"), description="Whether the component is well."),
-    Column("Message", _health("message"), description="What the component says of itself."),
-    Column("Error", _health("error"), description="Why it could not be asked, if it could not."),
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "",
+    "v1",
+    "componentstatuses",
+    "ComponentStatus",
+    f"{CORE}ComponentStatus",
+    is_namespaced=False,
+    short_names=("cs",),
+    verbs=("get", "list"),
+    columns=columns(
+        Column("Status", _health("status"), description="Whether the component is well."),
+        Column("Message", _health("message"), description="What the component says of itself."),
+        Column("Error", _health("error"), description="Why it could not be asked, if it could not."),
+    ),
 )

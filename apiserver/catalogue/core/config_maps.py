@@ -11,24 +11,6 @@ from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "",
-        "v1",
-        "configmaps",
-        "ConfigMap",
-        f"{CORE}ConfigMap",
-        short_names=("cm",),
-        strategy=Strategy(
-            validate=validate_config_map,
-            validate_size=validate_size,
-            update=UpdateStrategy(validate=validate_config_map_update),
-        ),
-        columns=_COLUMNS,
-    )
-
-
 # The size of all values together, in bytes; the same holds for Secrets.
 SIZE_MAX: Final = 1024 * 1024
 
@@ -76,4 +58,19 @@ DATA_TEXT: Final = (
     "How many entries the object holds. Their keys consist of letters, digits, '-', '_' and '.'; what they "
     "contain is shown only when it is asked for."
 )
-_COLUMNS: Final = columns(Column("Data", table.count("data", "binaryData"), description=DATA_TEXT), AGE)
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "",
+    "v1",
+    "configmaps",
+    "ConfigMap",
+    f"{CORE}ConfigMap",
+    short_names=("cm",),
+    strategy=Strategy(
+        validate=validate_config_map,
+        validate_size=validate_size,
+        update=UpdateStrategy(validate=validate_config_map_update),
+    ),
+    columns=columns(Column("Data", table.count("data", "binaryData"), description=DATA_TEXT), AGE),
+)

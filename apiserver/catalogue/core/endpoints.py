@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Final
 
 from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType
@@ -15,7 +13,6 @@ from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
 from apiserver.releases.gates import FeatureGates
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.addresses import STRICT_ADDRESSES, AddressChecks, ip_warnings
 from apiserver.schema.validation.checks import named, one_of, port_number
 from apiserver.schema.validation.defaults import setting
@@ -31,17 +28,15 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "Endpoints",
         f"{CORE}Endpoints",
         short_names=("ep",),
-        defaults=DEFAULTS,
+        defaults={f"{CORE}EndpointPort": setting(protocol="TCP")},
         strategy=Strategy(
             validate_ratcheting=partial(validate_endpoints, addresses=addresses),
             warn=warn_endpoints,
             allows_create_on_update=True,
         ),
-        columns=_COLUMNS,
+        columns=columns(Column("Endpoints", _endpoints, description=_SUBSETS_TEXT), AGE),
     )
 
-
-DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType({f"{CORE}EndpointPort": setting(protocol="TCP")})
 
 _ADDRESSES: Final = ("addresses", "notReadyAddresses")
 
@@ -120,4 +115,3 @@ _SUBSETS_TEXT: Final = (
     "The addresses and ports behind the service that are ready, the first few of them. Those that are not "
     "ready are left out."
 )
-_COLUMNS: Final = columns(Column("Endpoints", _endpoints, description=_SUBSETS_TEXT), AGE)

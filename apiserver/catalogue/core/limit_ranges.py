@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 from apiserver.catalogue.builtin_type import CORE, BuiltinType
@@ -21,27 +20,9 @@ from apiserver.meta.field_errors import Errors, duplicate, forbidden, invalid, r
 from apiserver.meta.quantity import EXACT, ratio_text
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import quantity_of
 from apiserver.schema.validation.defaults import in_turn, rounding
 from apiserver.schema.validation.documents import items
-
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "",
-        "v1",
-        "limitranges",
-        "LimitRange",
-        f"{CORE}LimitRange",
-        short_names=("limits",),
-        defaults=DEFAULTS,
-        strategy=Strategy(
-            prepare_create=prepare_limit_range,
-            validate=validate_limit_range,
-            allows_create_on_update=True,
-        ),
-    )
 
 
 def prepare_limit_range(document: Document) -> None:
@@ -66,11 +47,6 @@ def _default_item(item: Document) -> None:
         item["default"] = limits
     if requests:
         item["defaultRequest"] = requests
-
-
-DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
-    {f"{CORE}LimitRangeItem": in_turn(_default_item, rounding(*_AMOUNTS))}
-)
 
 
 def validate_limit_range(document: Document) -> Errors:
@@ -169,3 +145,19 @@ def _validate_ratio(path: str, of: Mapping[str, Any]) -> Errors:
             text = f"ratio {shown} is greater than max/min = {limit}"
             errors.append(invalid(path, shown, text))
     return errors
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "",
+    "v1",
+    "limitranges",
+    "LimitRange",
+    f"{CORE}LimitRange",
+    short_names=("limits",),
+    defaults={f"{CORE}LimitRangeItem": in_turn(_default_item, rounding(*_AMOUNTS))},
+    strategy=Strategy(
+        prepare_create=prepare_limit_range,
+        validate=validate_limit_range,
+        allows_create_on_update=True,
+    ),
+)

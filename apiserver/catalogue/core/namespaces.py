@@ -57,7 +57,7 @@ def builtin_type(brand: Brand) -> BuiltinType:
             mark_deleted=mark_namespace_deleted,
             blockers=namespace_blockers,
         ),
-        columns=_COLUMNS,
+        columns=columns(Column("Status", field_cell("status", "phase"), description=_PHASE_TEXT), AGE),
         selectable_fields=field_texts("status.phase"),
     )
 
@@ -143,4 +143,3 @@ def namespace_blockers(document: Document) -> list[str]:
 # ---- columns
 
 _PHASE_TEXT: Final = "The phase of the namespace: Active, or Terminating while its contents are removed."
-_COLUMNS: Final = columns(Column("Status", field_cell("status", "phase"), description=_PHASE_TEXT), AGE)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Final
 
 from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType, status_subresource
@@ -26,7 +25,6 @@ from apiserver.registry import subresources
 from apiserver.registry.field_getters import field_text
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.releases.gates import FeatureGates
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.addresses import STRICT_ADDRESSES, AddressChecks, cidr_warnings, parse_cidr
 from apiserver.schema.validation.checks import one_of, positive
 from apiserver.schema.validation.defaults import in_turn, rounding
@@ -44,14 +42,52 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         is_namespaced=False,
         short_names=("no",),
         subresources=(subresources.proxy("NodeProxyOptions"), status_subresource(validate_node_change)),
-        defaults=DEFAULTS,
+        defaults={
+            f"{CORE}NodeSpec": _default_spec,
+            f"{CORE}NodeStatus": in_turn(_default_status, rounding("capacity", "allocatable")),
+        },
         strategy=Strategy(
             prepare_create=prepare_node_create,
             validate_ratcheting=partial(validate_node, addresses=addresses),
             warn=warn_node,
             update=UpdateStrategy(keep_status),
         ),
-        columns=_COLUMNS,
+        columns=columns(
+            Column("Status", _status, description="Whether the node is ready for pods, and takes new ones."),
+            Column("Roles", _roles, description="What the node is for, as its labels say."),
+            AGE,
+            Column("Version", _info("kubeletVersion", ""), description="The version of the node's kubelet."),
+            Column(
+                "Internal-IP",
+                _address("InternalIP"),
+                priority=1,
+                description="The address under which the cluster knows the node.",
+            ),
+            Column(
+                "External-IP",
+                _address("ExternalIP"),
+                priority=1,
+                description="The address under which the node can be reached from outside, if it can.",
+            ),
+            Column(
+                "OS-Image",
+                _info("osImage"),
+                priority=1,
+                description="The operating system, as the node names it.",
+            ),
+            Column(
+                "Kernel-Version",
+                _info("kernelVersion"),
+                priority=1,
+                description="The version of the node's kernel.",
+            ),
+            Column(
+                "Container-Runtime",
+                _info("containerRuntimeVersion"),
+                priority=1,
+                description="What runs the containers, and in which version.",
+            ),
+        ),
         selectable_fields={"spec.unschedulable": field_text("spec", "unschedulable", default="false")},
     )
 
@@ -77,14 +113,6 @@ def _default_status(status: Document) -> None:
     """Makes all capacity allocatable if nothing is reserved."""
     if status.get("capacity") and not status.get("allocatable"):
         status["allocatable"] = dict(status["capacity"])
-
-
-DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
-    {
-        f"{CORE}NodeSpec": _default_spec,
-        f"{CORE}NodeStatus": in_turn(_default_status, rounding("capacity", "allocatable")),
-    }
-)
 
 
 def prepare_node_create(document: Document) -> None:
@@ -316,41 +344,3 @@ def _address(kind: str) -> Callable[[Document, float], str]:
 
 def _info(field: str, default: str = "<unknown>") -> Callable[[Document, float], str]:
     return lambda document, now: at(document, "status", "nodeInfo", field) or default
-
-
-_COLUMNS: Final = columns(
-    Column("Status", _status, description="Whether the node is ready for pods, and takes new ones."),
-    Column("Roles", _roles, description="What the node is for, as its labels say."),
-    AGE,
-    Column("Version", _info("kubeletVersion", ""), description="The version of the node's kubelet."),
-    Column(
-        "Internal-IP",
-        _address("InternalIP"),
-        priority=1,
-        description="The address under which the cluster knows the node.",
-    ),
-    Column(
-        "External-IP",
-        _address("ExternalIP"),
-        priority=1,
-        description="The address under which the node can be reached from outside, if it can.",
-    ),
-    Column(
-        "OS-Image",
-        _info("osImage"),
-        priority=1,
-        description="The operating system, as the node names it.",
-    ),
-    Column(
-        "Kernel-Version",
-        _info("kernelVersion"),
-        priority=1,
-        description="The version of the node's kernel.",
-    ),
-    Column(
-        "Container-Runtime",
-        _info("containerRuntimeVersion"),
-        priority=1,
-        description="What runs the containers, and in which version.",
-    ),
-)

@@ -7,9 +7,8 @@ differences; here they end with the sentence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType, status_subresource
@@ -37,7 +36,6 @@ from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.releases.gates import FeatureGates
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import (
     IMMUTABLE,
     immutable,
@@ -58,7 +56,11 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         f"{CORE}PersistentVolumeClaim",
         short_names=("pvc",),
         subresources=(status_subresource(validate_claim_status),),
-        defaults=DEFAULTS,
+        defaults={
+            f"{CORE}PersistentVolumeClaim": _default_claim,
+            f"{CORE}PersistentVolumeClaimStatus": rounding("capacity", "allocatedResources"),
+            **CLAIM_DEFAULTS,
+        },
         strategy=Strategy(
             prepare_create=prepare_claim_create,
             validate_ratcheting=partial(validate_claim, rules=rules),
@@ -66,21 +68,29 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             update=UpdateStrategy(prepare_claim_update),
             returns_deleted=True,
         ),
-        columns=_COLUMNS,
+        columns=columns(
+            PHASE_COLUMN,
+            Column("Volume", field_cell("spec", "volumeName"), description="The volume that the claim has."),
+            Column(
+                "Capacity",
+                _if_bound(lambda document: at(document, "status", "capacity", "storage") or "0"),
+                description="How much the claim's volume holds.",
+            ),
+            Column(
+                "Access Modes",
+                _if_bound(lambda document: access_modes_text(at(document, "status", "accessModes"))),
+                description="The ways in which the claim's volume can be used.",
+            ),
+            STORAGE_CLASS_COLUMN,
+            ATTRIBUTES_CLASS_COLUMN,
+            AGE,
+            VOLUME_MODE_COLUMN,
+        ),
     )
 
 
 def _default_claim(claim: Document) -> None:
     setting(phase="Pending")(claim["status"])
-
-
-DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
-    {
-        f"{CORE}PersistentVolumeClaim": _default_claim,
-        f"{CORE}PersistentVolumeClaimStatus": rounding("capacity", "allocatedResources"),
-        **CLAIM_DEFAULTS,
-    }
-)
 
 
 def prepare_claim_create(document: Document) -> None:
@@ -262,23 +272,3 @@ def storage_class_of(claim: Document) -> str | None:
 def _if_bound(get: Callable[[Document], str]) -> Callable[[Document, float], str]:
     """Returns a cell that is empty for a claim without a volume."""
     return lambda document, now: get(document) if at(document, "spec", "volumeName") else ""
-
-
-_COLUMNS: Final = columns(
-    PHASE_COLUMN,
-    Column("Volume", field_cell("spec", "volumeName"), description="The volume that the claim has."),
-    Column(
-        "Capacity",
-        _if_bound(lambda document: at(document, "status", "capacity", "storage") or "0"),
-        description="How much the claim's volume holds.",
-    ),
-    Column(
-        "Access Modes",
-        _if_bound(lambda document: access_modes_text(at(document, "status", "accessModes"))),
-        description="The ways in which the claim's volume can be used.",
-    ),
-    STORAGE_CLASS_COLUMN,
-    ATTRIBUTES_CLASS_COLUMN,
-    AGE,
-    VOLUME_MODE_COLUMN,
-)

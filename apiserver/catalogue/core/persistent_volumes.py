@@ -10,7 +10,6 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType
@@ -30,7 +29,6 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import STATUS, Strategy, UpdateStrategy, WriteContext, keep_status
 from apiserver.releases.gates import FeatureGates
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import (
     IMMUTABLE,
     immutable,
@@ -54,7 +52,15 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         is_namespaced=False,
         short_names=("pv",),
         subresources=(Subresource("status", update=STATUS._replace(stamp=_date_transition)),),
-        defaults=DEFAULTS,
+        defaults={
+            f"{CORE}PersistentVolume": _default_volume,
+            f"{CORE}PersistentVolumeSpec": rounding("capacity"),
+            f"{CORE}ISCSIPersistentVolumeSource": setting(iscsiInterface="default"),
+            f"{CORE}RBDPersistentVolumeSource": setting(
+                pool="rbd", user="admin", keyring="/etc/ceph/keyring"
+            ),
+            f"{CORE}ScaleIOPersistentVolumeSource": setting(storageMode="ThinProvisioned", fsType="xfs"),
+        },
         strategy=Strategy(
             prepare_create=prepare_volume_create,
             validate_ratcheting=partial(validate_volume, rules=rules),
@@ -62,7 +68,32 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             update=UpdateStrategy(keep_status),
             returns_deleted=True,
         ),
-        columns=_COLUMNS,
+        columns=columns(
+            Column(
+                "Capacity",
+                field_cell("spec", "capacity", "storage"),
+                description="How much the volume holds.",
+            ),
+            Column(
+                "Access Modes",
+                lambda document, now: access_modes_text(at(document, "spec", "accessModes")),
+                description="The ways in which nodes and pods can use the volume.",
+            ),
+            Column(
+                "Reclaim Policy",
+                field_cell("spec", "persistentVolumeReclaimPolicy"),
+                description="What becomes of the volume when nobody claims it any more.",
+            ),
+            PHASE_COLUMN,
+            Column("Claim", _claim_of, description="The claim that has the volume, with its namespace."),
+            STORAGE_CLASS_COLUMN,
+            ATTRIBUTES_CLASS_COLUMN,
+            Column(
+                "Reason", field_cell("status", "reason"), description="Why the volume has failed, if it has."
+            ),
+            AGE,
+            VOLUME_MODE_COLUMN,
+        ),
     )
 
 
@@ -81,17 +112,6 @@ def _default_volume(volume: Document) -> None:
     setting(phase="Pending")(volume["status"])
     # Not those of a spec in a VolumeAttachment.
     setting(persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")(volume["spec"])
-
-
-DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
-    {
-        f"{CORE}PersistentVolume": _default_volume,
-        f"{CORE}PersistentVolumeSpec": rounding("capacity"),
-        f"{CORE}ISCSIPersistentVolumeSource": setting(iscsiInterface="default"),
-        f"{CORE}RBDPersistentVolumeSource": setting(pool="rbd", user="admin", keyring="/etc/ceph/keyring"),
-        f"{CORE}ScaleIOPersistentVolumeSource": setting(storageMode="ThinProvisioned", fsType="xfs"),
-    }
-)
 
 
 # ---- checks that volumes and claims share
@@ -530,24 +550,4 @@ VOLUME_MODE_COLUMN: Final = Column(
     field_cell("spec", "volumeMode", default="<unset>"),
     priority=1,
     description="Whether it is used as a file system or as a raw block device.",
-)
-_COLUMNS: Final = columns(
-    Column("Capacity", field_cell("spec", "capacity", "storage"), description="How much the volume holds."),
-    Column(
-        "Access Modes",
-        lambda document, now: access_modes_text(at(document, "spec", "accessModes")),
-        description="The ways in which nodes and pods can use the volume.",
-    ),
-    Column(
-        "Reclaim Policy",
-        field_cell("spec", "persistentVolumeReclaimPolicy"),
-        description="What becomes of the volume when nobody claims it any more.",
-    ),
-    PHASE_COLUMN,
-    Column("Claim", _claim_of, description="The claim that has the volume, with its namespace."),
-    STORAGE_CLASS_COLUMN,
-    ATTRIBUTES_CLASS_COLUMN,
-    Column("Reason", field_cell("status", "reason"), description="Why the volume has failed, if it has."),
-    AGE,
-    VOLUME_MODE_COLUMN,
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
 
 from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType
 from apiserver.catalogue.common.columns import labels_cell
@@ -34,18 +33,15 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             has_generation=True,
             returns_deleted=True,
         ),
-        columns=_COLUMNS,
+        columns=columns(
+            *container_columns("template", priority=0),
+            Column(
+                "Pod Labels",
+                labels_cell("template", "metadata", "labels"),
+                description="The labels that pods made from the template have.",
+            ),
+        ),
     )
-
-
-_COLUMNS: Final = columns(
-    *container_columns("template", priority=0),
-    Column(
-        "Pod Labels",
-        labels_cell("template", "metadata", "labels"),
-        description="The labels that pods made from the template have.",
-    ),
-)
 
 
 def validate_pod_template(rules: PodSpecRules, document: Document, old: Document | None) -> Errors:

@@ -5,9 +5,8 @@ Source: pkg/apis/core/v1/defaults.go, pkg/apis/core/validation, ValidateReplicat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from types import MappingProxyType
 from typing import Final, TypeAlias
 
 from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType, status_subresource
@@ -28,7 +27,6 @@ from apiserver.registry.served_resource import ScaleFields
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.registry.subresources import scale
 from apiserver.releases.gates import FeatureGates
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import non_negative
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import at
@@ -47,7 +45,10 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         short_names=("rc",),
         categories=("all",),
         subresources=(_SCALE, status_subresource(validate_controller_status)),
-        defaults=DEFAULTS,
+        defaults={
+            f"{CORE}ReplicationController": _default_controller,
+            f"{CORE}ReplicationControllerSpec": setting(replicas=1),
+        },
         strategy=Strategy(
             prepare_create=prepare_controller_create,
             validate_ratcheting=partial(validate_controller, rules),
@@ -56,7 +57,31 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             has_generation=True,
             orphans_by_default=True,
         ),
-        columns=_COLUMNS,
+        columns=columns(
+            Column(
+                "Desired",
+                field_cell("spec", "replicas", default=1),
+                type="integer",
+                description="How many pods are wanted.",
+            ),
+            Column(
+                "Current", status_count("replicas"), type="integer", description="How many pods there are."
+            ),
+            Column(
+                "Ready",
+                status_count("readyReplicas"),
+                type="integer",
+                description="How many of the pods are ready.",
+            ),
+            AGE,
+            *container_columns("spec", "template", priority=1),
+            Column(
+                "Selector",
+                labels_cell("spec", "selector"),
+                priority=1,
+                description="The labels by which the pods are found.",
+            ),
+        ),
         selectable_fields={"status.replicas": field_text("status", "replicas", default="0")},
     )
 
@@ -70,14 +95,6 @@ def _default_controller(document: Document) -> None:
         document["spec"]["selector"] = dict(labels)
     if not document["metadata"].get("labels"):
         document["metadata"]["labels"] = dict(labels)
-
-
-DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
-    {
-        f"{CORE}ReplicationController": _default_controller,
-        f"{CORE}ReplicationControllerSpec": setting(replicas=1),
-    }
-)
 
 
 def prepare_controller_create(document: Document) -> None:
@@ -129,24 +146,3 @@ def _equalities(document: Document) -> str:
 
 
 _SCALE: Final = scale(ScaleFields(_equalities))
-
-_COLUMNS: Final = columns(
-    Column(
-        "Desired",
-        field_cell("spec", "replicas", default=1),
-        type="integer",
-        description="How many pods are wanted.",
-    ),
-    Column("Current", status_count("replicas"), type="integer", description="How many pods there are."),
-    Column(
-        "Ready", status_count("readyReplicas"), type="integer", description="How many of the pods are ready."
-    ),
-    AGE,
-    *container_columns("spec", "template", priority=1),
-    Column(
-        "Selector",
-        labels_cell("spec", "selector"),
-        priority=1,
-        description="The labels by which the pods are found.",
-    ),
-)

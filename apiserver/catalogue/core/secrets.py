@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final
 
 from apiserver.catalogue.builtin_type import CORE, BuiltinType
@@ -21,30 +20,9 @@ from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import field_texts
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import immutable
 from apiserver.schema.validation.defaults import setting
 from apiserver.wire import json_text
-
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "",
-        "v1",
-        "secrets",
-        "Secret",
-        f"{CORE}Secret",
-        defaults=DEFAULTS,
-        strategy=Strategy(
-            validate=validate_secret,
-            validate_size=validate_size,
-            warn=warn_secret,
-            update=UpdateStrategy(validate=validate_secret_update),
-        ),
-        columns=_COLUMNS,
-        selectable_fields=field_texts("type"),
-    )
-
 
 _DEFAULT_TYPE: Final = setting(type="Opaque")
 
@@ -55,8 +33,6 @@ def _complete_secret(document: Document) -> None:
         document.setdefault("data", {})[name] = base64.b64encode(text.encode()).decode()
     _DEFAULT_TYPE(document)
 
-
-DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType({f"{CORE}Secret": _complete_secret})
 
 _ACCOUNT_ANNOTATION: Final = "kubernetes.io/service-account.name"
 # The keys that a secret of a type must have.
@@ -130,8 +106,25 @@ _TYPE_TEXT: Final = (
     "What the secret is for, which lets programs handle it and decides which keys it must have; Opaque if it "
     "is nothing special."
 )
-_COLUMNS: Final = columns(
-    Column("Type", field_cell("type"), description=_TYPE_TEXT),
-    Column("Data", table.count("data"), description=DATA_TEXT),
-    AGE,
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "",
+    "v1",
+    "secrets",
+    "Secret",
+    f"{CORE}Secret",
+    defaults={f"{CORE}Secret": _complete_secret},
+    strategy=Strategy(
+        validate=validate_secret,
+        validate_size=validate_size,
+        warn=warn_secret,
+        update=UpdateStrategy(validate=validate_secret_update),
+    ),
+    columns=columns(
+        Column("Type", field_cell("type"), description=_TYPE_TEXT),
+        Column("Data", table.count("data"), description=DATA_TEXT),
+        AGE,
+    ),
+    selectable_fields=field_texts("type"),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -15,7 +15,6 @@ from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.releases.gates import FeatureGates
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.addresses import (
     STRICT_ADDRESSES,
     AddressChecks,
@@ -35,7 +34,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "endpointslices",
         "EndpointSlice",
         "io.k8s.api.discovery.v1.EndpointSlice",
-        defaults=DEFAULTS,
+        defaults={"io.k8s.api.discovery.v1.EndpointPort": _complete_port},
         strategy=Strategy(
             prepare_create=drop_topology,
             validate_ratcheting=partial(validate_endpoint_slice, addresses=addresses),
@@ -71,9 +70,6 @@ def _complete_port(port: Document) -> None:
         port["name"] = ""
     if port.get("protocol") is None:
         port["protocol"] = "TCP"
-
-
-DEFAULTS: Final[Mapping[str, Default]] = {"io.k8s.api.discovery.v1.EndpointPort": _complete_port}
 
 
 def drop_topology(document: Document, nodes: Container[str] = ()) -> None:

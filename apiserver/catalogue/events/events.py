@@ -35,7 +35,9 @@ def builtin_type(*, ttl_s: int) -> BuiltinType:
             allows_create_on_update=True,
             ttl_s=ttl_s,
         ),
-        columns=_COLUMNS,
+        columns=Columns(
+            tuple(column._replace(cell=_cell_of_core(column.cell)) for column in core_events.COLUMNS.columns)
+        ),
         selectable_fields=_FIELDS,
         hub=HubConversion("", "v1", "events", "Event", to_core, from_core),
     )
@@ -190,8 +192,3 @@ def _cell_of_core(cell: Callable[[Document, float], Any]) -> Callable[[Document,
         return cell(as_core, now)
 
     return show
-
-
-_COLUMNS: Final = Columns(
-    tuple(column._replace(cell=_cell_of_core(column.cell)) for column in core_events.COLUMNS.columns)
-)

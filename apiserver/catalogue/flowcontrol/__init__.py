@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from apiserver.catalogue.builtin_type import BuiltinType
+from typing import Final
+
 from apiserver.catalogue.flowcontrol import flow_schemas, priority_level_configurations
 
-
-def types() -> tuple[BuiltinType, ...]:
-    return (flow_schemas.builtin_type(), priority_level_configurations.builtin_type())
+TYPES: Final = (flow_schemas.BUILTIN_TYPE, priority_level_configurations.BUILTIN_TYPE)

@@ -21,57 +21,14 @@ from apiserver.registry.strategy import (
     keep_status,
     only_status_with_old_metadata,
 )
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import named
 from apiserver.schema.validation.documents import at, items
-
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "flowcontrol.apiserver.",
-        "v1",
-        "flowschemas",
-        "FlowSchema",
-        "io.k8s.api.flowcontrol.v1.FlowSchema",
-        is_namespaced=False,
-        subresources=(status_without_metadata(validate_conditions, only_status_with_old_metadata),),
-        defaults=DEFAULTS,
-        strategy=Strategy(
-            prepare_create=clear_status,
-            validate=validate_flow_schema,
-            update=UpdateStrategy(prepare=keep_status),
-            has_generation=True,
-        ),
-        columns=columns(
-            Column(
-                "PriorityLevel",
-                field_cell("spec", "priorityLevelConfiguration", "name"),
-                description="The level that the requests are handled at.",
-            ),
-            Column(
-                "MatchingPrecedence",
-                field_cell("spec", "matchingPrecedence", default=0),
-                description="Of all schemas that match a request, the one with the least number takes it.",
-            ),
-            Column(
-                "DistinguisherMethod",
-                field_cell("spec", "distinguisherMethod", "type", default="<none>"),
-                description="What divides the requests into flows: ByUser, ByNamespace, or nothing.",
-            ),
-            AGE,
-            Column("MissingPL", _is_dangling, description="Whether the level is not there."),
-        ),
-    )
-
 
 _ALL: Final = "*"
 
 
 def _complete_spec(spec: Document) -> None:
     spec["matchingPrecedence"] = spec.get("matchingPrecedence") or 1000
-
-
-DEFAULTS: Final[Mapping[str, Default]] = {"io.k8s.api.flowcontrol.v1.FlowSchemaSpec": _complete_spec}
 
 
 # ---- the specs of the mandatory objects, by name
@@ -274,3 +231,40 @@ def _alone(path: str, values: Sequence[str], what: str) -> Errors:
 def _is_dangling(document: Document, now: float) -> str:
     conditions = at(document, "status", "conditions") or ()
     return next((c.get("status", "") for c in conditions if c.get("type") == "Dangling"), "?")
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "flowcontrol.apiserver.",
+    "v1",
+    "flowschemas",
+    "FlowSchema",
+    "io.k8s.api.flowcontrol.v1.FlowSchema",
+    is_namespaced=False,
+    subresources=(status_without_metadata(validate_conditions, only_status_with_old_metadata),),
+    defaults={"io.k8s.api.flowcontrol.v1.FlowSchemaSpec": _complete_spec},
+    strategy=Strategy(
+        prepare_create=clear_status,
+        validate=validate_flow_schema,
+        update=UpdateStrategy(prepare=keep_status),
+        has_generation=True,
+    ),
+    columns=columns(
+        Column(
+            "PriorityLevel",
+            field_cell("spec", "priorityLevelConfiguration", "name"),
+            description="The level that the requests are handled at.",
+        ),
+        Column(
+            "MatchingPrecedence",
+            field_cell("spec", "matchingPrecedence", default=0),
+            description="Of all schemas that match a request, the one with the least number takes it.",
+        ),
+        Column(
+            "DistinguisherMethod",
+            field_cell("spec", "distinguisherMethod", "type", default="<none>"),
+            description="What divides the requests into flows: ByUser, ByNamespace, or nothing.",
+        ),
+        AGE,
+        Column("MissingPL", _is_dangling, description="Whether the level is not there."),
+    ),
+)

@@ -21,35 +21,6 @@ from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import in_range
 
 
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "flowcontrol.apiserver.",
-        "v1",
-        "prioritylevelconfigurations",
-        "PriorityLevelConfiguration",
-        "io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration",
-        is_namespaced=False,
-        subresources=(status_without_metadata(validate_conditions, only_status_with_old_metadata),),
-        defaults=DEFAULTS,
-        strategy=Strategy(
-            prepare_create=clear_status,
-            validate=validate_priority_level,
-            update=UpdateStrategy(prepare=keep_status),
-            has_generation=True,
-        ),
-        columns=columns(
-            Column("Type", field_cell("spec", "type"), description="Limited, or Exempt from limits."),
-            _limit("NominalConcurrencyShares", "nominalConcurrencyShares", text="Its part of all requests."),
-            _limit("Queues", *_QUEUING, "queues", text="How many queues it has."),
-            _limit("HandSize", *_QUEUING, "handSize", text="How many queues a flow is dealt."),
-            _limit(
-                "QueueLengthLimit", *_QUEUING, "queueLengthLimit", text="How many requests fit in a queue."
-            ),
-            AGE,
-        ),
-    )
-
-
 def _unless_zero(**values: int) -> Default:
     """A default that sets numbers that are absent or 0."""
 
@@ -71,13 +42,6 @@ def _unless_set(**values: int) -> Default:
 
 _PACKAGE: Final = "io.k8s.api.flowcontrol.v1."
 
-DEFAULTS: Final[Mapping[str, Default]] = {
-    f"{_PACKAGE}QueuingConfiguration": _unless_zero(queues=64, handSize=8, queueLengthLimit=50),
-    f"{_PACKAGE}LimitedPriorityLevelConfiguration": _unless_set(
-        nominalConcurrencyShares=30, lendablePercent=0
-    ),
-    f"{_PACKAGE}ExemptPriorityLevelConfiguration": _unless_set(nominalConcurrencyShares=0, lendablePercent=0),
-}
 
 # The specs of the mandatory objects, by name.
 MANDATORY_PRIORITY_LEVELS: Final[Mapping[str, Document]] = {
@@ -197,3 +161,37 @@ _QUEUING = ("limitResponse", "queuing")
 def _limit(name: str, *steps: str, text: str) -> Column:
     cell = field_cell("spec", "limited", *steps, default="<none>")
     return Column(name, cell, description=text)
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "flowcontrol.apiserver.",
+    "v1",
+    "prioritylevelconfigurations",
+    "PriorityLevelConfiguration",
+    "io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration",
+    is_namespaced=False,
+    subresources=(status_without_metadata(validate_conditions, only_status_with_old_metadata),),
+    defaults={
+        f"{_PACKAGE}QueuingConfiguration": _unless_zero(queues=64, handSize=8, queueLengthLimit=50),
+        f"{_PACKAGE}LimitedPriorityLevelConfiguration": _unless_set(
+            nominalConcurrencyShares=30, lendablePercent=0
+        ),
+        f"{_PACKAGE}ExemptPriorityLevelConfiguration": _unless_set(
+            nominalConcurrencyShares=0, lendablePercent=0
+        ),
+    },
+    strategy=Strategy(
+        prepare_create=clear_status,
+        validate=validate_priority_level,
+        update=UpdateStrategy(prepare=keep_status),
+        has_generation=True,
+    ),
+    columns=columns(
+        Column("Type", field_cell("spec", "type"), description="Limited, or Exempt from limits."),
+        _limit("NominalConcurrencyShares", "nominalConcurrencyShares", text="Its part of all requests."),
+        _limit("Queues", *_QUEUING, "queues", text="How many queues it has."),
+        _limit("HandSize", *_QUEUING, "handSize", text="How many queues a flow is dealt."),
+        _limit("QueueLengthLimit", *_QUEUING, "queueLengthLimit", text="How many requests fit in a queue."),
+        AGE,
+    ),
+)

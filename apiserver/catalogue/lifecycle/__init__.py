@@ -6,9 +6,8 @@ the responders of the pod tell each other how far they are; what each may write 
 
 from __future__ import annotations
 
-from apiserver.catalogue.builtin_type import BuiltinType
+from typing import Final
+
 from apiserver.catalogue.lifecycle import eviction_requests, evictions
 
-
-def types() -> tuple[BuiltinType, ...]:
-    return eviction_requests.builtin_type(), evictions.builtin_type()
+TYPES: Final = (eviction_requests.BUILTIN_TYPE, evictions.BUILTIN_TYPE)

@@ -6,6 +6,8 @@ pkg/registry/lifecycle/evictionrequest (release 1.37).
 
 from __future__ import annotations
 
+from typing import Final
+
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status
 from apiserver.catalogue.common.participants import validate_own_name
 from apiserver.catalogue.lifecycle.eviction_fields import (
@@ -25,33 +27,6 @@ from apiserver.registry.strategy import (
     only_status_without_metadata,
 )
 from apiserver.schema.validation.checks import immutable, one_of
-
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "lifecycle.",
-        "v1alpha1",
-        "evictionrequests",
-        "EvictionRequest",
-        "io.k8s.api.lifecycle.v1alpha1.EvictionRequest",
-        subresources=(
-            Subresource(
-                "status",
-                update=UpdateStrategy(
-                    only_status_without_metadata, validate_status, resets=("metadata", "spec")
-                ),
-            ),
-        ),
-        strategy=Strategy(
-            prepare_create=clear_status,
-            validate_create=validate_request,
-            update=UpdateStrategy(keep_status, validate_request_update),
-            has_generation=True,
-            allows_unconditional_update=False,
-        ),
-        columns=table.DEFAULT,
-        feature_gates=(GATE,),
-    )
 
 
 def validate_request(document: Document) -> Errors:
@@ -76,3 +51,27 @@ def validate_request_update(new: Document, old: Document) -> Errors:
 
 def validate_status(new: Document, old: Document) -> Errors:
     return validate_progress(new.get("status") or {}, old.get("status") or {})
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "lifecycle.",
+    "v1alpha1",
+    "evictionrequests",
+    "EvictionRequest",
+    "io.k8s.api.lifecycle.v1alpha1.EvictionRequest",
+    subresources=(
+        Subresource(
+            "status",
+            update=UpdateStrategy(only_status_without_metadata, validate_status, resets=("metadata", "spec")),
+        ),
+    ),
+    strategy=Strategy(
+        prepare_create=clear_status,
+        validate_create=validate_request,
+        update=UpdateStrategy(keep_status, validate_request_update),
+        has_generation=True,
+        allows_unconditional_update=False,
+    ),
+    columns=table.DEFAULT,
+    feature_gates=(GATE,),
+)

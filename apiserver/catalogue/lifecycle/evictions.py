@@ -36,35 +36,6 @@ _ENDINGS: Final = ("TargetEvicted", "Failed")
 _REQUESTERS_MAX: Final = 100
 
 
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "lifecycle.",
-        "v1alpha1",
-        "evictions",
-        "Eviction",
-        "io.k8s.api.lifecycle.v1alpha1.Eviction",
-        subresources=(
-            Subresource(
-                "status",
-                update=UpdateStrategy(
-                    only_status_without_metadata,
-                    validate_write=validate_status,
-                    resets=("metadata", "spec"),
-                ),
-            ),
-        ),
-        strategy=Strategy(
-            prepare_create=clear_status,
-            validate_create=validate_eviction,
-            update=UpdateStrategy(keep_status, validate_eviction_update),
-            has_generation=True,
-            allows_unconditional_update=False,
-        ),
-        columns=table.DEFAULT,
-        feature_gates=(GATE,),
-    )
-
-
 def validate_eviction(document: Document) -> Errors:
     return validate_target("spec.target", at(document, "spec", "target") or {})
 
@@ -117,3 +88,31 @@ def _requesters(status: Document) -> Errors:
         errors += named(f"{where}.name", name, participant_name)
         errors += one_of(f"{where}.intent", requester.get("intent"), INTENTS, required_text="")
     return errors
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "lifecycle.",
+    "v1alpha1",
+    "evictions",
+    "Eviction",
+    "io.k8s.api.lifecycle.v1alpha1.Eviction",
+    subresources=(
+        Subresource(
+            "status",
+            update=UpdateStrategy(
+                only_status_without_metadata,
+                validate_write=validate_status,
+                resets=("metadata", "spec"),
+            ),
+        ),
+    ),
+    strategy=Strategy(
+        prepare_create=clear_status,
+        validate_create=validate_eviction,
+        update=UpdateStrategy(keep_status, validate_eviction_update),
+        has_generation=True,
+        allows_unconditional_update=False,
+    ),
+    columns=table.DEFAULT,
+    feature_gates=(GATE,),
+)

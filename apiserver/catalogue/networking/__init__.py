@@ -15,9 +15,9 @@ from apiserver.releases.gates import FeatureGates
 
 def types(gates: FeatureGates = DEFAULT_GATES) -> tuple[BuiltinType, ...]:
     return (
-        ingress_classes.builtin_type(),
+        ingress_classes.BUILTIN_TYPE,
         ingresses.builtin_type(gates),
-        *ip_addresses.builtin_types(),
+        *ip_addresses.TYPES,
         network_policies.builtin_type(gates),
-        *service_cidrs.builtin_types(),
+        *service_cidrs.TYPES,
     )

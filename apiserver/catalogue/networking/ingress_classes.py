@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
@@ -13,42 +12,15 @@ from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import immutable
 from apiserver.schema.validation.documents import at
 from apiserver.schema.validation.domain_prefixed_paths import validate_domain_prefixed_path
-
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "networking.",
-        "v1",
-        "ingressclasses",
-        "IngressClass",
-        "io.k8s.api.networking.v1.IngressClass",
-        is_namespaced=False,
-        defaults=DEFAULTS,
-        strategy=Strategy(
-            validate=validate_ingress_class,
-            update=UpdateStrategy(validate=validate_ingress_class_update),
-            has_generation=True,
-        ),
-        columns=columns(
-            Column("Controller", field_cell("spec", "controller"), description="Who serves such ingresses."),
-            Column("Parameters", _parameters_cell, description="The object that says how they are served."),
-            AGE,
-        ),
-    )
 
 
 def _complete_parameters(parameters: Document) -> None:
     if parameters.get("scope") is None:
         parameters["scope"] = "Cluster"
 
-
-DEFAULTS: Final[Mapping[str, Default]] = {
-    "io.k8s.api.networking.v1.IngressClassParametersReference": _complete_parameters
-}
 
 _CONTROLLER_BYTES_MAX: Final = 250
 
@@ -101,3 +73,24 @@ def _parameters_cell(document: Document, now: float) -> str:
         return "<none>"
     group, kind = parameters.get("apiGroup"), parameters.get("kind", "")
     return f"{kind}.{group}/{parameters.get('name', '')}" if group else f"{kind}/{parameters.get('name', '')}"
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "networking.",
+    "v1",
+    "ingressclasses",
+    "IngressClass",
+    "io.k8s.api.networking.v1.IngressClass",
+    is_namespaced=False,
+    defaults={"io.k8s.api.networking.v1.IngressClassParametersReference": _complete_parameters},
+    strategy=Strategy(
+        validate=validate_ingress_class,
+        update=UpdateStrategy(validate=validate_ingress_class_update),
+        has_generation=True,
+    ),
+    columns=columns(
+        Column("Controller", field_cell("spec", "controller"), description="Who serves such ingresses."),
+        Column("Parameters", _parameters_cell, description="The object that says how they are served."),
+        AGE,
+    ),
+)

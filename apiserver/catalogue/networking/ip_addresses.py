@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, required
@@ -11,11 +13,6 @@ from apiserver.registry.strategy import Strategy
 from apiserver.schema.validation.addresses import canonical_ip
 from apiserver.schema.validation.checks import immutable, named
 from apiserver.schema.validation.documents import at
-
-
-def builtin_types() -> tuple[BuiltinType, ...]:
-    """Returns all versions, which differ in their names only."""
-    return (_builtin_type("v1"), _builtin_type("v1beta1"))
 
 
 def _builtin_type(version: str) -> BuiltinType:
@@ -72,3 +69,7 @@ def _parent(document: Document, now: float) -> str:
     resource, group = parent.get("resource", ""), parent.get("group")
     parts = [f"{resource}.{group}" if group else resource, parent.get("namespace"), parent.get("name", "")]
     return "/".join(part for part in parts if part)
+
+
+# All versions, which differ in their names only.
+TYPES: Final = (_builtin_type("v1"), _builtin_type("v1beta1"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Final, TypeAlias
 
@@ -13,7 +13,6 @@ from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
 from apiserver.releases.gates import FeatureGates
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.addresses import (
     STRICT_ADDRESSES,
     AddressChecks,
@@ -36,7 +35,10 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "NetworkPolicy",
         "io.k8s.api.networking.v1.NetworkPolicy",
         short_names=("netpol",),
-        defaults=DEFAULTS,
+        defaults={
+            f"{_PACKAGE}NetworkPolicyPort": setting(protocol="TCP"),
+            f"{_PACKAGE}NetworkPolicy": _complete,
+        },
         strategy=Strategy(
             validate_ratcheting=partial(validate_network_policy, addresses=addresses),
             warn=warn_network_policy,
@@ -59,12 +61,6 @@ def _complete(document: Document) -> None:
     spec = document.get("spec", {})
     if not spec.get("policyTypes"):
         spec["policyTypes"] = list(_TYPES) if spec.get("egress") else ["Ingress"]
-
-
-DEFAULTS: Final[Mapping[str, Default]] = {
-    f"{_PACKAGE}NetworkPolicyPort": setting(protocol="TCP"),
-    f"{_PACKAGE}NetworkPolicy": _complete,
-}
 
 
 _PEERS: Final = (("ingress", "from"), ("egress", "to"))

@@ -14,11 +14,6 @@ from apiserver.schema.validation.checks import IMMUTABLE
 from apiserver.schema.validation.documents import at
 
 
-def builtin_types() -> tuple[BuiltinType, ...]:
-    """Returns all versions, which differ in their names only."""
-    return (_builtin_type("v1"), _builtin_type("v1beta1"))
-
-
 def _builtin_type(version: str) -> BuiltinType:
     return BuiltinType(
         "networking.",
@@ -78,3 +73,7 @@ def validate_service_cidr_update(new: Document, old: Document) -> Errors:
 
 def _cidrs_cell(document: Document, now: float) -> str:
     return ",".join(at(document, "spec", "cidrs") or ())
+
+
+# All versions, which differ in their names only.
+TYPES: Final = (_builtin_type("v1"), _builtin_type("v1beta1"))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from apiserver.catalogue.builtin_type import BuiltinType
+from typing import Final
+
 from apiserver.catalogue.node import runtime_classes
 
-
-def types() -> tuple[BuiltinType, ...]:
-    return (runtime_classes.builtin_type(),)
+TYPES: Final = (runtime_classes.BUILTIN_TYPE,)

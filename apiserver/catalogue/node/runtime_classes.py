@@ -18,26 +18,6 @@ from apiserver.schema.validation.checks import immutable, named
 from apiserver.schema.validation.documents import at
 
 
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "node.",
-        "v1",
-        "runtimeclasses",
-        "RuntimeClass",
-        "io.k8s.api.node.v1.RuntimeClass",
-        is_namespaced=False,
-        strategy=Strategy(
-            allows_unconditional_update=False,
-            allows_create_on_update=True,
-            validate_ratcheting=validate_runtime_class,
-            warn=warn_runtime_class,
-        ),
-        columns=columns(
-            Column("Handler", field_cell("handler"), description="What nodes call the runtime."), AGE
-        ),
-    )
-
-
 def validate_runtime_class(document: Document, old: Document | None) -> Errors:
     handler = document.get("handler", "")
     errors = named("handler", handler, names.dns_label)
@@ -75,3 +55,22 @@ def warn_runtime_class(new: Document, old: Document | None) -> list[str]:
         for label in sorted(selector)
         if label in DEPRECATED_NODE_LABELS
     ]
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "node.",
+    "v1",
+    "runtimeclasses",
+    "RuntimeClass",
+    "io.k8s.api.node.v1.RuntimeClass",
+    is_namespaced=False,
+    strategy=Strategy(
+        allows_unconditional_update=False,
+        allows_create_on_update=True,
+        validate_ratcheting=validate_runtime_class,
+        warn=warn_runtime_class,
+    ),
+    columns=columns(
+        Column("Handler", field_cell("handler"), description="What nodes call the runtime."), AGE
+    ),
+)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from apiserver.catalogue.builtin_type import BuiltinType
+from typing import Final
+
 from apiserver.catalogue.policy import pod_disruption_budgets
 
-
-def types() -> tuple[BuiltinType, ...]:
-    return (pod_disruption_budgets.builtin_type(),)
+TYPES: Final = (pod_disruption_budgets.BUILTIN_TYPE,)

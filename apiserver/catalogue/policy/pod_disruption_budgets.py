@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, status_subresource
 from apiserver.catalogue.common import workloads
@@ -15,33 +16,6 @@ from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.validation.checks import one_of
 from apiserver.schema.validation.conditions import validate_conditions
 from apiserver.schema.validation.label_selectors import label_selector
-
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "policy",
-        "v1",
-        "poddisruptionbudgets",
-        "PodDisruptionBudget",
-        "io.k8s.api.policy.v1.PodDisruptionBudget",
-        short_names=("pdb",),
-        strategy=Strategy(
-            allows_unconditional_update=False,
-            name_rule=names.path_segment,
-            prepare_create=prepare_disruption_budget_create,
-            validate=validate_disruption_budget,
-            update=UpdateStrategy(prepare=keep_status),
-            has_generation=True,
-        ),
-        subresources=(status_subresource(validate_disruption_budget_status_update),),
-        columns=columns(
-            Column("Min Available", _bound("minAvailable"), description="How many pods must be available."),
-            Column("Max Unavailable", _bound("maxUnavailable"), description="How many pods may be missing."),
-            status_column("Allowed Disruptions", "disruptionsAllowed", "How many pods may be disturbed now."),
-            AGE,
-        ),
-    )
-
 
 _COUNTS = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
 
@@ -89,3 +63,28 @@ def validate_disruption_conditions(new: Document, old: Document) -> Errors:
 def _bound(field: str) -> Callable[[Document, float], str]:
     bound = field_cell("spec", field, default="N/A")
     return lambda document, now: str(bound(document, now))
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "policy",
+    "v1",
+    "poddisruptionbudgets",
+    "PodDisruptionBudget",
+    "io.k8s.api.policy.v1.PodDisruptionBudget",
+    short_names=("pdb",),
+    strategy=Strategy(
+        allows_unconditional_update=False,
+        name_rule=names.path_segment,
+        prepare_create=prepare_disruption_budget_create,
+        validate=validate_disruption_budget,
+        update=UpdateStrategy(prepare=keep_status),
+        has_generation=True,
+    ),
+    subresources=(status_subresource(validate_disruption_budget_status_update),),
+    columns=columns(
+        Column("Min Available", _bound("minAvailable"), description="How many pods must be available."),
+        Column("Max Unavailable", _bound("maxUnavailable"), description="How many pods may be missing."),
+        status_column("Allowed Disruptions", "disruptionsAllowed", "How many pods may be disturbed now."),
+        AGE,
+    ),
+)

@@ -8,6 +8,6 @@ from apiserver.meta.brand import Brand
 
 
 def types(brand: Brand) -> tuple[BuiltinType, ...]:
-    cluster_role, role = roles.builtin_types()
+    cluster_role, role = roles.TYPES
     cluster_role_binding, role_binding = role_bindings.builtin_types(brand)
     return (cluster_role_binding, cluster_role, role_binding, role)

@@ -17,37 +17,6 @@ from apiserver.schema.validation.label_selectors import label_selector
 GROUP: Final = "rbac.authorization"
 
 
-def builtin_types() -> tuple[BuiltinType, BuiltinType]:
-    """Returns the types ClusterRole and Role."""
-    return (
-        BuiltinType(
-            f"{GROUP}.",
-            "v1",
-            "clusterroles",
-            "ClusterRole",
-            "io.k8s.api.rbac.v1.ClusterRole",
-            is_namespaced=False,
-            strategy=Strategy(
-                name_rule=names.path_segment,
-                validate_ratcheting=validate_cluster_role,
-                allows_create_on_update=True,
-            ),
-            columns=columns(CREATED),
-        ),
-        BuiltinType(
-            f"{GROUP}.",
-            "v1",
-            "roles",
-            "Role",
-            "io.k8s.api.rbac.v1.Role",
-            strategy=Strategy(
-                name_rule=names.path_segment, validate=validate_role, allows_create_on_update=True
-            ),
-            columns=columns(CREATED),
-        ),
-    )
-
-
 def validate_role(document: Document) -> Errors:
     return _rules(document, is_namespaced=True)
 
@@ -93,3 +62,31 @@ def _rule(path: str, rule: Document, *, is_namespaced: bool) -> Errors:
     if not rule.get("resources"):
         errors.append(required(f"{path}.resources", "resource rules must supply at least one resource"))
     return errors
+
+
+# The types ClusterRole and Role.
+TYPES: Final = (
+    BuiltinType(
+        f"{GROUP}.",
+        "v1",
+        "clusterroles",
+        "ClusterRole",
+        "io.k8s.api.rbac.v1.ClusterRole",
+        is_namespaced=False,
+        strategy=Strategy(
+            name_rule=names.path_segment,
+            validate_ratcheting=validate_cluster_role,
+            allows_create_on_update=True,
+        ),
+        columns=columns(CREATED),
+    ),
+    BuiltinType(
+        f"{GROUP}.",
+        "v1",
+        "roles",
+        "Role",
+        "io.k8s.api.rbac.v1.Role",
+        strategy=Strategy(name_rule=names.path_segment, validate=validate_role, allows_create_on_update=True),
+        columns=columns(CREATED),
+    ),
+)

@@ -1,7 +1,7 @@
 """The versions of built-in types that releases up to 1.34 had, and that later ones have removed.
 
 Objects may still be stored in them, and a server that emulates such a release serves them. Each is declared
-as any other type (`builtin_type`), and converted to the version for which the rules are written, its hub.
+as any other type, and converted to the version for which the rules are written, its hub.
 That is the version which has replaced it, the *current* one: rules, columns and selectable fields are the
 hub's; what differs from it is declared here: fields (`schema/removed_definitions.json`), defaults, what must
 be set, and what may change.
@@ -90,11 +90,11 @@ def types(
         *admissionregistration.types(schema_of, there, compatibility),
         *apiextensions.types(brand, schema_of, there, compatibility),
         *apps.types(there),
-        audit_sinks.builtin_type(),
+        audit_sinks.BUILTIN_TYPE,
         *autoscaling.types(there),
         *batch.types(there),
         *certificates.types(there),
-        cluster_cidrs.builtin_type(),
+        cluster_cidrs.BUILTIN_TYPE,
         *coordination.types(there),
         *discovery.types(there),
         *events.types(there),
@@ -102,7 +102,7 @@ def types(
         *flowcontrol.types(brand, there),
         *networking.types(there),
         *node.types(there),
-        pod_presets.builtin_type(),
+        pod_presets.BUILTIN_TYPE,
         *policy.types(there),
         *rbac.types(brand, there),
         *resource.types(brand, there),

@@ -7,7 +7,6 @@ release 1.18).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
@@ -15,29 +14,12 @@ from apiserver.meta import table
 from apiserver.meta.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.webhooks import client_config
 
 _PACKAGE: Final = "io.k8s.api.auditregistration.v1alpha1"
 _LEVELS: Final = ("Metadata", "None", "Request", "RequestResponse")
 _STAGES: Final = ("Panic", "RequestReceived", "ResponseComplete", "ResponseStarted")
-
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "auditregistration.",
-        "v1alpha1",
-        "auditsinks",
-        "AuditSink",
-        f"{_PACKAGE}.AuditSink",
-        is_namespaced=False,
-        defaults=_DEFAULTS,
-        strategy=Strategy(
-            validate=validate_audit_sink, has_generation=True, allows_unconditional_update=False
-        ),
-        columns=table.DEFAULT,
-    )
 
 
 _complete_throttle: Final = setting(qps=10, burst=15)
@@ -47,12 +29,6 @@ def _complete_webhook(webhook: Document) -> None:
     if webhook.get("throttle") is None:
         webhook["throttle"] = {}
     _complete_throttle(webhook["throttle"])
-
-
-_DEFAULTS: Final[Mapping[str, Default]] = {
-    f"{_PACKAGE}.Webhook": _complete_webhook,
-    f"{_PACKAGE}.ServiceReference": setting(port=443),
-}
 
 
 def validate_audit_sink(document: Document) -> Errors:
@@ -84,3 +60,19 @@ def _webhook(webhook: Document) -> Errors:
         if (number := (webhook.get("throttle") or {}).get(field)) is not None and number <= 0
     ]
     return errors + client_config(f"{path}.clientConfig", webhook.get("clientConfig") or {})
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "auditregistration.",
+    "v1alpha1",
+    "auditsinks",
+    "AuditSink",
+    f"{_PACKAGE}.AuditSink",
+    is_namespaced=False,
+    defaults={
+        f"{_PACKAGE}.Webhook": _complete_webhook,
+        f"{_PACKAGE}.ServiceReference": setting(port=443),
+    },
+    strategy=Strategy(validate=validate_audit_sink, has_generation=True, allows_unconditional_update=False),
+    columns=table.DEFAULT,
+)

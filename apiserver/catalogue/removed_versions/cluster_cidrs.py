@@ -27,33 +27,6 @@ _TERM_FIELDS: Final = (("MatchExpressions", "matchExpressions"), ("MatchFields",
 _NONE: Final = "<none>"
 
 
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "networking.",
-        "v1alpha1",
-        "clustercidrs",
-        "ClusterCIDR",
-        "io.k8s.api.networking.v1alpha1.ClusterCIDR",
-        is_namespaced=False,
-        strategy=Strategy(
-            name_rule=names.dns_label,
-            validate_create=validate_cluster_cidr,
-            update=UpdateStrategy(validate=validate_cluster_cidr_update),
-        ),
-        columns=columns(
-            Column(
-                "PerNodeHostBits",
-                lambda document, now: str(at(document, "spec", "perNodeHostBits") or 0),
-                description="How many bits of an address tell pods of a node from each other.",
-            ),
-            Column("IPv4", _network_cell("ipv4"), description="The network of IPv4 addresses."),
-            Column("IPv6", _network_cell("ipv6"), description="The network of IPv6 addresses."),
-            AGE,
-            Column("NodeSelector", _selector, priority=1, description="Whose pods get these addresses."),
-        ),
-    )
-
-
 def validate_cluster_cidr(document: Document) -> Errors:
     spec, errors = document.get("spec", {}), Errors()
     if (selector := spec.get("nodeSelector")) is not None:
@@ -112,3 +85,29 @@ def _selector(document: Document, now: float) -> str:
 
 def _requirement(each: Document) -> str:
     return f"{{{each.get('key', '')} {each.get('operator', '')} [{' '.join(each.get('values') or ())}]}}"
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "networking.",
+    "v1alpha1",
+    "clustercidrs",
+    "ClusterCIDR",
+    "io.k8s.api.networking.v1alpha1.ClusterCIDR",
+    is_namespaced=False,
+    strategy=Strategy(
+        name_rule=names.dns_label,
+        validate_create=validate_cluster_cidr,
+        update=UpdateStrategy(validate=validate_cluster_cidr_update),
+    ),
+    columns=columns(
+        Column(
+            "PerNodeHostBits",
+            lambda document, now: str(at(document, "spec", "perNodeHostBits") or 0),
+            description="How many bits of an address tell pods of a node from each other.",
+        ),
+        Column("IPv4", _network_cell("ipv4"), description="The network of IPv4 addresses."),
+        Column("IPv6", _network_cell("ipv6"), description="The network of IPv6 addresses."),
+        AGE,
+        Column("NodeSelector", _selector, priority=1, description="Whose pods get these addresses."),
+    ),
+)

@@ -20,21 +20,6 @@ from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.releases.gates import gates_of
 from apiserver.schema.validation.label_selectors import label_selector
 
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "settings.",
-        "v1alpha1",
-        "podpresets",
-        "PodPreset",
-        "io.k8s.api.settings.v1alpha1.PodPreset",
-        defaults=DEFAULTS,
-        strategy=Strategy(
-            validate=validate_pod_preset, update=UpdateStrategy(prepare=_keep_spec), has_generation=True
-        ),
-    )
-
-
 _LAST_RELEASE: Final = 19
 _OPTIONS: Final = options_of(gates_of(_LAST_RELEASE, ()))
 # In the order in which Kubernetes names them.
@@ -53,3 +38,16 @@ def validate_pod_preset(document: Document) -> Errors:
 def _keep_spec(new: Document, old: Document) -> None:
     """Leaves the spec as it is, without a word, as Kubernetes does."""
     new["spec"] = old.get("spec", {})
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "settings.",
+    "v1alpha1",
+    "podpresets",
+    "PodPreset",
+    "io.k8s.api.settings.v1alpha1.PodPreset",
+    defaults=DEFAULTS,
+    strategy=Strategy(
+        validate=validate_pod_preset, update=UpdateStrategy(prepare=_keep_spec), has_generation=True
+    ),
+)

@@ -28,7 +28,6 @@ from apiserver.meta.field_errors import (
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.documents import at, items
 
 _PACKAGE: Final = "io.k8s.api.policy.v1beta1."
@@ -43,7 +42,7 @@ def pod_security_policy() -> BuiltinType:
         f"{_PACKAGE}PodSecurityPolicy",
         is_namespaced=False,
         short_names=("psp",),
-        defaults=DEFAULTS,
+        defaults={f"{_PACKAGE}PodSecurityPolicySpec": _complete},
         strategy=Strategy(validate=validate_pod_security_policy, returns_deleted=True),
         columns=columns(
             Column("Priv", _flag("privileged"), description="Whether pods may be privileged."),
@@ -67,8 +66,6 @@ def _complete(spec: Document) -> None:
     # It is a pointer: false is not the same as absent.
     spec.setdefault("allowPrivilegeEscalation", True)
 
-
-DEFAULTS: Final[Mapping[str, Default]] = {f"{_PACKAGE}PodSecurityPolicySpec": _complete}
 
 _ANY: Final = "*"
 _USER_RULES: Final = ("MustRunAs", "MustRunAsNonRoot", "RunAsAny")

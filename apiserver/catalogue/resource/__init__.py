@@ -46,7 +46,7 @@ def _classic_types(version: str, minor: int) -> tuple[BuiltinType, ...]:
     # Hardly any server needs them.
     from apiserver.catalogue.resource import classic_claims, named_resources
 
-    named = named_resources.types() if minor >= _NAMED_RESOURCES_SINCE else ()
+    named = named_resources.TYPES if minor >= _NAMED_RESOURCES_SINCE else ()
     return tuple(replace(each, feature_gates=(_GATE,)) for each in (*classic_claims.types(version), *named))
 
 
@@ -68,12 +68,12 @@ def _device_types(compatibility: CompatibilityVersion) -> tuple[BuiltinType, ...
             device_classes.builtin_type(compatibility),
             resource_claims.builtin_type(compatibility),
             resource_claim_templates.builtin_type(compatibility),
-            resource_slices.builtin_type(),
+            resource_slices.BUILTIN_TYPE,
         )
     )
     return (
         *current,
         *beta_versions.types(current),
-        *device_taint_rules.types(),
-        resource_pool_status_requests.builtin_type(),
+        *device_taint_rules.TYPES,
+        resource_pool_status_requests.BUILTIN_TYPE,
     )

@@ -32,46 +32,6 @@ GATES: Final = ("DRADeviceTaints", "DRADeviceTaintRules")
 _CONDITIONS_MAX: Final = 8
 
 
-def types() -> tuple[BuiltinType, ...]:
-    """Returns all versions, which differ in their names only. The first is one that 1.36 has, too."""
-    of_v1beta2 = builtin_type()
-    strict = of_v1beta2.strategy._replace(allows_unconditional_update=False)
-    return (
-        of_v1beta2,
-        other_version(of_v1beta2, "v1", strategy=strict),
-        other_version(of_v1beta2, "v1alpha3"),
-    )
-
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "resource.",
-        "v1beta2",
-        "devicetaintrules",
-        "DeviceTaintRule",
-        "io.k8s.api.resource.v1beta2.DeviceTaintRule",
-        is_namespaced=False,
-        subresources=(
-            Subresource(
-                "status",
-                update=UpdateStrategy(
-                    only_status_without_metadata, validate_status, resets=("metadata", "spec")
-                ),
-            ),
-        ),
-        strategy=Strategy(
-            returns_deleted=True,
-            prepare_create=clear_status,
-            stamp_create=date_new_taint,
-            validate_create=validate_new_rule,
-            update=UpdateStrategy(keep_status, validate_rule_update, stamp=date_taint),
-            has_generation=True,
-        ),
-        columns=columns(AGE),
-        feature_gates=GATES,
-    )
-
-
 def date_new_taint(stamp: WriteContext, document: Document) -> None:
     taint = _taint(document)
     taint["timeAdded"] = taint.get("timeAdded") or stamp.now
@@ -124,3 +84,36 @@ def validate_status(new: Document, old: Document) -> Errors:
     if count > _CONDITIONS_MAX:
         errors.append(too_many("status.conditions", count, _CONDITIONS_MAX))
     return errors
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "resource.",
+    "v1beta2",
+    "devicetaintrules",
+    "DeviceTaintRule",
+    "io.k8s.api.resource.v1beta2.DeviceTaintRule",
+    is_namespaced=False,
+    subresources=(
+        Subresource(
+            "status",
+            update=UpdateStrategy(only_status_without_metadata, validate_status, resets=("metadata", "spec")),
+        ),
+    ),
+    strategy=Strategy(
+        returns_deleted=True,
+        prepare_create=clear_status,
+        stamp_create=date_new_taint,
+        validate_create=validate_new_rule,
+        update=UpdateStrategy(keep_status, validate_rule_update, stamp=date_taint),
+        has_generation=True,
+    ),
+    columns=columns(AGE),
+    feature_gates=GATES,
+)
+_STRICT: Final = BUILTIN_TYPE.strategy._replace(allows_unconditional_update=False)
+# All versions, which differ in their names only. The first is one that 1.36 has, too.
+TYPES: Final = (
+    BUILTIN_TYPE,
+    other_version(BUILTIN_TYPE, "v1", strategy=_STRICT),
+    other_version(BUILTIN_TYPE, "v1alpha3"),
+)

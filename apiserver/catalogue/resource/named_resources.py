@@ -26,35 +26,6 @@ _VERSION: Final = "v1alpha2"
 _VALUES: Final = ("bool", "int", "intSlice", "quantity", "string", "stringSlice", "version")
 
 
-def types() -> tuple[BuiltinType, ...]:
-    generated = columns(
-        Column("GeneratedFrom", _generated_from, description="What the parameters were made from."), AGE
-    )
-    return (
-        BuiltinType(
-            "resource.",
-            _VERSION,
-            "resourceslices",
-            "ResourceSlice",
-            "io.k8s.api.resource.v1alpha2.ResourceSlice",
-            is_namespaced=False,
-            strategy=Strategy(
-                returns_deleted=True,
-                validate=validate_slice,
-                update=UpdateStrategy(validate=_validate_slice_update),
-            ),
-            columns=columns(
-                Column("NodeName", field_cell("nodeName"), description="Whose resources."),
-                Column("DriverName", field_cell("driverName"), description="The driver that has them."),
-                AGE,
-            ),
-            selectable_fields=field_texts("nodeName", "driverName"),
-        ),
-        _parameters("ResourceClaimParameters", validate_claim_parameters, generated),
-        _parameters("ResourceClassParameters", validate_class_parameters, generated),
-    )
-
-
 def _parameters(kind: str, validate: Callable[[Document], Errors], shown: Columns) -> BuiltinType:
     return BuiltinType(
         "resource.",
@@ -169,3 +140,31 @@ def _filter(path: str, of_driver: Document) -> Errors:
 
 def _selector(path: str, model: Document) -> Errors:
     return [] if model.get("selector") else [required(f"{path}.selector")]
+
+
+_GENERATED: Final = columns(
+    Column("GeneratedFrom", _generated_from, description="What the parameters were made from."), AGE
+)
+TYPES: Final = (
+    BuiltinType(
+        "resource.",
+        _VERSION,
+        "resourceslices",
+        "ResourceSlice",
+        "io.k8s.api.resource.v1alpha2.ResourceSlice",
+        is_namespaced=False,
+        strategy=Strategy(
+            returns_deleted=True,
+            validate=validate_slice,
+            update=UpdateStrategy(validate=_validate_slice_update),
+        ),
+        columns=columns(
+            Column("NodeName", field_cell("nodeName"), description="Whose resources."),
+            Column("DriverName", field_cell("driverName"), description="The driver that has them."),
+            AGE,
+        ),
+        selectable_fields=field_texts("nodeName", "driverName"),
+    ),
+    _parameters("ResourceClaimParameters", validate_claim_parameters, _GENERATED),
+    _parameters("ResourceClassParameters", validate_class_parameters, _GENERATED),
+)

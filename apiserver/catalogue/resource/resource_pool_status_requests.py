@@ -6,7 +6,6 @@ k8s.io/api/resource/v1alpha3; pkg/registry/resource/resourcepoolstatusrequest; K
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
@@ -23,7 +22,6 @@ from apiserver.registry.strategy import (
     keep_status,
     only_status_without_metadata,
 )
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import at_least, immutable, named
 from apiserver.schema.validation.conditions import validate_conditions
 from apiserver.schema.validation.defaults import setting
@@ -37,37 +35,6 @@ _POOLS_MAX: Final = 1_000
 _CONDITIONS_MAX: Final = 10
 _PROBLEM_BYTES_MAX: Final = 256
 _COUNTS: Final = ("totalDevices", "allocatedDevices", "availableDevices", "unavailableDevices")
-
-DEFAULTS: Final[Mapping[str, Default]] = {f"{_PACKAGE}ResourcePoolStatusRequestSpec": setting(limit=100)}
-
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "resource.",
-        "v1alpha3",
-        "resourcepoolstatusrequests",
-        "ResourcePoolStatusRequest",
-        f"{_PACKAGE}ResourcePoolStatusRequest",
-        is_namespaced=False,
-        subresources=(
-            Subresource(
-                "status",
-                update=UpdateStrategy(
-                    only_status_without_metadata, validate_status, resets=("metadata", "spec")
-                ),
-            ),
-        ),
-        defaults=DEFAULTS,
-        strategy=Strategy(
-            returns_deleted=True,
-            prepare_create=drop_status,
-            validate_create=validate_request,
-            update=UpdateStrategy(keep_status, validate_request_update),
-            allows_unconditional_update=False,
-        ),
-        columns=table.DEFAULT,
-        feature_gates=(GATE,),
-    )
 
 
 def validate_request(document: Document) -> Errors:
@@ -125,3 +92,29 @@ def _pool(path: str, pool: Document) -> Errors:
     if byte_length(pool.get("validationError") or "") > _PROBLEM_BYTES_MAX:
         errors.append(too_long(f"{path}.validationError", _PROBLEM_BYTES_MAX))
     return errors
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "resource.",
+    "v1alpha3",
+    "resourcepoolstatusrequests",
+    "ResourcePoolStatusRequest",
+    f"{_PACKAGE}ResourcePoolStatusRequest",
+    is_namespaced=False,
+    subresources=(
+        Subresource(
+            "status",
+            update=UpdateStrategy(only_status_without_metadata, validate_status, resets=("metadata", "spec")),
+        ),
+    ),
+    defaults={f"{_PACKAGE}ResourcePoolStatusRequestSpec": setting(limit=100)},
+    strategy=Strategy(
+        returns_deleted=True,
+        prepare_create=drop_status,
+        validate_create=validate_request,
+        update=UpdateStrategy(keep_status, validate_request_update),
+        allows_unconditional_update=False,
+    ),
+    columns=table.DEFAULT,
+    feature_gates=(GATE,),
+)

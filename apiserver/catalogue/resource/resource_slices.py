@@ -5,7 +5,6 @@ Source: pkg/apis/resource/validation, ValidateResourceSlice; pkg/apis/resource/v
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
@@ -25,42 +24,8 @@ from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import field_texts
 from apiserver.registry.strategy import Strategy, UpdateStrategy, WriteContext
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import immutable
 from apiserver.schema.validation.documents import at
-
-_DEFAULTS: Final[Mapping[str, Default]] = {"io.k8s.api.resource.v1.Device": complete_device}
-
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "resource.",
-        "v1",
-        "resourceslices",
-        "ResourceSlice",
-        "io.k8s.api.resource.v1.ResourceSlice",
-        is_namespaced=False,
-        defaults=_DEFAULTS,
-        strategy=Strategy(
-            returns_deleted=True,
-            stamp_create=_date_taints,
-            validate_create=validate_new_slice,
-            warn=warn_slice,
-            update=UpdateStrategy(
-                validate=validate_slice_update,
-                stamp=lambda context, new, old: _date_taints(context, new),
-            ),
-            has_generation=True,
-        ),
-        columns=columns(
-            Column("Node", field_cell("spec", "nodeName", default="<unset>"), description="Whose devices."),
-            Column("Driver", field_cell("spec", "driver"), description="The driver that has them."),
-            Column("Pool", field_cell("spec", "pool", "name"), description="The pool that they belong to."),
-            AGE,
-        ),
-        selectable_fields=field_texts("spec.nodeName", "spec.driver"),
-        field_refusal="field label not supported for {gvk}: {field}",
-    )
 
 
 def _date_taints(context: WriteContext, document: Document) -> None:
@@ -182,3 +147,33 @@ def warn_slice(new: Document, old: Document | None) -> list[str]:
         return []
     text = f"driver names should be lowercase; {go_quote(driver)} contains uppercase characters"
     return [f"spec.driver: {text}"]
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "resource.",
+    "v1",
+    "resourceslices",
+    "ResourceSlice",
+    "io.k8s.api.resource.v1.ResourceSlice",
+    is_namespaced=False,
+    defaults={"io.k8s.api.resource.v1.Device": complete_device},
+    strategy=Strategy(
+        returns_deleted=True,
+        stamp_create=_date_taints,
+        validate_create=validate_new_slice,
+        warn=warn_slice,
+        update=UpdateStrategy(
+            validate=validate_slice_update,
+            stamp=lambda context, new, old: _date_taints(context, new),
+        ),
+        has_generation=True,
+    ),
+    columns=columns(
+        Column("Node", field_cell("spec", "nodeName", default="<unset>"), description="Whose devices."),
+        Column("Driver", field_cell("spec", "driver"), description="The driver that has them."),
+        Column("Pool", field_cell("spec", "pool", "name"), description="The pool that they belong to."),
+        AGE,
+    ),
+    selectable_fields=field_texts("spec.nodeName", "spec.driver"),
+    field_refusal="field label not supported for {gvk}: {field}",
+)

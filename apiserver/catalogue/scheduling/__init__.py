@@ -18,5 +18,5 @@ def types(release: EmulatedRelease, gates: FeatureGates | None = None) -> tuple[
     gates: those of features that add fields; None if all are on.
     """
     if release.minor >= _NEW_FORMS_SINCE:
-        return (priority_classes.builtin_type(), *release_37.types(gates))
-    return (priority_classes.builtin_type(), pod_groups.builtin_type(), *workloads.types())
+        return (priority_classes.BUILTIN_TYPE, *release_37.types(gates))
+    return (priority_classes.BUILTIN_TYPE, pod_groups.BUILTIN_TYPE, *workloads.TYPES)

@@ -32,24 +32,6 @@ DISABLED: Final = (
 _IMMUTABLE: Final = ("podGroupTemplateRef", "schedulingPolicy")
 
 
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "scheduling.",
-        "v1alpha2",
-        "podgroups",
-        "PodGroup",
-        "io.k8s.api.scheduling.v1alpha2.PodGroup",
-        subresources=(status_subresource(),),
-        strategy=Strategy(
-            prepare_create=prepare_new_group,
-            validate=validate_group,
-            update=UpdateStrategy(prepare_group, validate_group_update),
-        ),
-        columns=table.DEFAULT,
-        feature_gates=(GATE,),
-    )
-
-
 def status_subresource() -> Subresource:
     update = UpdateStrategy(take_status, validate_status, resets=("metadata", "spec"))
     return Subresource("status", update=update)
@@ -105,3 +87,20 @@ def take_status(new: Document, old: Document) -> None:
 
 def validate_status(new: Document, old: Document) -> Errors:
     return validate_conditions(new.get("status") or {}, "status")
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "scheduling.",
+    "v1alpha2",
+    "podgroups",
+    "PodGroup",
+    "io.k8s.api.scheduling.v1alpha2.PodGroup",
+    subresources=(status_subresource(),),
+    strategy=Strategy(
+        prepare_create=prepare_new_group,
+        validate=validate_group,
+        update=UpdateStrategy(prepare_group, validate_group_update),
+    ),
+    columns=table.DEFAULT,
+    feature_gates=(GATE,),
+)

@@ -10,49 +10,8 @@ from apiserver.meta.field_errors import Errors, forbidden
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import immutable, one_of
 from apiserver.schema.validation.defaults import setting
-
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "scheduling.",
-        "v1",
-        "priorityclasses",
-        "PriorityClass",
-        "io.k8s.api.scheduling.v1.PriorityClass",
-        is_namespaced=False,
-        short_names=("pc",),
-        defaults=DEFAULTS,
-        strategy=Strategy(
-            prepare_create=prepare_priority_class_create,
-            validate_create=validate_priority_class_create,
-            update=UpdateStrategy(validate=validate_priority_class_update),
-            delete_refusal=refuse_deletion_of_system_classes,
-        ),
-        columns=columns(
-            Column(
-                "Value",
-                field_cell("value", default=0),
-                type="integer",
-                description="The priority of pods of this class; the higher goes first.",
-            ),
-            Column(
-                "Global-Default",
-                field_cell("globalDefault", default=False),
-                type="boolean",
-                description="Whether pods that name no class are of this one.",
-            ),
-            AGE,
-            Column(
-                "PreemptionPolicy",
-                field_cell("preemptionPolicy"),
-                description="Whether such pods make room for themselves by removing others.",
-            ),
-        ),
-    )
-
 
 _USER_VALUE_MAX: Final = 1_000_000_000
 _SYSTEM_PREFIX: Final = "system-"
@@ -62,10 +21,6 @@ SYSTEM_CLASSES: Final[Mapping[str, int]] = {
     "system-cluster-critical": 2_000_000_000,
 }
 _POLICIES: Final = ("PreemptLowerPriority", "Never")
-
-DEFAULTS: Final[Mapping[str, Default]] = {
-    "io.k8s.api.scheduling.v1.PriorityClass": setting(preemptionPolicy="PreemptLowerPriority")
-}
 
 
 def prepare_priority_class_create(document: Document) -> None:
@@ -111,3 +66,41 @@ def _system_class_problem(document: Document, name: str, value: int) -> str:
     if document.get("globalDefault"):
         return f"globalDefault of {name} PriorityClass must be false"
     return ""
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "scheduling.",
+    "v1",
+    "priorityclasses",
+    "PriorityClass",
+    "io.k8s.api.scheduling.v1.PriorityClass",
+    is_namespaced=False,
+    short_names=("pc",),
+    defaults={"io.k8s.api.scheduling.v1.PriorityClass": setting(preemptionPolicy="PreemptLowerPriority")},
+    strategy=Strategy(
+        prepare_create=prepare_priority_class_create,
+        validate_create=validate_priority_class_create,
+        update=UpdateStrategy(validate=validate_priority_class_update),
+        delete_refusal=refuse_deletion_of_system_classes,
+    ),
+    columns=columns(
+        Column(
+            "Value",
+            field_cell("value", default=0),
+            type="integer",
+            description="The priority of pods of this class; the higher goes first.",
+        ),
+        Column(
+            "Global-Default",
+            field_cell("globalDefault", default=False),
+            type="boolean",
+            description="Whether pods that name no class are of this one.",
+        ),
+        AGE,
+        Column(
+            "PreemptionPolicy",
+            field_cell("preemptionPolicy"),
+            description="Whether such pods make room for themselves by removing others.",
+        ),
+    ),
+)

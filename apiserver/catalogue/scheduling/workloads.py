@@ -24,29 +24,6 @@ _GROUPS: Final = "podGroups"
 _TEMPLATES_MAX: Final = 8
 
 
-def types() -> tuple[BuiltinType, ...]:
-    of_v1alpha2 = builtin_type()
-    hub = hub_of(of_v1alpha2, to_v1alpha2, to_v1alpha1)
-    return of_v1alpha2, other_version(of_v1alpha2, "v1alpha1", hub=hub)
-
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "scheduling.",
-        "v1alpha2",
-        "workloads",
-        "Workload",
-        "io.k8s.api.scheduling.v1alpha2.Workload",
-        strategy=Strategy(
-            prepare_create=prepare_workload,
-            validate_create=validate_workload,
-            update=UpdateStrategy(prepare_workload, validate_workload_update),
-        ),
-        columns=table.DEFAULT,
-        feature_gates=(GATE,),
-    )
-
-
 def prepare_workload(new: Document, old: Document | None = None) -> None:
     for template in at(new, "spec", _TEMPLATES) or ():
         drop_disabled(template)
@@ -119,3 +96,21 @@ def to_v1alpha1(document: Document) -> None:
         spec[_GROUPS] = templates and [
             {"name": each.get("name", ""), "policy": each.get("schedulingPolicy") or {}} for each in templates
         ]
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "scheduling.",
+    "v1alpha2",
+    "workloads",
+    "Workload",
+    "io.k8s.api.scheduling.v1alpha2.Workload",
+    strategy=Strategy(
+        prepare_create=prepare_workload,
+        validate_create=validate_workload,
+        update=UpdateStrategy(prepare_workload, validate_workload_update),
+    ),
+    columns=table.DEFAULT,
+    feature_gates=(GATE,),
+)
+_HUB: Final = hub_of(BUILTIN_TYPE, to_v1alpha2, to_v1alpha1)
+TYPES: Final = (BUILTIN_TYPE, other_version(BUILTIN_TYPE, "v1alpha1", hub=_HUB))

@@ -23,8 +23,8 @@ def types(
     return (
         csi_drivers.builtin_type(states),
         csi_nodes.builtin_type(release, gates, states),
-        csi_storage_capacities.builtin_type(),
-        storage_classes.builtin_type(),
-        volume_attachments.builtin_type(),
-        *volume_attributes_classes.builtin_types(),
+        csi_storage_capacities.BUILTIN_TYPE,
+        storage_classes.BUILTIN_TYPE,
+        volume_attachments.BUILTIN_TYPE,
+        *volume_attributes_classes.TYPES,
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.node_labels import selector_warnings
 from apiserver.meta import names
@@ -11,27 +13,6 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
 from apiserver.schema.validation.checks import immutable, non_negative_quantity
 from apiserver.schema.validation.label_selectors import label_selector
-
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "storage.",
-        "v1",
-        "csistoragecapacities",
-        "CSIStorageCapacity",
-        "io.k8s.api.storage.v1.CSIStorageCapacity",
-        strategy=Strategy(
-            allows_unconditional_update=False,
-            validate_ratcheting=validate_csi_storage_capacity,
-            warn=warn_csi_storage_capacity,
-        ),
-        columns=columns(
-            Column("StorageClassName", field_cell("storageClassName"), description="The class it is of."),
-            Column(
-                "Capacity", field_cell("capacity", default="<unset>"), description="How much room there is."
-            ),
-        ),
-    )
 
 
 def validate_csi_storage_capacity(document: Document, old: Document | None) -> Errors:
@@ -50,3 +31,21 @@ def validate_csi_storage_capacity(document: Document, old: Document | None) -> E
 
 def warn_csi_storage_capacity(new: Document, old: Document | None) -> list[str]:
     return [*selector_warnings("nodeTopology", new.get("nodeTopology") or {})]
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "storage.",
+    "v1",
+    "csistoragecapacities",
+    "CSIStorageCapacity",
+    "io.k8s.api.storage.v1.CSIStorageCapacity",
+    strategy=Strategy(
+        allows_unconditional_update=False,
+        validate_ratcheting=validate_csi_storage_capacity,
+        warn=warn_csi_storage_capacity,
+    ),
+    columns=columns(
+        Column("StorageClassName", field_cell("storageClassName"), description="The class it is of."),
+        Column("Capacity", field_cell("capacity", default="<unset>"), description="How much room there is."),
+    ),
+)

@@ -14,61 +14,14 @@ from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, Columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import immutable, one_of
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import items
-
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "storage.",
-        "v1",
-        "storageclasses",
-        "StorageClass",
-        "io.k8s.api.storage.v1.StorageClass",
-        is_namespaced=False,
-        short_names=("sc",),
-        defaults=DEFAULTS,
-        strategy=Strategy(
-            returns_deleted=True,
-            validate_ratcheting=validate_storage_class,
-            warn=warn_storage_class,
-        ),
-        columns=Columns(
-            (
-                Column("Name", _name_cell, format="name", description=table.NAME.description),
-                Column("Provisioner", field_cell("provisioner"), description="Who makes the volumes."),
-                Column(
-                    "ReclaimPolicy",
-                    field_cell("reclaimPolicy", default="Delete"),
-                    description="What happens to a volume that nobody claims any longer: Delete or Retain.",
-                ),
-                Column(
-                    "VolumeBindingMode",
-                    field_cell("volumeBindingMode", default="<unset>"),
-                    description="Whether volumes are made at once or when the first pod needs them.",
-                ),
-                Column(
-                    "AllowVolumeExpansion",
-                    field_cell("allowVolumeExpansion", default=False),
-                    type="string",
-                    description="Whether volumes may grow.",
-                ),
-                AGE,
-            )
-        ),
-    )
-
 
 _POLICIES: Final = ("Delete", "Retain")
 _MODES: Final = ("Immediate", "WaitForFirstConsumer")
 _PARAMETERS_MAX: Final = 512
 _PARAMETERS_BYTES_MAX: Final = 256 * 1024
-
-DEFAULTS: Final[Mapping[str, Default]] = {
-    "io.k8s.api.storage.v1.StorageClass": setting(reclaimPolicy="Delete", volumeBindingMode="Immediate")
-}
 
 
 def validate_storage_class(document: Document, old: Document | None) -> Errors:
@@ -181,3 +134,45 @@ def _name_cell(document: Document, now: float) -> str:
     annotations = document["metadata"].get("annotations") or {}
     is_default = any(annotations.get(each) == "true" for each in _DEFAULT_ANNOTATIONS)
     return f"{table.name_of(document, now)} (default)" if is_default else table.name_of(document, now)
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "storage.",
+    "v1",
+    "storageclasses",
+    "StorageClass",
+    "io.k8s.api.storage.v1.StorageClass",
+    is_namespaced=False,
+    short_names=("sc",),
+    defaults={
+        "io.k8s.api.storage.v1.StorageClass": setting(reclaimPolicy="Delete", volumeBindingMode="Immediate")
+    },
+    strategy=Strategy(
+        returns_deleted=True,
+        validate_ratcheting=validate_storage_class,
+        warn=warn_storage_class,
+    ),
+    columns=Columns(
+        (
+            Column("Name", _name_cell, format="name", description=table.NAME.description),
+            Column("Provisioner", field_cell("provisioner"), description="Who makes the volumes."),
+            Column(
+                "ReclaimPolicy",
+                field_cell("reclaimPolicy", default="Delete"),
+                description="What happens to a volume that nobody claims any longer: Delete or Retain.",
+            ),
+            Column(
+                "VolumeBindingMode",
+                field_cell("volumeBindingMode", default="<unset>"),
+                description="Whether volumes are made at once or when the first pod needs them.",
+            ),
+            Column(
+                "AllowVolumeExpansion",
+                field_cell("allowVolumeExpansion", default=False),
+                type="string",
+                description="Whether volumes may grow.",
+            ),
+            AGE,
+        )
+    ),
+)

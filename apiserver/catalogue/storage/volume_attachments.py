@@ -15,38 +15,6 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.validation.checks import immutable
 
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "storage.",
-        "v1",
-        "volumeattachments",
-        "VolumeAttachment",
-        "io.k8s.api.storage.v1.VolumeAttachment",
-        is_namespaced=False,
-        subresources=(status_without_metadata(validate_volume_attachment),),
-        strategy=Strategy(
-            returns_deleted=True,
-            allows_unconditional_update=False,
-            prepare_create=prepare_volume_attachment_create,
-            validate_ratcheting=validate_volume_attachment,
-            update=UpdateStrategy(keep_status),
-        ),
-        columns=columns(
-            Column("Attacher", field_cell("spec", "attacher"), description="The driver that attaches it."),
-            Column("PV", field_cell("spec", "source", "persistentVolumeName"), description="The volume."),
-            Column("Node", field_cell("spec", "nodeName"), description="The node that it is attached to."),
-            Column(
-                "Attached",
-                field_cell("status", "attached", default=False),
-                type="boolean",
-                description="Whether it is attached now.",
-            ),
-            AGE,
-        ),
-    )
-
-
 _ATTACHMENT_BYTES_MAX: Final = 256 * 1024
 _ERROR_BYTES_MAX: Final = 1024
 _ONE_SOURCE: Final = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
@@ -94,3 +62,33 @@ def _attachment_status(status: Document) -> Errors:
             text = "must be between 0 and 2147483647, inclusive"
             errors.append(invalid(f"status.{field}.errorCode", code, text))
     return errors
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "storage.",
+    "v1",
+    "volumeattachments",
+    "VolumeAttachment",
+    "io.k8s.api.storage.v1.VolumeAttachment",
+    is_namespaced=False,
+    subresources=(status_without_metadata(validate_volume_attachment),),
+    strategy=Strategy(
+        returns_deleted=True,
+        allows_unconditional_update=False,
+        prepare_create=prepare_volume_attachment_create,
+        validate_ratcheting=validate_volume_attachment,
+        update=UpdateStrategy(keep_status),
+    ),
+    columns=columns(
+        Column("Attacher", field_cell("spec", "attacher"), description="The driver that attaches it."),
+        Column("PV", field_cell("spec", "source", "persistentVolumeName"), description="The volume."),
+        Column("Node", field_cell("spec", "nodeName"), description="The node that it is attached to."),
+        Column(
+            "Attached",
+            field_cell("status", "attached", default=False),
+            type="boolean",
+            description="Whether it is attached now.",
+        ),
+        AGE,
+    ),
+)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.storage.storage_classes import validate_parameters, validate_provisioner
 from apiserver.meta.field_errors import Errors, forbidden, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-
-
-def builtin_types() -> tuple[BuiltinType, ...]:
-    """Returns all versions, which differ in their names only."""
-    return (_builtin_type("v1"), _builtin_type("v1beta1"))
 
 
 def _builtin_type(version: str) -> BuiltinType:
@@ -51,3 +48,7 @@ def validate_volume_attributes_class_update(new: Document, old: Document) -> Err
         for field in ("driverName", "parameters")
         if (new.get(field) or None) != (old.get(field) or None)
     ]
+
+
+# All versions, which differ in their names only.
+TYPES: Final = (_builtin_type("v1"), _builtin_type("v1beta1"))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from apiserver.catalogue.builtin_type import BuiltinType
+from typing import Final
+
 from apiserver.catalogue.common.other_versions import other_version
 from apiserver.catalogue.storagemigration import storage_version_migrations
 
-
-def types() -> tuple[BuiltinType, ...]:
-    of_v1beta1 = storage_version_migrations.builtin_type()
-    # They differ in their names only. The first is one that 1.36 has, too.
-    return of_v1beta1, other_version(of_v1beta1, "v1")
+# They differ in their names only. The first is one that 1.36 has, too.
+TYPES: Final = (
+    storage_version_migrations.BUILTIN_TYPE,
+    other_version(storage_version_migrations.BUILTIN_TYPE, "v1"),
+)

@@ -27,27 +27,6 @@ FAILED: Final = "Failed"
 _REVISION_MAX: Final = 2**63 - 1
 
 
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        f"{GROUP}.",
-        "v1beta1",
-        RESOURCE,
-        "StorageVersionMigration",
-        "io.k8s.api.storagemigration.v1beta1.StorageVersionMigration",
-        is_namespaced=False,
-        subresources=(status_without_metadata(validate_migration_status),),
-        strategy=Strategy(
-            prepare_create=clear_status,
-            validate=validate_migration,
-            update=UpdateStrategy(keep_status, validate_migration_update),
-            allows_unconditional_update=False,
-        ),
-        columns=table.DEFAULT,
-        # Off by default, and needed in Kubernetes: here --runtime-config is enough.
-        optional_gates=("StorageVersionMigrator",),
-    )
-
-
 def validate_migration(document: Document) -> Errors:
     """Checks the names of a group and a resource as those of an APIService and a definition."""
     path, target = "spec.resource", at(document, "spec", "resource") or {}
@@ -103,3 +82,23 @@ def _revision(new: Document, old: Document) -> Errors:
     if now and not (now.isascii() and now.isdecimal() and len(now) < 20 and int(now) <= _REVISION_MAX):
         return [invalid(path, now, f'failed to parse resource version "{now}"')]
     return [invalid(path, now, "cannot be updated")] if before and now != before else []
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    f"{GROUP}.",
+    "v1beta1",
+    RESOURCE,
+    "StorageVersionMigration",
+    "io.k8s.api.storagemigration.v1beta1.StorageVersionMigration",
+    is_namespaced=False,
+    subresources=(status_without_metadata(validate_migration_status),),
+    strategy=Strategy(
+        prepare_create=clear_status,
+        validate=validate_migration,
+        update=UpdateStrategy(keep_status, validate_migration_update),
+        allows_unconditional_update=False,
+    ),
+    columns=table.DEFAULT,
+    # Off by default, and needed in Kubernetes: here --runtime-config is enough.
+    optional_gates=("StorageVersionMigrator",),
+)

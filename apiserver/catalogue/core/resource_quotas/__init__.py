@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 from apiserver.catalogue.builtin_type import CORE, BuiltinType, clear_status, status_subresource
@@ -12,38 +11,9 @@ from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import IMMUTABLE, quantity_of
 from apiserver.schema.validation.defaults import rounding
 
-
-def builtin_type() -> BuiltinType:
-    return BuiltinType(
-        "",
-        "v1",
-        "resourcequotas",
-        "ResourceQuota",
-        f"{CORE}ResourceQuota",
-        short_names=("quota",),
-        subresources=(status_subresource(validate_quota_status),),
-        defaults=DEFAULTS,
-        strategy=Strategy(
-            prepare_create=clear_status,
-            validate_ratcheting=validate_quota,
-            warn=warn_quota,
-            update=UpdateStrategy(keep_status),
-            returns_deleted=True,
-        ),
-        columns=_COLUMNS,
-    )
-
-
-DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
-    {
-        f"{CORE}ResourceQuotaSpec": rounding("hard"),
-        f"{CORE}ResourceQuotaStatus": rounding("hard", "used"),
-    }
-)
 _MEASURED: Final = ("cpu", "memory", "ephemeral-storage")
 _OF_PODS: Final = frozenset(
     {"pods", *(f"{prefix}{name}" for prefix in ("", "requests.", "limits.") for name in ("cpu", "memory"))}
@@ -198,8 +168,28 @@ def _quota(*, of_limits: bool) -> Callable[[Document, float], str]:
     return cell
 
 
-_COLUMNS: Final = columns(
-    Column("Request", _quota(of_limits=False), description="How much is used of what may be asked for."),
-    Column("Limit", _quota(of_limits=True), description="How much is used of what limits may add up to."),
-    AGE,
+BUILTIN_TYPE: Final = BuiltinType(
+    "",
+    "v1",
+    "resourcequotas",
+    "ResourceQuota",
+    f"{CORE}ResourceQuota",
+    short_names=("quota",),
+    subresources=(status_subresource(validate_quota_status),),
+    defaults={
+        f"{CORE}ResourceQuotaSpec": rounding("hard"),
+        f"{CORE}ResourceQuotaStatus": rounding("hard", "used"),
+    },
+    strategy=Strategy(
+        prepare_create=clear_status,
+        validate_ratcheting=validate_quota,
+        warn=warn_quota,
+        update=UpdateStrategy(keep_status),
+        returns_deleted=True,
+    ),
+    columns=columns(
+        Column("Request", _quota(of_limits=False), description="How much is used of what may be asked for."),
+        Column("Limit", _quota(of_limits=True), description="How much is used of what limits may add up to."),
+        AGE,
+    ),
 )
