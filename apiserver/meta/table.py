@@ -31,9 +31,9 @@ class Column(NamedTuple):
 
     name: str
     cell: Callable[[Document, float], Any]
+    description: str = ""
     type: str = "string"
     format: str = ""
-    description: str = ""
     priority: int = 0
 
     def definition(self) -> Document:
@@ -129,11 +129,9 @@ def count(*steps: str) -> Callable[[Document, float], int]:
     return lambda document, now: sum(len(document.get(step) or ()) for step in steps)
 
 
-NAME: Final = Column("Name", name_of, format="name", description=_NAME_TEXT)
-AGE: Final = Column("Age", age, description=_CREATED_TEXT)
-CREATED: Final = Column(
-    "Created At", field_cell("metadata", "creationTimestamp"), type="date", description=_CREATED_TEXT
-)
+NAME: Final = Column("Name", name_of, _NAME_TEXT, format="name")
+AGE: Final = Column("Age", age, _CREATED_TEXT)
+CREATED: Final = Column("Created At", field_cell("metadata", "creationTimestamp"), _CREATED_TEXT, type="date")
 # Row D08: the columns of a type that defines none.
 DEFAULT: Final = columns(CREATED)
 

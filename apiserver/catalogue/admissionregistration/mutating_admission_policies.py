@@ -64,10 +64,10 @@ def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
             Column(
                 "Mutations",
                 list_length("spec", "mutations"),
+                "How many patches a request gets.",
                 type="integer",
-                description="How many patches a request gets.",
             ),
-            Column("ParamKind", param_kind_cell, description="The kind of objects that they can refer to."),
+            Column("ParamKind", param_kind_cell, "The kind of objects that they can refer to."),
             AGE,
         ),
     )

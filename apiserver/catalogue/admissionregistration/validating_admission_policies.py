@@ -71,10 +71,10 @@ def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
             Column(
                 "Validations",
                 list_length("spec", "validations"),
+                "How many expressions a request has to fulfil.",
                 type="integer",
-                description="How many expressions a request has to fulfil.",
             ),
-            Column("ParamKind", param_kind_cell, description="The kind of objects that they can refer to."),
+            Column("ParamKind", param_kind_cell, "The kind of objects that they can refer to."),
             AGE,
         ),
     )

@@ -64,8 +64,8 @@ BUILTIN_TYPE: Final = BuiltinType(
         validate=validate_policy_binding, has_generation=True, allows_unconditional_update=False
     ),
     columns=columns(
-        Column("PolicyName", field_cell("spec", "policyName"), description="The policy that is applied."),
-        Column("ParamRef", param_ref_cell, description="The objects that it refers to."),
+        Column("PolicyName", field_cell("spec", "policyName"), "The policy that is applied."),
+        Column("ParamRef", param_ref_cell, "The objects that it refers to."),
         AGE,
     ),
 )

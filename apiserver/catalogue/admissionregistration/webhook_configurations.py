@@ -68,9 +68,7 @@ def builtin_type(resource: str, kind: str, compatibility: CompatibilityVersion) 
             is_costly=True,  # There may be many match conditions to compile.
         ),
         columns=columns(
-            Column(
-                "Webhooks", list_length("webhooks"), type="integer", description="How many webhooks it has."
-            ),
+            Column("Webhooks", list_length("webhooks"), "How many webhooks it has.", type="integer"),
             AGE,
         ),
     )

@@ -129,8 +129,8 @@ BUILTIN_TYPE: Final = BuiltinType(
         update=UpdateStrategy(prepare=keep_status),
     ),
     columns=columns(
-        Column("Service", _service_cell, description="Who serves the version; Local is this server."),
-        Column("Available", _available, description="Whether it can be reached, and if not, why."),
+        Column("Service", _service_cell, "Who serves the version; Local is this server."),
+        Column("Available", _available, "Whether it can be reached, and if not, why."),
         AGE,
     ),
 )

@@ -160,9 +160,9 @@ BUILTIN_TYPE: Final = BuiltinType(
         Column(
             "CommonEncodingVersion",
             field_cell("status", "commonEncodingVersion", default=_UNSET),
-            description="The version that all servers store, if they agree.",
+            "The version that all servers store, if they agree.",
         ),
-        Column("StorageVersions", _stored, description="The version that each server stores."),
+        Column("StorageVersions", _stored, "The version that each server stores."),
         AGE,
     ),
 )

@@ -42,8 +42,8 @@ BUILTIN_TYPE: Final = BuiltinType(
         validate_ratcheting=validate_controller_revision,
     ),
     columns=columns(
-        Column("Controller", _controller, description="The object whose state this was."),
-        Column("Revision", field_cell("revision", default=0), description="The number of the state."),
+        Column("Controller", _controller, "The object whose state this was."),
+        Column("Revision", field_cell("revision", default=0), "The number of the state."),
         AGE,
     ),
 )

@@ -62,7 +62,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             status_column(
                 "Available", "numberAvailable", "On how many nodes it has been ready for long enough."
             ),
-            Column("Node Selector", _node_selector, description="The labels of nodes that get a pod."),
+            Column("Node Selector", _node_selector, "The labels of nodes that get a pod."),
             AGE,
             *POD_TEMPLATE_COLUMNS,
         ),

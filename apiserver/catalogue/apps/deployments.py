@@ -64,20 +64,16 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             workloads.SCALE_SUBRESOURCE,
         ),
         columns=columns(
-            Column(
-                "Ready",
-                workloads.ready_of_desired,
-                description="How many of the pods that are wanted are ready.",
-            ),
+            Column("Ready", workloads.ready_of_desired, "How many of the pods that are wanted are ready."),
             Column(
                 "Up-to-date",
                 status_count("updatedReplicas"),
-                description="How many pods have the template that is wanted now.",
+                "How many pods have the template that is wanted now.",
             ),
             Column(
                 "Available",
                 status_count("availableReplicas"),
-                description="How many pods have been ready for long enough.",
+                "How many pods have been ready for long enough.",
             ),
             AGE,
             *POD_TEMPLATE_COLUMNS,

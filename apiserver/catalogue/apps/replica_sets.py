@@ -46,8 +46,8 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             Column(
                 "Desired",
                 field_cell("spec", "replicas", default=1),
+                "How many pods are wanted.",
                 type="integer",
-                description="How many pods are wanted.",
             ),
             status_column("Current", "replicas", "How many pods there are."),
             status_column("Ready", "readyReplicas", "How many of the pods are ready."),

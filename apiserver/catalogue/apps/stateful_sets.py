@@ -49,11 +49,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         ),
         subresources=(status_subresource(validate_stateful_set_status_update), workloads.SCALE_SUBRESOURCE),
         columns=columns(
-            Column(
-                "Ready",
-                workloads.ready_of_desired,
-                description="How many of the pods that are wanted are ready.",
-            ),
+            Column("Ready", workloads.ready_of_desired, "How many of the pods that are wanted are ready."),
             AGE,
             *pod_template_columns("spec", "template", has_selector=False),
         ),

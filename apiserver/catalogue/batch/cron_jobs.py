@@ -58,22 +58,15 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             has_generation=True,
         ),
         columns=columns(
+            Column("Schedule", field_cell("spec", "schedule"), "When jobs are made, as cron has it."),
             Column(
-                "Schedule", field_cell("spec", "schedule"), description="When jobs are made, as cron has it."
+                "Timezone", field_cell("spec", "timeZone", default="<none>"), "The time zone of the schedule."
             ),
+            Column("Suspend", _suspend, "Whether no jobs are made for now.", type="boolean"),
             Column(
-                "Timezone",
-                field_cell("spec", "timeZone", default="<none>"),
-                description="The time zone of the schedule.",
+                "Active", list_length("status", "active"), "How many of its jobs are running.", type="integer"
             ),
-            Column("Suspend", _suspend, type="boolean", description="Whether no jobs are made for now."),
-            Column(
-                "Active",
-                list_length("status", "active"),
-                type="integer",
-                description="How many of its jobs are running.",
-            ),
-            Column("Last Schedule", _last_schedule, description="How long ago a job was made."),
+            Column("Last Schedule", _last_schedule, "How long ago a job was made."),
             AGE,
             *pod_template_columns(*_TEMPLATE),
         ),

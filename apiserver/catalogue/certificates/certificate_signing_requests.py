@@ -373,10 +373,10 @@ BUILTIN_TYPE: Final = BuiltinType(
     ),
     columns=columns(
         AGE,
-        Column("SignerName", field_cell("spec", "signerName"), description="Who is asked to sign."),
-        Column("Requestor", field_cell("spec", "username"), description="Who asks."),
-        Column("RequestedDuration", _duration, description="For how long the certificate should be good."),
-        Column("Condition", _condition, description="What has become of the request."),
+        Column("SignerName", field_cell("spec", "signerName"), "Who is asked to sign."),
+        Column("Requestor", field_cell("spec", "username"), "Who asks."),
+        Column("RequestedDuration", _duration, "For how long the certificate should be good."),
+        Column("Condition", _condition, "What has become of the request."),
     ),
     selectable_fields=field_texts("spec.signerName"),
 )

@@ -123,7 +123,7 @@ BUILTIN_TYPE: Final = BuiltinType(
         is_costly=True,
     ),
     columns=columns(
-        Column("SignerName", _shown_signer, description="The signer whose certificates are to be trusted."),
+        Column("SignerName", _shown_signer, "The signer whose certificates are to be trusted."),
     ),
     selectable_fields=field_texts("spec.signerName"),
     feature_gates=(GATE,),

@@ -449,15 +449,13 @@ BUILTIN_TYPE: Final = BuiltinType(
         is_costly=True,
     ),
     columns=columns(
-        Column("PodName", field_cell("spec", "podName"), description="The pod that is to have it."),
+        Column("PodName", field_cell("spec", "podName"), "The pod that is to have it."),
         Column(
-            "ServiceAccountName",
-            field_cell("spec", "serviceAccountName"),
-            description="The service account of the pod.",
+            "ServiceAccountName", field_cell("spec", "serviceAccountName"), "The service account of the pod."
         ),
-        Column("NodeName", field_cell("spec", "nodeName"), description="The node of the pod."),
-        Column("SignerName", field_cell("spec", "signerName"), description="Who is asked to sign."),
-        Column("State", _state, description="Whether the request is pending, issued, denied or failed."),
+        Column("NodeName", field_cell("spec", "nodeName"), "The node of the pod."),
+        Column("SignerName", field_cell("spec", "signerName"), "Who is asked to sign."),
+        Column("State", _state, "Whether the request is pending, issued, denied or failed."),
     ),
     selectable_fields=field_texts("spec.signerName", "spec.podName", "spec.nodeName"),
     feature_gates=(GATE,),

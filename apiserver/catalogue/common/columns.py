@@ -18,7 +18,7 @@ def status_count(field: str) -> Callable[[Document, float], int]:
 
 def status_column(name: str, status_field: str, description: str) -> Column:
     """Returns a column of whole numbers that the status has."""
-    return Column(name, status_count(status_field), type="integer", description=description)
+    return Column(name, status_count(status_field), description, type="integer")
 
 
 _SHOWN_MAX: Final = 3

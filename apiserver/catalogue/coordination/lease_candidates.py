@@ -86,12 +86,12 @@ BUILTIN_TYPE: Final = BuiltinType(
         allows_unconditional_update=False,
     ),
     columns=columns(
-        Column("LeaseName", field_cell("spec", "leaseName"), description="The lease that is wanted."),
-        Column("BinaryVersion", field_cell("spec", "binaryVersion"), description="The program's version."),
+        Column("LeaseName", field_cell("spec", "leaseName"), "The lease that is wanted."),
+        Column("BinaryVersion", field_cell("spec", "binaryVersion"), "The program's version."),
         Column(
             "EmulationVersion",
             field_cell("spec", "emulationVersion"),
-            description="The release that the program emulates.",
+            "The release that the program emulates.",
         ),
         AGE,
     ),

@@ -38,7 +38,5 @@ BUILTIN_TYPE: Final = BuiltinType(
         validate=validate_lease,
         allows_create_on_update=True,
     ),
-    columns=columns(
-        Column("Holder", field_cell("spec", "holderIdentity"), description="Who holds the lease."), AGE
-    ),
+    columns=columns(Column("Holder", field_cell("spec", "holderIdentity"), "Who holds the lease."), AGE),
 )

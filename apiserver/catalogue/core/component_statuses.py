@@ -35,8 +35,8 @@ BUILTIN_TYPE: Final = BuiltinType(
     short_names=("cs",),
     verbs=("get", "list"),
     columns=columns(
-        Column("Status", _health("status"), description="Whether the component is well."),
-        Column("Message", _health("message"), description="What the component says of itself."),
-        Column("Error", _health("error"), description="Why it could not be asked, if it could not."),
+        Column("Status", _health("status"), "Whether the component is well."),
+        Column("Message", _health("message"), "What the component says of itself."),
+        Column("Error", _health("error"), "Why it could not be asked, if it could not."),
     ),
 )

@@ -72,5 +72,5 @@ BUILTIN_TYPE: Final = BuiltinType(
         validate_size=validate_size,
         update=UpdateStrategy(validate=validate_config_map_update),
     ),
-    columns=columns(Column("Data", table.count("data", "binaryData"), description=DATA_TEXT), AGE),
+    columns=columns(Column("Data", table.count("data", "binaryData"), DATA_TEXT), AGE),
 )

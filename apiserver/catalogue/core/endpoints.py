@@ -34,7 +34,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             warn=warn_endpoints,
             allows_create_on_update=True,
         ),
-        columns=columns(Column("Endpoints", _endpoints, description=_SUBSETS_TEXT), AGE),
+        columns=columns(Column("Endpoints", _endpoints, _SUBSETS_TEXT), AGE),
     )
 
 

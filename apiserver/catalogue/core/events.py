@@ -127,22 +127,20 @@ def _event_count(document: Document, now: float) -> int:
 
 COLUMNS: Final = Columns(
     (
-        Column("Last Seen", _last_seen, description="When this happened the last time."),
-        Column("Type", field_cell("type"), description="Normal, or Warning if somebody should look."),
-        Column(
-            "Reason", field_cell("reason"), description="Why it happened, as one word for programs to test."
-        ),
-        Column("Object", _event_object, description="What it happened to."),
+        Column("Last Seen", _last_seen, "When this happened the last time."),
+        Column("Type", field_cell("type"), "Normal, or Warning if somebody should look."),
+        Column("Reason", field_cell("reason"), "Why it happened, as one word for programs to test."),
+        Column("Object", _event_object, "What it happened to."),
         Column(
             "Subobject",
             field_cell("involvedObject", "fieldPath"),
+            "Which part of the object it concerns, if not all of it.",
             priority=1,
-            description="Which part of the object it concerns, if not all of it.",
         ),
-        Column("Source", _event_source, priority=1, description="Who reports it."),
-        Column("Message", lambda d, now: str(d.get("message", "")).strip(), description="What happened."),
-        Column("First Seen", _first_seen, priority=1, description="When this happened for the first time."),
-        Column("Count", _event_count, priority=1, description="How often it has happened."),
-        Column("Name", table.name_of, format="name", priority=1, description="The event's own name."),
+        Column("Source", _event_source, "Who reports it.", priority=1),
+        Column("Message", lambda d, now: str(d.get("message", "")).strip(), "What happened."),
+        Column("First Seen", _first_seen, "When this happened for the first time.", priority=1),
+        Column("Count", _event_count, "How often it has happened.", priority=1),
+        Column("Name", table.name_of, "The event's own name.", format="name", priority=1),
     )
 )

@@ -57,7 +57,7 @@ def builtin_type(brand: Brand) -> BuiltinType:
             mark_deleted=mark_namespace_deleted,
             blockers=namespace_blockers,
         ),
-        columns=columns(Column("Status", field_cell("status", "phase"), description=_PHASE_TEXT), AGE),
+        columns=columns(Column("Status", field_cell("status", "phase"), _PHASE_TEXT), AGE),
         selectable_fields=field_texts("status.phase"),
     )
 

@@ -70,16 +70,16 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         ),
         columns=columns(
             PHASE_COLUMN,
-            Column("Volume", field_cell("spec", "volumeName"), description="The volume that the claim has."),
+            Column("Volume", field_cell("spec", "volumeName"), "The volume that the claim has."),
             Column(
                 "Capacity",
                 _if_bound(lambda document: at(document, "status", "capacity", "storage") or "0"),
-                description="How much the claim's volume holds.",
+                "How much the claim's volume holds.",
             ),
             Column(
                 "Access Modes",
                 _if_bound(lambda document: access_modes_text(at(document, "status", "accessModes"))),
-                description="The ways in which the claim's volume can be used.",
+                "The ways in which the claim's volume can be used.",
             ),
             STORAGE_CLASS_COLUMN,
             ATTRIBUTES_CLASS_COLUMN,

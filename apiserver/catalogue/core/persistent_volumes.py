@@ -69,28 +69,22 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             returns_deleted=True,
         ),
         columns=columns(
-            Column(
-                "Capacity",
-                field_cell("spec", "capacity", "storage"),
-                description="How much the volume holds.",
-            ),
+            Column("Capacity", field_cell("spec", "capacity", "storage"), "How much the volume holds."),
             Column(
                 "Access Modes",
                 lambda document, now: access_modes_text(at(document, "spec", "accessModes")),
-                description="The ways in which nodes and pods can use the volume.",
+                "The ways in which nodes and pods can use the volume.",
             ),
             Column(
                 "Reclaim Policy",
                 field_cell("spec", "persistentVolumeReclaimPolicy"),
-                description="What becomes of the volume when nobody claims it any more.",
+                "What becomes of the volume when nobody claims it any more.",
             ),
             PHASE_COLUMN,
-            Column("Claim", _claim_of, description="The claim that has the volume, with its namespace."),
+            Column("Claim", _claim_of, "The claim that has the volume, with its namespace."),
             STORAGE_CLASS_COLUMN,
             ATTRIBUTES_CLASS_COLUMN,
-            Column(
-                "Reason", field_cell("status", "reason"), description="Why the volume has failed, if it has."
-            ),
+            Column("Reason", field_cell("status", "reason"), "Why the volume has failed, if it has."),
             AGE,
             VOLUME_MODE_COLUMN,
         ),
@@ -535,19 +529,17 @@ def _storage_class(document: Document, now: float) -> str:
 
 
 PHASE_COLUMN: Final = Column(
-    "Status", _volume_phase, description="The phase: whether it is free, bound, or on its way out."
+    "Status", _volume_phase, "The phase: whether it is free, bound, or on its way out."
 )
-STORAGE_CLASS_COLUMN: Final = Column(
-    "StorageClass", _storage_class, description="The class of storage it belongs to."
-)
+STORAGE_CLASS_COLUMN: Final = Column("StorageClass", _storage_class, "The class of storage it belongs to.")
 ATTRIBUTES_CLASS_COLUMN: Final = Column(
     "VolumeAttributesClass",
     field_cell("spec", "volumeAttributesClassName", default="<unset>"),
-    description="The class from which the volume's attributes are taken.",
+    "The class from which the volume's attributes are taken.",
 )
 VOLUME_MODE_COLUMN: Final = Column(
     "VolumeMode",
     field_cell("spec", "volumeMode", default="<unset>"),
+    "Whether it is used as a file system or as a raw block device.",
     priority=1,
-    description="Whether it is used as a file system or as a raw block device.",
 )

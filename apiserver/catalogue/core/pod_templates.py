@@ -38,7 +38,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             Column(
                 "Pod Labels",
                 labels_cell("template", "metadata", "labels"),
-                description="The labels that pods made from the template have.",
+                "The labels that pods made from the template have.",
             ),
         ),
     )

@@ -61,25 +61,18 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             Column(
                 "Desired",
                 field_cell("spec", "replicas", default=1),
+                "How many pods are wanted.",
                 type="integer",
-                description="How many pods are wanted.",
             ),
-            Column(
-                "Current", status_count("replicas"), type="integer", description="How many pods there are."
-            ),
-            Column(
-                "Ready",
-                status_count("readyReplicas"),
-                type="integer",
-                description="How many of the pods are ready.",
-            ),
+            Column("Current", status_count("replicas"), "How many pods there are.", type="integer"),
+            Column("Ready", status_count("readyReplicas"), "How many of the pods are ready.", type="integer"),
             AGE,
             *container_columns("spec", "template", priority=1),
             Column(
                 "Selector",
                 labels_cell("spec", "selector"),
+                "The labels by which the pods are found.",
                 priority=1,
-                description="The labels by which the pods are found.",
             ),
         ),
         selectable_fields={"status.replicas": field_text("status", "replicas", default="0")},

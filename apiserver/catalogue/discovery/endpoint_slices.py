@@ -46,10 +46,10 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             Column(
                 "AddressType",
                 field_cell("addressType"),
-                description="What the addresses are: IPv4, IPv6, or domain names (FQDN).",
+                "What the addresses are: IPv4, IPv6, or domain names (FQDN).",
             ),
-            Column("Ports", _ports_cell, description="The ports of every endpoint, the first few of them."),
-            Column("Endpoints", _endpoints_cell, description="The addresses, the first few of them."),
+            Column("Ports", _ports_cell, "The ports of every endpoint, the first few of them."),
+            Column("Endpoints", _endpoints_cell, "The addresses, the first few of them."),
             AGE,
         ),
     )

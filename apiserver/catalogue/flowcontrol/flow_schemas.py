@@ -252,19 +252,19 @@ BUILTIN_TYPE: Final = BuiltinType(
         Column(
             "PriorityLevel",
             field_cell("spec", "priorityLevelConfiguration", "name"),
-            description="The level that the requests are handled at.",
+            "The level that the requests are handled at.",
         ),
         Column(
             "MatchingPrecedence",
             field_cell("spec", "matchingPrecedence", default=0),
-            description="Of all schemas that match a request, the one with the least number takes it.",
+            "Of all schemas that match a request, the one with the least number takes it.",
         ),
         Column(
             "DistinguisherMethod",
             field_cell("spec", "distinguisherMethod", "type", default="<none>"),
-            description="What divides the requests into flows: ByUser, ByNamespace, or nothing.",
+            "What divides the requests into flows: ByUser, ByNamespace, or nothing.",
         ),
         AGE,
-        Column("MissingPL", _is_dangling, description="Whether the level is not there."),
+        Column("MissingPL", _is_dangling, "Whether the level is not there."),
     ),
 )

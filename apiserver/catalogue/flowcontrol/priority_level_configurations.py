@@ -160,7 +160,7 @@ _QUEUING = ("limitResponse", "queuing")
 
 def _limit(name: str, *steps: str, text: str) -> Column:
     cell = field_cell("spec", "limited", *steps, default="<none>")
-    return Column(name, cell, description=text)
+    return Column(name, cell, text)
 
 
 BUILTIN_TYPE: Final = BuiltinType(
@@ -187,7 +187,7 @@ BUILTIN_TYPE: Final = BuiltinType(
         has_generation=True,
     ),
     columns=columns(
-        Column("Type", field_cell("spec", "type"), description="Limited, or Exempt from limits."),
+        Column("Type", field_cell("spec", "type"), "Limited, or Exempt from limits."),
         _limit("NominalConcurrencyShares", "nominalConcurrencyShares", text="Its part of all requests."),
         _limit("Queues", *_QUEUING, "queues", text="How many queues it has."),
         _limit("HandSize", *_QUEUING, "handSize", text="How many queues a flow is dealt."),

@@ -42,10 +42,10 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             has_generation=True,
         ),
         columns=columns(
-            Column("Class", _class_cell, description="The class of ingresses that this one belongs to."),
-            Column("Hosts", _hosts, description="The host names that it answers to, the first few of them."),
-            Column("Address", _addresses, description="Where it can be reached."),
-            Column("Ports", _ports, description="The ports that it listens at: 443, too, if it has TLS."),
+            Column("Class", _class_cell, "The class of ingresses that this one belongs to."),
+            Column("Hosts", _hosts, "The host names that it answers to, the first few of them."),
+            Column("Address", _addresses, "Where it can be reached."),
+            Column("Ports", _ports, "The ports that it listens at: 443, too, if it has TLS."),
             AGE,
         ),
     )

@@ -29,7 +29,7 @@ def _builtin_type(version: str) -> BuiltinType:
             validate_ratcheting=validate_ip_address,
         ),
         columns=columns(
-            Column("ParentRef", _parent, description="The object that has the address."),
+            Column("ParentRef", _parent, "The object that has the address."),
             AGE,
         ),
     )

@@ -61,7 +61,7 @@ def pod_template_columns(*template: str, has_selector: bool = True) -> tuple[Col
     if not has_selector:
         return container_columns(*template)
     text = "The labels by which the pods are found."
-    return (*container_columns(*template), Column("Selector", selector, priority=1, description=text))
+    return (*container_columns(*template), Column("Selector", selector, text, priority=1))
 
 
 def container_columns(*template: str, priority: int = 1) -> tuple[Column, ...]:
@@ -71,18 +71,8 @@ def container_columns(*template: str, priority: int = 1) -> tuple[Column, ...]:
         return lambda document, now: table.joined(at(document, *template, "spec", "containers") or (), field)
 
     return (
-        Column(
-            "Containers",
-            joined("name"),
-            priority=priority,
-            description="The containers of each pod, by name.",
-        ),
-        Column(
-            "Images",
-            joined("image"),
-            priority=priority,
-            description="The images that the containers run.",
-        ),
+        Column("Containers", joined("name"), "The containers of each pod, by name.", priority=priority),
+        Column("Images", joined("image"), "The images that the containers run.", priority=priority),
     )
 
 

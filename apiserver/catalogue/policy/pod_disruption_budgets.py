@@ -82,8 +82,8 @@ BUILTIN_TYPE: Final = BuiltinType(
     ),
     subresources=(status_subresource(validate_disruption_budget_status_update),),
     columns=columns(
-        Column("Min Available", _bound("minAvailable"), description="How many pods must be available."),
-        Column("Max Unavailable", _bound("maxUnavailable"), description="How many pods may be missing."),
+        Column("Min Available", _bound("minAvailable"), "How many pods must be available."),
+        Column("Max Unavailable", _bound("maxUnavailable"), "How many pods may be missing."),
         status_column("Allowed Disruptions", "disruptionsAllowed", "How many pods may be disturbed now."),
         AGE,
     ),

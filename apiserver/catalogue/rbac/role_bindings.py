@@ -154,18 +154,14 @@ def _subjects_cell(kind: str) -> Callable[[Document, float], Any]:
 
 
 _COLUMNS: Final = columns(
-    Column("Role", _role, description="The role that is granted."),
+    Column("Role", _role, "The role that is granted."),
     AGE,
-    Column(
-        "Users", _subjects_cell("User"), priority=1, description="The users that have it by this binding."
-    ),
-    Column(
-        "Groups", _subjects_cell("Group"), priority=1, description="The groups that have it by this binding."
-    ),
+    Column("Users", _subjects_cell("User"), "The users that have it by this binding.", priority=1),
+    Column("Groups", _subjects_cell("Group"), "The groups that have it by this binding.", priority=1),
     Column(
         "ServiceAccounts",
         _subjects_cell("ServiceAccount"),
+        "The service accounts that have it by this binding.",
         priority=1,
-        description="The service accounts that have it by this binding.",
     ),
 )

@@ -103,11 +103,11 @@ BUILTIN_TYPE: Final = BuiltinType(
         Column(
             "PerNodeHostBits",
             lambda document, now: str(at(document, "spec", "perNodeHostBits") or 0),
-            description="How many bits of an address tell pods of a node from each other.",
+            "How many bits of an address tell pods of a node from each other.",
         ),
-        Column("IPv4", _network_cell("ipv4"), description="The network of IPv4 addresses."),
-        Column("IPv6", _network_cell("ipv6"), description="The network of IPv6 addresses."),
+        Column("IPv4", _network_cell("ipv4"), "The network of IPv4 addresses."),
+        Column("IPv6", _network_cell("ipv6"), "The network of IPv6 addresses."),
         AGE,
-        Column("NodeSelector", _selector, priority=1, description="Whose pods get these addresses."),
+        Column("NodeSelector", _selector, "Whose pods get these addresses.", priority=1),
     ),
 )

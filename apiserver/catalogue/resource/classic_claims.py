@@ -35,7 +35,7 @@ _NODES_MAX: Final = 128
 # What Kubernetes calls the path of an object itself.
 _WHOLE_OBJECT: Final = "<nil>"
 _MODES: Final = ("Immediate", "WaitForFirstConsumer")
-_DRIVER: Final = Column("DriverName", field_cell("driverName"), description="The driver that allocates them.")
+_DRIVER: Final = Column("DriverName", field_cell("driverName"), "The driver that allocates them.")
 
 
 def types(version: str) -> tuple[BuiltinType, ...]:
@@ -82,7 +82,7 @@ def _claims(version: str) -> BuiltinType:
         ),
         columns=columns(
             *_claim_columns("spec"),
-            Column("State", claim_state, description="Whether it is allocated, and whether it is in use."),
+            Column("State", claim_state, "Whether it is allocated, and whether it is in use."),
             AGE,
         ),
     )
@@ -105,12 +105,8 @@ def _templates(version: str) -> BuiltinType:
 
 def _claim_columns(*path: str) -> tuple[Column, Column]:
     return (
-        Column(
-            "ResourceClassName",
-            field_cell(*path, "resourceClassName"),
-            description="The class that is asked for.",
-        ),
-        Column("AllocationMode", field_cell(*path, "allocationMode"), description="When it is allocated."),
+        Column("ResourceClassName", field_cell(*path, "resourceClassName"), "The class that is asked for."),
+        Column("AllocationMode", field_cell(*path, "allocationMode"), "When it is allocated."),
     )
 
 
@@ -292,7 +288,7 @@ def pod_scheduling(version: str, kind: str) -> BuiltinType:
             Column(
                 "SelectedNode",
                 field_cell("spec", "selectedNode"),
-                description="The node for which claims are to be allocated.",
+                "The node for which claims are to be allocated.",
             ),
             AGE,
         ),

@@ -143,7 +143,7 @@ def _selector(path: str, model: Document) -> Errors:
 
 
 _GENERATED: Final = columns(
-    Column("GeneratedFrom", _generated_from, description="What the parameters were made from."), AGE
+    Column("GeneratedFrom", _generated_from, "What the parameters were made from."), AGE
 )
 TYPES: Final = (
     BuiltinType(
@@ -159,8 +159,8 @@ TYPES: Final = (
             update=UpdateStrategy(validate=_validate_slice_update),
         ),
         columns=columns(
-            Column("NodeName", field_cell("nodeName"), description="Whose resources."),
-            Column("DriverName", field_cell("driverName"), description="The driver that has them."),
+            Column("NodeName", field_cell("nodeName"), "Whose resources."),
+            Column("DriverName", field_cell("driverName"), "The driver that has them."),
             AGE,
         ),
         selectable_fields=field_texts("nodeName", "driverName"),

@@ -74,7 +74,7 @@ def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
             update=UpdateStrategy(keep_status, validate_resource_claim_update),
         ),
         columns=columns(
-            Column("State", claim_state, description="Whether it has devices, and whether they are in use."),
+            Column("State", claim_state, "Whether it has devices, and whether they are in use."),
             AGE,
         ),
     )

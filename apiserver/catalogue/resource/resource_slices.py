@@ -169,9 +169,9 @@ BUILTIN_TYPE: Final = BuiltinType(
         has_generation=True,
     ),
     columns=columns(
-        Column("Node", field_cell("spec", "nodeName", default="<unset>"), description="Whose devices."),
-        Column("Driver", field_cell("spec", "driver"), description="The driver that has them."),
-        Column("Pool", field_cell("spec", "pool", "name"), description="The pool that they belong to."),
+        Column("Node", field_cell("spec", "nodeName", default="<unset>"), "Whose devices."),
+        Column("Driver", field_cell("spec", "driver"), "The driver that has them."),
+        Column("Pool", field_cell("spec", "pool", "name"), "The pool that they belong to."),
         AGE,
     ),
     selectable_fields=field_texts("spec.nodeName", "spec.driver"),

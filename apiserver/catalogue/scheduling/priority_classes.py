@@ -87,20 +87,20 @@ BUILTIN_TYPE: Final = BuiltinType(
         Column(
             "Value",
             field_cell("value", default=0),
+            "The priority of pods of this class; the higher goes first.",
             type="integer",
-            description="The priority of pods of this class; the higher goes first.",
         ),
         Column(
             "Global-Default",
             field_cell("globalDefault", default=False),
+            "Whether pods that name no class are of this one.",
             type="boolean",
-            description="Whether pods that name no class are of this one.",
         ),
         AGE,
         Column(
             "PreemptionPolicy",
             field_cell("preemptionPolicy"),
-            description="Whether such pods make room for themselves by removing others.",
+            "Whether such pods make room for themselves by removing others.",
         ),
     ),
 )

@@ -37,9 +37,9 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             _flag("AttachRequired", "attachRequired", "Volumes are attached before they are mounted."),
             _flag("PodInfoOnMount", "podInfoOnMount", "The driver is told for which pod it mounts."),
             _flag("StorageCapacity", "storageCapacity", "Pods go where the driver says there is room."),
-            Column("TokenRequests", _audiences, description="Whom the tokens that it gets are for."),
+            Column("TokenRequests", _audiences, "Whom the tokens that it gets are for."),
             _flag("RequiresRepublish", "requiresRepublish", "Mounts are refreshed again and again."),
-            Column("Modes", _modes, description="The kinds of volumes that it has."),
+            Column("Modes", _modes, "The kinds of volumes that it has."),
             AGE,
         ),
     )
@@ -144,7 +144,7 @@ def _token_requests(spec: Document) -> Errors:
 
 
 def _flag(name: str, field: str, text: str) -> Column:
-    return Column(name, field_cell("spec", field, default=False), type="boolean", description=text)
+    return Column(name, field_cell("spec", field, default=False), text, type="boolean")
 
 
 def _audiences(document: Document, now: float) -> str:

@@ -73,10 +73,7 @@ def _without_status(validate: Callable[[Document, Document | None], Errors]) -> 
         ),
         columns=columns(
             Column(
-                "Drivers",
-                list_length("spec", "drivers"),
-                type="integer",
-                description="How many drivers the node has.",
+                "Drivers", list_length("spec", "drivers"), "How many drivers the node has.", type="integer"
             ),
             AGE,
         ),

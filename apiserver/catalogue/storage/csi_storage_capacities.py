@@ -45,7 +45,7 @@ BUILTIN_TYPE: Final = BuiltinType(
         warn=warn_csi_storage_capacity,
     ),
     columns=columns(
-        Column("StorageClassName", field_cell("storageClassName"), description="The class it is of."),
-        Column("Capacity", field_cell("capacity", default="<unset>"), description="How much room there is."),
+        Column("StorageClassName", field_cell("storageClassName"), "The class it is of."),
+        Column("Capacity", field_cell("capacity", default="<unset>"), "How much room there is."),
     ),
 )

@@ -154,23 +154,23 @@ BUILTIN_TYPE: Final = BuiltinType(
     ),
     columns=Columns(
         (
-            Column("Name", _name_cell, format="name", description=table.NAME.description),
-            Column("Provisioner", field_cell("provisioner"), description="Who makes the volumes."),
+            Column("Name", _name_cell, table.NAME.description, format="name"),
+            Column("Provisioner", field_cell("provisioner"), "Who makes the volumes."),
             Column(
                 "ReclaimPolicy",
                 field_cell("reclaimPolicy", default="Delete"),
-                description="What happens to a volume that nobody claims any longer: Delete or Retain.",
+                "What happens to a volume that nobody claims any longer: Delete or Retain.",
             ),
             Column(
                 "VolumeBindingMode",
                 field_cell("volumeBindingMode", default="<unset>"),
-                description="Whether volumes are made at once or when the first pod needs them.",
+                "Whether volumes are made at once or when the first pod needs them.",
             ),
             Column(
                 "AllowVolumeExpansion",
                 field_cell("allowVolumeExpansion", default=False),
+                "Whether volumes may grow.",
                 type="string",
-                description="Whether volumes may grow.",
             ),
             AGE,
         )

@@ -80,14 +80,14 @@ BUILTIN_TYPE: Final = BuiltinType(
         update=UpdateStrategy(keep_status),
     ),
     columns=columns(
-        Column("Attacher", field_cell("spec", "attacher"), description="The driver that attaches it."),
-        Column("PV", field_cell("spec", "source", "persistentVolumeName"), description="The volume."),
-        Column("Node", field_cell("spec", "nodeName"), description="The node that it is attached to."),
+        Column("Attacher", field_cell("spec", "attacher"), "The driver that attaches it."),
+        Column("PV", field_cell("spec", "source", "persistentVolumeName"), "The volume."),
+        Column("Node", field_cell("spec", "nodeName"), "The node that it is attached to."),
         Column(
             "Attached",
             field_cell("status", "attached", default=False),
+            "Whether it is attached now.",
             type="boolean",
-            description="Whether it is attached now.",
         ),
         AGE,
     ),

@@ -27,7 +27,7 @@ def _builtin_type(version: str) -> BuiltinType:
             update=UpdateStrategy(validate=validate_volume_attributes_class_update),
         ),
         columns=columns(
-            Column("DriverName", field_cell("driverName"), description="The driver that understands it."), AGE
+            Column("DriverName", field_cell("driverName"), "The driver that understands it."), AGE
         ),
     )
 

@@ -36,10 +36,9 @@ def _column(described: Document) -> Column:
     return Column(
         described["name"],
         _Cell(path, described["type"]),
+        described.get("description") or f"Custom resource definition column (in JSONPath format): {path}",
         type=described["type"],
         format=described.get("format", ""),
-        description=described.get("description")
-        or f"Custom resource definition column (in JSONPath format): {path}",
         priority=described.get("priority", 0),
     )
 

@@ -30,17 +30,9 @@ from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import SchemaCompiler
 
 _SCALE_COLUMNS: Final = columns(
+    Column("Desired", field_cell("spec", "replicas", default=0), "How many pods are wanted.", type="integer"),
     Column(
-        "Desired",
-        field_cell("spec", "replicas", default=0),
-        type="integer",
-        description="How many pods are wanted.",
-    ),
-    Column(
-        "Available",
-        field_cell("status", "replicas", default=0),
-        type="integer",
-        description="How many pods there are.",
+        "Available", field_cell("status", "replicas", default=0), "How many pods there are.", type="integer"
     ),
     AGE,
 )

@@ -15,19 +15,15 @@ from apiserver.schema.validation.documents import at
 
 def _columns(targets: Callable[[Document, float], str]) -> Columns:
     return columns(
-        Column("Reference", _reference, description="What is scaled."),
-        Column("Targets", targets, description="The metrics: what they are, and what they should be."),
+        Column("Reference", _reference, "What is scaled."),
+        Column("Targets", targets, "The metrics: what they are, and what they should be."),
         Column(
             "MinPods",
             lambda document, now: str(at(document, "spec", "minReplicas") or "<unset>"),
-            description="How many pods there are at least.",
+            "How many pods there are at least.",
         ),
-        Column(
-            "MaxPods",
-            field_cell("spec", "maxReplicas", default=0),
-            description="How many pods there are at most.",
-        ),
-        Column("Replicas", status_count("currentReplicas"), description="How many pods there are."),
+        Column("MaxPods", field_cell("spec", "maxReplicas", default=0), "How many pods there are at most."),
+        Column("Replicas", status_count("currentReplicas"), "How many pods there are."),
         AGE,
     )
 

@@ -56,13 +56,9 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             delete_warning=_ORPHANS_TEXT,
         ),
         columns=columns(
-            Column("Status", _status, description="Whether the job is running, or how it ended."),
-            Column(
-                "Completions",
-                _completions,
-                description="How many pods have succeeded, of how many wanted.",
-            ),
-            Column("Duration", _duration, description="How long the job ran, or has been running."),
+            Column("Status", _status, "Whether the job is running, or how it ended."),
+            Column("Completions", _completions, "How many pods have succeeded, of how many wanted."),
+            Column("Duration", _duration, "How long the job ran, or has been running."),
             AGE,
             *POD_TEMPLATE_COLUMNS,
         ),

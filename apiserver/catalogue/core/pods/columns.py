@@ -139,12 +139,12 @@ def _readiness_gates(document: Document, now: float) -> str:
 
 
 COLUMNS: Final[Columns] = columns(
-    Column("Ready", _ready, description="How many of the pod's containers are ready, of how many."),
-    Column("Status", _status, description="The phase of the pod, or what keeps it from the next one."),
+    Column("Ready", _ready, "How many of the pod's containers are ready, of how many."),
+    Column("Status", _status, "The phase of the pod, or what keeps it from the next one."),
     Column(
         "Restarts",
         _restarts,
-        description=(
+        (
             "How often the containers in this pod have been started again, all together, and when this "
             "happened the last time."
         ),
@@ -153,25 +153,25 @@ COLUMNS: Final[Columns] = columns(
     Column(
         "IP",
         field_cell("status", "podIP", default="<none>"),
+        "The address that was given to the pod; other pods can reach it there.",
         priority=1,
-        description="The address that was given to the pod; other pods can reach it there.",
     ),
     Column(
         "Node",
         field_cell("spec", "nodeName", default="<none>"),
+        "The node that runs the pod, or is asked to; empty until a scheduler has chosen one.",
         priority=1,
-        description="The node that runs the pod, or is asked to; empty until a scheduler has chosen one.",
     ),
     Column(
         "Nominated Node",
         field_cell("status", "nominatedNodeName", default="<none>"),
+        "The node on which lower-priority pods are being removed so that this one fits.",
         priority=1,
-        description="The node on which lower-priority pods are being removed so that this one fits.",
     ),
     Column(
         "Readiness Gates",
         _readiness_gates,
+        "How many of the further conditions that the pod's readiness depends on hold.",
         priority=1,
-        description="How many of the further conditions that the pod's readiness depends on hold.",
     ),
 )

@@ -188,8 +188,8 @@ BUILTIN_TYPE: Final = BuiltinType(
         returns_deleted=True,
     ),
     columns=columns(
-        Column("Request", _quota(of_limits=False), description="How much is used of what may be asked for."),
-        Column("Limit", _quota(of_limits=True), description="How much is used of what limits may add up to."),
+        Column("Request", _quota(of_limits=False), "How much is used of what may be asked for."),
+        Column("Limit", _quota(of_limits=True), "How much is used of what limits may add up to."),
         AGE,
     ),
 )

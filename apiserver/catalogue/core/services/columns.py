@@ -34,24 +34,20 @@ COLUMNS: Final = columns(
     Column(
         "Type",
         field_cell("spec", "type", default="ClusterIP"),
-        description="How the service is exposed: ClusterIP, NodePort, LoadBalancer or ExternalName.",
+        "How the service is exposed: ClusterIP, NodePort, LoadBalancer or ExternalName.",
     ),
     Column(
         "Cluster-IP",
         field_cell("spec", "clusterIP", default="<none>"),
-        description="The service's address inside the cluster, or None if it has no single one.",
+        "The service's address inside the cluster, or None if it has no single one.",
     ),
-    Column(
-        "External-IP",
-        _external_ip,
-        description="Where the service can be reached from outside, if it can.",
-    ),
-    Column("Port(s)", _ports, description="The ports that the service offers, and their protocols."),
+    Column("External-IP", _external_ip, "Where the service can be reached from outside, if it can."),
+    Column("Port(s)", _ports, "The ports that the service offers, and their protocols."),
     AGE,
     Column(
         "Selector",
         labels_cell("spec", "selector"),
+        "The labels by which the service finds the pods that it sends traffic to.",
         priority=1,
-        description="The labels by which the service finds the pods that it sends traffic to.",
     ),
 )
