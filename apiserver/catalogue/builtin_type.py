@@ -33,7 +33,7 @@ class BuiltinType:
     """One version of a built-in type.
 
     group: as in `apps`; with a dot at its end, as in `coordination.`, the deployment's domain follows.
-    definition: the name of its schema, as `io.k8s.api.core.v1.ConfigMap`.
+    definition: the name of its schema; by default that of `k8s.io/api`, as `io.k8s.api.core.v1.ConfigMap`.
     defaults: the defaults of its definition and of those below it, by the definition's name.
     field_refusal: what is said of fields that cannot be selected by; see `selectors.OwnFields`.
     feature_gates: those that must all be on for it to be served, of those that the release has.
@@ -46,7 +46,7 @@ class BuiltinType:
     version: str
     resource: str
     kind: str
-    definition: str
+    definition: str = ""
     is_namespaced: bool = True
     singular: str = ""  # the kind in lower case, if empty
     short_names: tuple[str, ...] = ()
@@ -61,6 +61,11 @@ class BuiltinType:
     feature_gates: tuple[str, ...] = ()
     optional_gates: tuple[str, ...] = ()
     hub: HubConversion | None = None
+
+    def __post_init__(self) -> None:
+        if not self.definition:
+            package = self.group.partition(".")[0] or "core"
+            object.__setattr__(self, "definition", f"io.k8s.api.{package}.{self.version}.{self.kind}")
 
 
 class HubConversion(NamedTuple):

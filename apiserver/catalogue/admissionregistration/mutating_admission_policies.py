@@ -46,7 +46,6 @@ def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
         "v1",
         "mutatingadmissionpolicies",
         "MutatingAdmissionPolicy",
-        "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicy",
         is_namespaced=False,
         categories=("api-extensions",),
         defaults={

@@ -35,7 +35,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1",
     "mutatingadmissionpolicybindings",
     "MutatingAdmissionPolicyBinding",
-    "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicyBinding",
     is_namespaced=False,
     categories=("api-extensions",),
     defaults=DEFAULTS,

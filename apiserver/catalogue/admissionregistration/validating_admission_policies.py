@@ -49,7 +49,6 @@ def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
         "v1",
         "validatingadmissionpolicies",
         "ValidatingAdmissionPolicy",
-        "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicy",
         is_namespaced=False,
         categories=("api-extensions",),
         subresources=(status_without_metadata(validate_policy_status_update),),

@@ -56,7 +56,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1",
     "validatingadmissionpolicybindings",
     "ValidatingAdmissionPolicyBinding",
-    "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicyBinding",
     is_namespaced=False,
     categories=("api-extensions",),
     defaults=DEFAULTS,

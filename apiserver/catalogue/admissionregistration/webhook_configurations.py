@@ -49,7 +49,6 @@ def builtin_type(resource: str, kind: str, compatibility: CompatibilityVersion) 
         "v1",
         resource,
         kind,
-        f"{_PACKAGE}{kind}",
         is_namespaced=False,
         categories=("api-extensions",),
         defaults={

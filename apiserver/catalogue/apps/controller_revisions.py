@@ -37,7 +37,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1",
     "controllerrevisions",
     "ControllerRevision",
-    "io.k8s.api.apps.v1.ControllerRevision",
     strategy=Strategy(
         validate_ratcheting=validate_controller_revision,
     ),

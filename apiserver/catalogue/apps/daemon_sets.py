@@ -34,7 +34,6 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "v1",
         "daemonsets",
         "DaemonSet",
-        "io.k8s.api.apps.v1.DaemonSet",
         short_names=("ds",),
         categories=("all",),
         defaults={

@@ -39,7 +39,6 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "v1",
         "deployments",
         "Deployment",
-        "io.k8s.api.apps.v1.Deployment",
         short_names=("deploy",),
         categories=("all",),
         defaults={

@@ -30,7 +30,6 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "v1",
         "replicasets",
         "ReplicaSet",
-        "io.k8s.api.apps.v1.ReplicaSet",
         short_names=("rs",),
         categories=("all",),
         defaults={"io.k8s.api.apps.v1.ReplicaSetSpec": setting(replicas=1)},

@@ -35,7 +35,6 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "v1",
         "statefulsets",
         "StatefulSet",
-        "io.k8s.api.apps.v1.StatefulSet",
         short_names=("sts",),
         categories=("all",),
         defaults=defaults(gates),

@@ -15,7 +15,6 @@ def _review(resource: str, kind: str) -> BuiltinType:
         "v1",
         resource,
         kind,
-        PACKAGE + kind,
         is_namespaced=False,
         verbs=("create",),
     )

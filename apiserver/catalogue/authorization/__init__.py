@@ -15,7 +15,6 @@ def _review(resource: str, kind: str, *, is_namespaced: bool = False) -> Builtin
         "v1",
         resource,
         kind,
-        PACKAGE + kind,
         is_namespaced=is_namespaced,
         verbs=("create",),
     )

@@ -33,7 +33,6 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "v1",
         "cronjobs",
         "CronJob",
-        "io.k8s.api.batch.v1.CronJob",
         short_names=("cj",),
         categories=("all",),
         defaults={

@@ -360,7 +360,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1",
     "certificatesigningrequests",
     "CertificateSigningRequest",
-    "io.k8s.api.certificates.v1.CertificateSigningRequest",
     is_namespaced=False,
     short_names=("csr",),
     subresources=_OF_V1.subresources,

@@ -110,7 +110,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1beta1",
     RESOURCE,
     "ClusterTrustBundle",
-    "io.k8s.api.certificates.v1beta1.ClusterTrustBundle",
     is_namespaced=False,
     strategy=Strategy(
         # The rule for names depends on the signer.

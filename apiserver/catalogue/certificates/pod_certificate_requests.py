@@ -428,7 +428,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1beta1",
     RESOURCE,
     "PodCertificateRequest",
-    "io.k8s.api.certificates.v1beta1.PodCertificateRequest",
     subresources=(
         Subresource(
             "status",

@@ -77,7 +77,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1beta1",
     "leasecandidates",
     "LeaseCandidate",
-    "io.k8s.api.coordination.v1beta1.LeaseCandidate",
     strategy=Strategy(
         name_rule=names.config_map_key,
         validate=validate_candidate,

@@ -32,7 +32,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1",
     "leases",
     "Lease",
-    "io.k8s.api.coordination.v1.Lease",
     strategy=Strategy(
         allows_unconditional_update=False,
         validate=validate_lease,

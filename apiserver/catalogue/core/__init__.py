@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
 from apiserver.catalogue.core import (
-    bindings,
     component_statuses,
     config_maps,
     endpoints,
@@ -35,7 +34,7 @@ def types(
     gates: FeatureGates = DEFAULT_GATES,
 ) -> tuple[BuiltinType, ...]:
     return (
-        bindings.BUILTIN_TYPE,
+        BuiltinType("", "v1", "bindings", "Binding", verbs=("create",)),
         component_statuses.BUILTIN_TYPE,
         config_maps.BUILTIN_TYPE,
         endpoints.builtin_type(gates),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from apiserver.catalogue.builtin_type import CORE, BuiltinType
+from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.meta.table import Column, columns
 from apiserver.meta.vocabulary import Document
 
@@ -30,7 +30,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1",
     "componentstatuses",
     "ComponentStatus",
-    f"{CORE}ComponentStatus",
     is_namespaced=False,
     short_names=("cs",),
     verbs=("get", "list"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.catalogue.builtin_type import CORE, BuiltinType
+from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.meta import names, table
 from apiserver.meta.field_errors import NO_FIELD, Errors, forbidden, invalid, too_long
 from apiserver.meta.table import AGE, Column, columns
@@ -65,7 +65,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1",
     "configmaps",
     "ConfigMap",
-    f"{CORE}ConfigMap",
     short_names=("cm",),
     strategy=Strategy(
         validate=validate_config_map,

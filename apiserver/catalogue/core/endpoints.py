@@ -26,7 +26,6 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "v1",
         "endpoints",
         "Endpoints",
-        f"{CORE}Endpoints",
         short_names=("ep",),
         defaults={f"{CORE}EndpointPort": setting(protocol="TCP")},
         strategy=Strategy(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from apiserver.catalogue.builtin_type import CORE, BuiltinType
+from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.meta import names, table
 from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.table import Column, Columns, field_cell
@@ -21,7 +21,6 @@ def builtin_type(*, ttl_s: int) -> BuiltinType:
         "v1",
         "events",
         "Event",
-        f"{CORE}Event",
         short_names=("ev",),
         strategy=Strategy(
             name_rule=names.path_segment,

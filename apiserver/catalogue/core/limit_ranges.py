@@ -152,7 +152,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1",
     "limitranges",
     "LimitRange",
-    f"{CORE}LimitRange",
     short_names=("limits",),
     defaults={f"{CORE}LimitRangeItem": in_turn(_default_item, rounding(*_AMOUNTS))},
     strategy=Strategy(

@@ -28,7 +28,6 @@ def builtin_type(brand: Brand) -> BuiltinType:
         "v1",
         "namespaces",
         "Namespace",
-        f"{CORE}Namespace",
         is_namespaced=False,
         short_names=("ns",),
         # Whoever writes a namespace owns the label, as anything that is set by default.

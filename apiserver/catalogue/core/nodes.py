@@ -38,7 +38,6 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "v1",
         "nodes",
         "Node",
-        f"{CORE}Node",
         is_namespaced=False,
         short_names=("no",),
         subresources=(subresources.proxy("NodeProxyOptions"), status_subresource(validate_node_change)),

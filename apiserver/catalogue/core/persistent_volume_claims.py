@@ -53,7 +53,6 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "v1",
         "persistentvolumeclaims",
         "PersistentVolumeClaim",
-        f"{CORE}PersistentVolumeClaim",
         short_names=("pvc",),
         subresources=(status_subresource(validate_claim_status),),
         defaults={

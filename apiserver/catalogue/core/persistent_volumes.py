@@ -48,7 +48,6 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "v1",
         "persistentvolumes",
         "PersistentVolume",
-        f"{CORE}PersistentVolume",
         is_namespaced=False,
         short_names=("pv",),
         subresources=(Subresource("status", update=STATUS._replace(stamp=_date_transition)),),

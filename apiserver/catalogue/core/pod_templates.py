@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
 from apiserver.catalogue.common.columns import labels_cell
 from apiserver.catalogue.pod_specs.templates import (
     container_columns,
@@ -26,7 +26,6 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "v1",
         "podtemplates",
         "PodTemplate",
-        f"{CORE}PodTemplate",
         strategy=Strategy(
             validate_ratcheting=partial(validate_pod_template, rules),
             warn=with_template_warnings(rules, "template"),

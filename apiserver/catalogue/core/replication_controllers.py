@@ -41,7 +41,6 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "v1",
         "replicationcontrollers",
         "ReplicationController",
-        f"{CORE}ReplicationController",
         short_names=("rc",),
         categories=("all",),
         subresources=(_SCALE, status_subresource(validate_controller_status)),

@@ -113,7 +113,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1",
     "secrets",
     "Secret",
-    f"{CORE}Secret",
     defaults={f"{CORE}Secret": _complete_secret},
     strategy=Strategy(
         validate=validate_secret,

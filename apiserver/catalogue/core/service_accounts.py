@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.catalogue.authentication import token_requests
-from apiserver.catalogue.builtin_type import CORE, BuiltinType
+from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.meta.brand import Brand
 from apiserver.meta.table import AGE, columns
 from apiserver.meta.vocabulary import Document, GroupVersion
@@ -20,7 +20,6 @@ def builtin_type(brand: Brand) -> BuiltinType:
         "v1",
         "serviceaccounts",
         "ServiceAccount",
-        f"{CORE}ServiceAccount",
         short_names=("sa",),
         subresources=(
             Subresource(

@@ -33,7 +33,6 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "v1",
         "endpointslices",
         "EndpointSlice",
-        "io.k8s.api.discovery.v1.EndpointSlice",
         defaults={"io.k8s.api.discovery.v1.EndpointPort": _complete_port},
         strategy=Strategy(
             prepare_create=drop_topology,

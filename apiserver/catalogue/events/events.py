@@ -28,7 +28,6 @@ def builtin_type(*, ttl_s: int) -> BuiltinType:
         "v1",
         "events",
         "Event",
-        "io.k8s.api.events.v1.Event",
         short_names=("ev",),
         strategy=Strategy(
             validate_ratcheting=validate_new_event,

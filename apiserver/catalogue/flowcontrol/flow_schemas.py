@@ -238,7 +238,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1",
     "flowschemas",
     "FlowSchema",
-    "io.k8s.api.flowcontrol.v1.FlowSchema",
     is_namespaced=False,
     subresources=(status_without_metadata(validate_conditions, only_status_with_old_metadata),),
     defaults={"io.k8s.api.flowcontrol.v1.FlowSchemaSpec": _complete_spec},

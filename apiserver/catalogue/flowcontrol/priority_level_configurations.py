@@ -168,7 +168,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1",
     "prioritylevelconfigurations",
     "PriorityLevelConfiguration",
-    "io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration",
     is_namespaced=False,
     subresources=(status_without_metadata(validate_conditions, only_status_with_old_metadata),),
     defaults={

@@ -58,7 +58,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1alpha1",
     "evictionrequests",
     "EvictionRequest",
-    "io.k8s.api.lifecycle.v1alpha1.EvictionRequest",
     subresources=(
         Subresource(
             "status",

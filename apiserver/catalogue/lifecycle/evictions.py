@@ -95,7 +95,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1alpha1",
     "evictions",
     "Eviction",
-    "io.k8s.api.lifecycle.v1alpha1.Eviction",
     subresources=(
         Subresource(
             "status",

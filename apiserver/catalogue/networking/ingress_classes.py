@@ -80,7 +80,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1",
     "ingressclasses",
     "IngressClass",
-    "io.k8s.api.networking.v1.IngressClass",
     is_namespaced=False,
     defaults={"io.k8s.api.networking.v1.IngressClassParametersReference": _complete_parameters},
     strategy=Strategy(

@@ -31,7 +31,6 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "v1",
         "ingresses",
         "Ingress",
-        "io.k8s.api.networking.v1.Ingress",
         short_names=("ing",),
         subresources=(status_subresource(check_status, warn=warn_ingress_status),),
         strategy=Strategy(

@@ -21,7 +21,6 @@ def _builtin_type(version: str) -> BuiltinType:
         version,
         "ipaddresses",
         "IPAddress",
-        f"io.k8s.api.networking.{version}.IPAddress",
         is_namespaced=False,
         short_names=("ip",),
         strategy=Strategy(

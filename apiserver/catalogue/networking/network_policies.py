@@ -33,7 +33,6 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "v1",
         "networkpolicies",
         "NetworkPolicy",
-        "io.k8s.api.networking.v1.NetworkPolicy",
         short_names=("netpol",),
         defaults={
             f"{_PACKAGE}NetworkPolicyPort": setting(protocol="TCP"),

@@ -20,7 +20,6 @@ def _builtin_type(version: str) -> BuiltinType:
         version,
         "servicecidrs",
         "ServiceCIDR",
-        f"io.k8s.api.networking.{version}.ServiceCIDR",
         is_namespaced=False,
         subresources=(status_without_metadata(),),
         strategy=Strategy(

@@ -62,7 +62,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1",
     "runtimeclasses",
     "RuntimeClass",
-    "io.k8s.api.node.v1.RuntimeClass",
     is_namespaced=False,
     strategy=Strategy(
         allows_unconditional_update=False,

@@ -70,7 +70,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1",
     "poddisruptionbudgets",
     "PodDisruptionBudget",
-    "io.k8s.api.policy.v1.PodDisruptionBudget",
     short_names=("pdb",),
     strategy=Strategy(
         allows_unconditional_update=False,

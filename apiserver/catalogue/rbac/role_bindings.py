@@ -32,7 +32,6 @@ def builtin_types(brand: Brand) -> tuple[BuiltinType, BuiltinType]:
             "v1",
             "clusterrolebindings",
             "ClusterRoleBinding",
-            f"{_PACKAGE}ClusterRoleBinding",
             is_namespaced=False,
             defaults=completions,
             strategy=Strategy(
@@ -47,7 +46,6 @@ def builtin_types(brand: Brand) -> tuple[BuiltinType, BuiltinType]:
             "v1",
             "rolebindings",
             "RoleBinding",
-            f"{_PACKAGE}RoleBinding",
             defaults=completions,
             strategy=Strategy(
                 name_rule=names.path_segment,

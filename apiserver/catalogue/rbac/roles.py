@@ -71,7 +71,6 @@ TYPES: Final = (
         "v1",
         "clusterroles",
         "ClusterRole",
-        "io.k8s.api.rbac.v1.ClusterRole",
         is_namespaced=False,
         strategy=Strategy(
             name_rule=names.path_segment,
@@ -85,7 +84,6 @@ TYPES: Final = (
         "v1",
         "roles",
         "Role",
-        "io.k8s.api.rbac.v1.Role",
         strategy=Strategy(name_rule=names.path_segment, validate=validate_role, allows_create_on_update=True),
         columns=columns(CREATED),
     ),

@@ -67,7 +67,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1alpha1",
     "auditsinks",
     "AuditSink",
-    f"{_PACKAGE}.AuditSink",
     is_namespaced=False,
     defaults={
         f"{_PACKAGE}.Webhook": _complete_webhook,

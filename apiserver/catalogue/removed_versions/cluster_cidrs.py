@@ -92,7 +92,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1alpha1",
     "clustercidrs",
     "ClusterCIDR",
-    "io.k8s.api.networking.v1alpha1.ClusterCIDR",
     is_namespaced=False,
     strategy=Strategy(
         name_rule=names.dns_label,

@@ -45,7 +45,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1alpha1",
     "podpresets",
     "PodPreset",
-    "io.k8s.api.settings.v1alpha1.PodPreset",
     defaults=DEFAULTS,
     strategy=Strategy(
         validate=validate_pod_preset, update=UpdateStrategy(prepare=_keep_spec), has_generation=True

@@ -39,7 +39,6 @@ def pod_security_policy() -> BuiltinType:
         "v1beta1",
         "podsecuritypolicies",
         "PodSecurityPolicy",
-        f"{_PACKAGE}PodSecurityPolicy",
         is_namespaced=False,
         short_names=("psp",),
         defaults={f"{_PACKAGE}PodSecurityPolicySpec": _complete},

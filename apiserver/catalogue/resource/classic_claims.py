@@ -71,7 +71,6 @@ def _claims(version: str) -> BuiltinType:
         version,
         "resourceclaims",
         "ResourceClaim",
-        f"{_package(version)}.ResourceClaim",
         defaults=_defaults(version),
         subresources=(status_without_metadata(validate_claim_status),),
         strategy=Strategy(
@@ -94,7 +93,6 @@ def _templates(version: str) -> BuiltinType:
         version,
         "resourceclaimtemplates",
         "ResourceClaimTemplate",
-        f"{_package(version)}.ResourceClaimTemplate",
         defaults=_defaults(version),
         strategy=Strategy(
             returns_deleted=True, validate=_validate_template, update=UpdateStrategy(validate=_no_other_spec)
@@ -252,7 +250,6 @@ def _classes(version: str) -> BuiltinType:
         version,
         "resourceclasses",
         "ResourceClass",
-        f"{_package(version)}.ResourceClass",
         is_namespaced=False,
         strategy=Strategy(returns_deleted=True, validate=validate_class),
         columns=columns(_DRIVER, AGE),
@@ -276,7 +273,6 @@ def pod_scheduling(version: str, kind: str) -> BuiltinType:
         version,
         f"{kind.lower()}s",
         kind,
-        f"{_package(version)}.{kind}",
         subresources=(status_without_metadata(_validate_scheduling_status),),
         strategy=Strategy(
             returns_deleted=True,

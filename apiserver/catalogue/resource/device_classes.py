@@ -38,7 +38,6 @@ def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
         "v1",
         "deviceclasses",
         "DeviceClass",
-        "io.k8s.api.resource.v1.DeviceClass",
         is_namespaced=False,
         strategy=Strategy(
             returns_deleted=True,

@@ -91,7 +91,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1beta2",
     "devicetaintrules",
     "DeviceTaintRule",
-    "io.k8s.api.resource.v1beta2.DeviceTaintRule",
     is_namespaced=False,
     subresources=(
         Subresource(

@@ -32,7 +32,6 @@ def _parameters(kind: str, validate: Callable[[Document], Errors], shown: Column
         _VERSION,
         kind.lower(),
         kind,
-        f"io.k8s.api.resource.{_VERSION}.{kind}",
         strategy=Strategy(returns_deleted=True, validate=validate),
         columns=shown,
     )
@@ -151,7 +150,6 @@ TYPES: Final = (
         _VERSION,
         "resourceslices",
         "ResourceSlice",
-        "io.k8s.api.resource.v1alpha2.ResourceSlice",
         is_namespaced=False,
         strategy=Strategy(
             returns_deleted=True,

@@ -22,7 +22,6 @@ def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
         "v1",
         "resourceclaimtemplates",
         "ResourceClaimTemplate",
-        "io.k8s.api.resource.v1.ResourceClaimTemplate",
         defaults=DEFAULTS,
         strategy=Strategy(
             returns_deleted=True,

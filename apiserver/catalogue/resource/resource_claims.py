@@ -56,7 +56,6 @@ def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
         "v1",
         "resourceclaims",
         "ResourceClaim",
-        "io.k8s.api.resource.v1.ResourceClaim",
         defaults=DEFAULTS,
         subresources=(
             Subresource(

@@ -99,7 +99,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1alpha3",
     "resourcepoolstatusrequests",
     "ResourcePoolStatusRequest",
-    f"{_PACKAGE}ResourcePoolStatusRequest",
     is_namespaced=False,
     subresources=(
         Subresource(

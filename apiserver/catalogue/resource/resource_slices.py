@@ -154,7 +154,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1",
     "resourceslices",
     "ResourceSlice",
-    "io.k8s.api.resource.v1.ResourceSlice",
     is_namespaced=False,
     defaults={"io.k8s.api.resource.v1.Device": complete_device},
     strategy=Strategy(

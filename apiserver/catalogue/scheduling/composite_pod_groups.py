@@ -36,7 +36,6 @@ def builtin_type(disabled: frozenset[str]) -> BuiltinType:
         "v1alpha3",
         "compositepodgroups",
         "CompositePodGroup",
-        _DEFINITION,
         subresources=(pod_groups.status_subresource(),),
         defaults={f"{_DEFINITION}Spec": complete},
         strategy=Strategy(

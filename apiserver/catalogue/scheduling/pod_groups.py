@@ -94,7 +94,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1alpha2",
     "podgroups",
     "PodGroup",
-    "io.k8s.api.scheduling.v1alpha2.PodGroup",
     subresources=(status_subresource(),),
     strategy=Strategy(
         prepare_create=prepare_new_group,

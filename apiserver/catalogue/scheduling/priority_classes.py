@@ -73,7 +73,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1",
     "priorityclasses",
     "PriorityClass",
-    "io.k8s.api.scheduling.v1.PriorityClass",
     is_namespaced=False,
     short_names=("pc",),
     defaults={"io.k8s.api.scheduling.v1.PriorityClass": setting(preemptionPolicy="PreemptLowerPriority")},

@@ -63,7 +63,6 @@ def _pod_groups(disabled: frozenset[str]) -> BuiltinType:
         "v1beta1",
         "podgroups",
         "PodGroup",
-        f"{_PACKAGE}.PodGroup",
         subresources=(pod_groups.status_subresource(),),
         defaults={f"{_PACKAGE}.PodGroupSpec": complete},
         strategy=Strategy(
@@ -109,7 +108,6 @@ def _workloads(disabled: frozenset[str]) -> BuiltinType:
         "v1beta1",
         "workloads",
         "Workload",
-        f"{_PACKAGE}.Workload",
         strategy=Strategy(
             prepare_create=partial(_prepare_new_workload, disabled),
             validate=_validate_workload,

@@ -103,7 +103,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1alpha2",
     "workloads",
     "Workload",
-    "io.k8s.api.scheduling.v1alpha2.Workload",
     strategy=Strategy(
         prepare_create=prepare_workload,
         validate_create=validate_workload,

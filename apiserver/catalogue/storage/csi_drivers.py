@@ -23,7 +23,6 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "v1",
         "csidrivers",
         "CSIDriver",
-        "io.k8s.api.storage.v1.CSIDriver",
         is_namespaced=False,
         defaults={"io.k8s.api.storage.v1.CSIDriverSpec": _defaults(gates)},
         strategy=Strategy(

@@ -64,7 +64,6 @@ def _without_status(validate: Callable[[Document, Document | None], Errors]) -> 
         "v1",
         "csinodes",
         "CSINode",
-        "io.k8s.api.storage.v1.CSINode",
         is_namespaced=False,
         strategy=Strategy(
             returns_deleted=True,

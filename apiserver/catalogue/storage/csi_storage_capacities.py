@@ -38,7 +38,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1",
     "csistoragecapacities",
     "CSIStorageCapacity",
-    "io.k8s.api.storage.v1.CSIStorageCapacity",
     strategy=Strategy(
         allows_unconditional_update=False,
         validate_ratcheting=validate_csi_storage_capacity,

@@ -141,7 +141,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1",
     "storageclasses",
     "StorageClass",
-    "io.k8s.api.storage.v1.StorageClass",
     is_namespaced=False,
     short_names=("sc",),
     defaults={

@@ -69,7 +69,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1",
     "volumeattachments",
     "VolumeAttachment",
-    "io.k8s.api.storage.v1.VolumeAttachment",
     is_namespaced=False,
     subresources=(status_without_metadata(validate_volume_attachment),),
     strategy=Strategy(

@@ -18,7 +18,6 @@ def _builtin_type(version: str) -> BuiltinType:
         version,
         "volumeattributesclasses",
         "VolumeAttributesClass",
-        f"io.k8s.api.storage.{version}.VolumeAttributesClass",
         is_namespaced=False,
         short_names=("vac",),
         strategy=Strategy(

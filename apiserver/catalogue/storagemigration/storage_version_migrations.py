@@ -89,7 +89,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1beta1",
     RESOURCE,
     "StorageVersionMigration",
-    "io.k8s.api.storagemigration.v1beta1.StorageVersionMigration",
     is_namespaced=False,
     subresources=(status_without_metadata(validate_migration_status),),
     strategy=Strategy(

@@ -45,7 +45,6 @@ def _builtin_type(
         version,
         _RESOURCE,
         _KIND,
-        f"io.k8s.api.autoscaling.{version}.{_KIND}",
         short_names=("hpa",),
         categories=("all",),
         defaults=DEFAULTS,

@@ -36,7 +36,6 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "v1",
         "jobs",
         "Job",
-        "io.k8s.api.batch.v1.Job",
         categories=("all",),
         defaults=_defaults(gates),
         subresources=(

@@ -17,7 +17,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType, status_subresource
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, status_subresource
 from apiserver.catalogue.core.pods.columns import COLUMNS, ENDED
 from apiserver.catalogue.core.pods.preparation import prepare_pod_create
 from apiserver.catalogue.core.pods.resize import prepare_resize, validate_resize
@@ -46,7 +46,6 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "v1",
         "pods",
         "Pod",
-        f"{CORE}Pod",
         short_names=("po",),
         categories=("all",),
         subresources=(

@@ -21,7 +21,6 @@ from apiserver.schema.validation.checks import in_range
 from apiserver.schema.validation.documents import at, items
 
 _SECONDS_MAX: Final = (1 << 31) - 1
-_ID_MAX: Final = (1 << 31) - 1
 # The length of each side of a difference.
 _DIFFERENCE_LENGTH_MAX: Final = 512
 _UPDATABLE: Final = ",".join(

@@ -173,7 +173,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1",
     "resourcequotas",
     "ResourceQuota",
-    f"{CORE}ResourceQuota",
     short_names=("quota",),
     subresources=(status_subresource(validate_quota_status),),
     defaults={

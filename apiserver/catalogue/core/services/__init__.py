@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType, status_subresource
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, status_subresource
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.catalogue.core.services.columns import COLUMNS
 from apiserver.catalogue.core.services.preparation import (
@@ -47,7 +47,6 @@ def builtin_type(allocator: ServiceAllocator, gates: FeatureGates = DEFAULT_GATE
         "v1",
         "services",
         "Service",
-        f"{CORE}Service",
         short_names=("svc",),
         categories=("all",),
         subresources=(
