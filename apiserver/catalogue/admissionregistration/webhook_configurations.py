@@ -51,14 +51,7 @@ def builtin_type(resource: str, kind: str, compatibility: CompatibilityVersion) 
         kind,
         is_namespaced=False,
         categories=("api-extensions",),
-        defaults={
-            **match_rules.DEFAULTS,
-            f"{_PACKAGE}ValidatingWebhook": in_turn(_HOOK, default_selectors),
-            f"{_PACKAGE}MutatingWebhook": in_turn(
-                _HOOK, setting(reinvocationPolicy="Never"), default_selectors
-            ),
-            f"{_PACKAGE}ServiceReference": setting(port=443),
-        },
+        defaults=DEFAULTS,
         strategy=Strategy(
             allows_unconditional_update=False,
             validate_create=validate,
@@ -80,6 +73,13 @@ _REINVOCATIONS: Final = ("IfNeeded", "Never")
 _TIMEOUT_S_MAX: Final = 30
 
 _HOOK: Final = setting(failurePolicy="Fail", matchPolicy="Equivalent", timeoutSeconds=10)
+# The same objects for both types: a definition has one default.
+DEFAULTS: Final = {
+    **match_rules.DEFAULTS,
+    f"{_PACKAGE}ValidatingWebhook": in_turn(_HOOK, default_selectors),
+    f"{_PACKAGE}MutatingWebhook": in_turn(_HOOK, setting(reinvocationPolicy="Never"), default_selectors),
+    f"{_PACKAGE}ServiceReference": setting(port=443),
+}
 
 
 def validate_webhook_configuration(
