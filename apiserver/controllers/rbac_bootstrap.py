@@ -19,8 +19,12 @@ from typing import Final, NamedTuple
 import orjson
 
 from apiserver.auth.authz.rbac import reconciliation
-from apiserver.auth.authz.rbac.defaults import DefaultObject, autoupdate_key, default_objects
-from apiserver.auth.authz.rbac.defaults.gated_roles import on_by_default
+from apiserver.auth.authz.rbac.default_roles import (
+    DefaultObject,
+    autoupdate_key,
+    default_objects,
+    on_by_default,
+)
 from apiserver.auth.authz.rbac.rule_coverage import TooManyRules
 from apiserver.auth.authz.rbac.rules import CACHED_BYTES_MAX, CACHED_MAX
 from apiserver.catalogue.core.namespaces import new_namespace

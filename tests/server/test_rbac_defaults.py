@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.auth.authz.rbac.defaults import default_objects
+from apiserver.auth.authz.rbac.default_roles import default_objects
 from apiserver.meta.brand import Brand
 from tests.support.api import Api
 from tests.support.eventually import eventually

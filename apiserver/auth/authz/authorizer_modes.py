@@ -34,7 +34,7 @@ from apiserver.auth.authz.configuration import (
 from apiserver.auth.authz.node.authorizer import NodeAuthorizer, node_options
 from apiserver.auth.authz.node.graph import NodeGraph
 from apiserver.auth.authz.rbac.authorizer import RbacAuthorizer, Turn
-from apiserver.auth.authz.rbac.defaults.documents import role_rules
+from apiserver.auth.authz.rbac.default_roles import role_rules
 from apiserver.auth.authz.rbac.policy import RbacPolicy
 from apiserver.auth.authz.rbac.rules import ANY
 from apiserver.auth.authz.rule_resolver import NonResourceRule, ResourceRule, RuleResolver, RuleSet, all_rules

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from apiserver.auth.authz.rbac.defaults import default_objects
+from apiserver.auth.authz.rbac.default_roles import default_objects
 from apiserver.controllers.rbac_bootstrap import RbacBootstrapHook, rbac_bootstrap_hooks
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document

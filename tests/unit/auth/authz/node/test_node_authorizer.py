@@ -14,7 +14,7 @@ from apiserver.auth.authz.attributes import Attributes, Decision, PendingDecisio
 from apiserver.auth.authz.node.authorizer import NodeAuthorizer, NodeOptions, node_options
 from apiserver.auth.authz.node.graph import NodeGraph
 from apiserver.auth.authz.node.references import pod_references, volume_references
-from apiserver.auth.authz.rbac.defaults.documents import role_rules
+from apiserver.auth.authz.rbac.default_roles import role_rules
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document, UserInfo
 from apiserver.releases.gates import FeatureGates

@@ -13,8 +13,8 @@ import orjson
 import pytest
 
 from apiserver.auth.authz.attributes import Attributes
-from apiserver.auth.authz.rbac.defaults import autoupdate_key, default_objects
-from apiserver.auth.authz.rbac.defaults.gated_roles import on_by_default
+from apiserver.auth.authz.rbac import default_roles
+from apiserver.auth.authz.rbac.default_roles import GATES, autoupdate_key, default_objects, on_by_default
 from apiserver.auth.authz.rbac.rule_coverage import uncovered_rules
 from apiserver.auth.authz.rbac.rules import PolicyRule, parse_rules
 from apiserver.catalogue.rbac import role_bindings, roles
@@ -85,6 +85,17 @@ def test_bindings_grant_roles_that_are_there() -> None:
     for each in (*of_kind("ClusterRoleBinding"), *of_kind("RoleBinding")):
         role = each["roleRef"]
         assert (role["kind"], each["metadata"].get("namespace", ""), role["name"]) in BY_NAME
+
+
+def test_the_gates_of_the_table_are_listed() -> None:
+    asked: set[str] = set()
+
+    def is_on(gate: str) -> bool:
+        asked.add(gate)
+        return True
+
+    default_roles.table(is_on)
+    assert asked == set(GATES)
 
 
 # apis/rbac/v1, PolicyRuleBuilder
