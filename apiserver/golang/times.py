@@ -1,14 +1,15 @@
-"""Times in RFC 3339 as Go's package time parses them, with its words for what is none.
+"""Parses and writes times in RFC 3339 as Go's package time does, with its errors.
 
 It takes more than the standard: an hour of one digit, a fraction of any length, also after a comma, and
-offsets of 24 hours and 60 minutes.
+offsets of 24 hours and 60 minutes. The year 0 is a year like others, and an offset or a number of seconds may
+lead beyond the years of four digits: `-0001-12-31T23:00:00Z`, `10000-01-01T00:00:00Z`. Go writes these, but
+does not parse them.
 """
 
 from __future__ import annotations
 
-import calendar
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import date
 from typing import Final, NamedTuple
 
 # Go's zero time is none: in JSON it is null.
@@ -18,8 +19,84 @@ _SECONDS: Final = "2006-01-02T15:04:05Z07:00"
 _MICROSECONDS: Final = "2006-01-02T15:04:05.000000Z07:00"
 
 
+# The years of four digits, which RFC 3339 has.
+YEAR_ZERO_S: Final = -62_167_219_200
+YEAR_10000_S: Final = 253_402_300_800
+_DAY_S: Final = 86_400
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+# The Gregorian calendar repeats itself after 400 years. Python's has the years 1 to 9999 only.
+_CYCLE_YEARS: Final = 400
+_CYCLE_DAYS: Final = 146_097
+# What Go writes, but does not parse.
+_BEYOND: Final = re.compile(
+    r"(-[0-9]{4,}|[0-9]{5,})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?Z"
+)
+
+
 class InvalidTime(ValueError):
-    """A text is no time. The message is Go's."""
+    """A text is not a time. The message is Go's."""
+
+
+class FarTime(str):
+    """The text of a time beyond the years of four digits that came as a number, as in protobuf.
+
+    It counts as it is written, though Go would not parse it.
+    """
+
+    __slots__ = ()
+
+
+class Moment(NamedTuple):
+    """A point in time, of any year.
+
+    seconds: since 1970, in UTC. nanoseconds: after these. offset: how many seconds ahead of UTC the text was.
+    """
+
+    seconds: int
+    nanoseconds: int = 0
+    offset: int = 0
+
+
+def days_since_epoch(year: int, month: int, day: int) -> int:
+    """Returns the days from 1970 to a date in any year. Raises ValueError for a date that does not exist."""
+    cycles, of_cycle = divmod(year, _CYCLE_YEARS)
+    return date(of_cycle + _CYCLE_YEARS, month, day).toordinal() - _EPOCH + (cycles - 1) * _CYCLE_DAYS
+
+
+def calendar_day(days: int) -> tuple[int, date]:
+    """Returns the year of a day since 1970, and the same day in a year that Python's calendar has."""
+    cycles, of_cycle = divmod(days + _EPOCH - 1, _CYCLE_DAYS)
+    day = date.fromordinal(of_cycle + 1)
+    return day.year + cycles * _CYCLE_YEARS, day
+
+
+def time_text(seconds: int, fraction: str = "") -> str:
+    """Returns the text of a time in UTC. fraction: digits after the point."""
+    days, of_day = divmod(seconds, _DAY_S)
+    year, day = calendar_day(days)
+    sign, point = "-" if year < 0 else "", "." if fraction else ""
+    return (
+        f"{sign}{abs(year):04}-{day.month:02}-{day.day:02}"
+        f"T{of_day // 3600:02}:{of_day // 60 % 60:02}:{of_day % 60:02}{point}{fraction}Z"
+    )
+
+
+def written_time(text: str) -> Moment:
+    """Returns a time that was written in UTC, of any year, or that Go can parse. Raises InvalidTime."""
+    if (found := _BEYOND.fullmatch(text)) is None:
+        return parse_time(text)
+    year, month, day, hour, minute, second = map(int, found.groups()[:6])
+    return _moment(text, (year, month, day, hour, minute, second), found[7] or "", 0)
+
+
+def _moment(text: str, numbers: tuple[int, int, int, int, int, int], fraction: str, offset: int) -> Moment:
+    year, month, day, hour, minute, second = numbers
+    try:
+        days = days_since_epoch(year, month, day)
+    except ValueError:
+        raise _out_of_range(text, "day") from None
+    seconds = days * _DAY_S + hour * 3600 + minute * 60 + second
+    return Moment(seconds - offset, int(fraction[:9].ljust(9, "0")), offset)
 
 
 class _Element(NamedTuple):
@@ -52,8 +129,8 @@ _FRACTION: Final = _Element("", "", re.compile(r"([.,][0-9]+)?"))
 _ZONE: Final = _Element("", "Z07:00", _OFFSET)
 
 
-def parse_time(text: str, *, is_micro: bool = False) -> datetime:
-    """Returns a time in UTC. Raises InvalidTime.
+def parse_time(text: str, *, is_micro: bool = False) -> Moment:
+    """Parses a time. Raises InvalidTime.
 
     is_micro: it has six digits of a second, as a MicroTime.
     """
@@ -71,13 +148,7 @@ def parse_time(text: str, *, is_micro: bool = False) -> datetime:
     if rest:
         raise InvalidTime(f"parsing time {_quoted(text)}: extra text: {_quoted(rest)}")
     year, month, day, hour, minute, second = numbers
-    if not 1 <= day <= (calendar.monthrange(year, month)[1] if year else 31):
-        raise _out_of_range(text, "day")
-    microseconds = int(fraction[0][1:7].ljust(6, "0"))
-    try:
-        return datetime(year, month, day, hour, minute, second, microseconds, tzinfo=UTC) - offset
-    except (ValueError, OverflowError):
-        raise _out_of_range(text, "year") from None
+    return _moment(text, (year, month, day, hour, minute, second), fraction[0][1:], offset)
 
 
 def _next(text: str, layout: str, rest: str, element: _Element) -> tuple[re.Match[str], str]:
@@ -91,15 +162,16 @@ def _next(text: str, layout: str, rest: str, element: _Element) -> tuple[re.Matc
     return found, rest[found.end() :]
 
 
-def _offset(text: str, zone: re.Match[str]) -> timedelta:
+def _offset(text: str, zone: re.Match[str]) -> int:
+    """Returns the seconds that a zone is ahead of UTC."""
     if zone[0] == "Z":
-        return timedelta()
+        return 0
     hours, minutes = int(zone[2]), int(zone[3])
     if hours > 24:
         raise _out_of_range(text, "time zone offset hour")
     if minutes > 60:
         raise _out_of_range(text, "time zone offset minute")
-    offset = timedelta(hours=hours, minutes=minutes)
+    offset = hours * 3600 + minutes * 60
     return -offset if zone[1] == "-" else offset
 
 

@@ -81,9 +81,13 @@ def age_of(time: str | None, now: float) -> str:
     return duration(now - then) if then is not None else "<unknown>"
 
 
+# The longest duration of Go, which spans that are longer become.
+_DURATION_MAX_S: Final = ((1 << 63) - 1) / 1e9
+
+
 def duration(seconds: float) -> str:
     """A time span in one or two units, as kubectl prints it. Source: apimachinery, pkg/util/duration."""
-    s = int(seconds)
+    s = int(min(seconds, _DURATION_MAX_S))
     if s < -1:
         return "<invalid>"
     if s < 0:

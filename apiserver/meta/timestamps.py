@@ -6,6 +6,8 @@ import re
 from datetime import UTC, datetime
 from functools import lru_cache
 
+from apiserver.golang.times import InvalidTime, time_text, written_time
+
 # Python parses much more of ISO 8601.
 _is_rfc3339 = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})"
@@ -19,7 +21,7 @@ def to_text(unix_s: float) -> str:
 
 @lru_cache(maxsize=8)  # writes of the same second share it
 def _to_text(unix_s: int) -> str:
-    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return time_text(unix_s)
 
 
 def to_micro_text(unix_s: float) -> str:
@@ -28,11 +30,14 @@ def to_micro_text(unix_s: float) -> str:
 
 
 def from_text(text: str) -> float | None:
-    """The time in seconds since 1970; None if the text is not a time in RFC 3339."""
-    if not _is_rfc3339(text):
-        return None
+    """The time in seconds since 1970; None if the text is not a time that Go parses or writes."""
     try:
-        time = datetime.fromisoformat(text)
+        if _is_rfc3339(text):
+            return datetime.fromisoformat(text).timestamp()
     except ValueError:
+        pass  # Go has more years.
+    try:
+        seconds, nanoseconds, _ = written_time(text)
+    except InvalidTime:
         return None
-    return time.timestamp()
+    return seconds + nanoseconds / 1e9

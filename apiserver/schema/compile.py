@@ -17,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from apiserver.golang.formatting import json_type
-from apiserver.golang.times import ZERO_MICRO_TIME, ZERO_TIME, InvalidTime, parse_time
+from apiserver.golang.times import ZERO_MICRO_TIME, ZERO_TIME, FarTime, InvalidTime, parse_time, time_text
 from apiserver.golang.whole_numbers import is_whole, make_whole
 from apiserver.meta.field_errors import field_below, item_below
 from apiserver.meta.quantity import InvalidQuantity, canonical_quantity, quantity_text
@@ -557,6 +557,8 @@ def _time(timespec: str) -> Callable[[Schema], _Walk]:
     def compiled(schema: Schema) -> _Walk:
         def walk(value: Any, report: WalkReport) -> Any:
             if type(value) is not str:
+                if type(value) is FarTime:
+                    return str(value)
                 raise Mismatch(value, schema)
             if not is_micro and _UTC.fullmatch(value):
                 return None if value == zero else value  # in normal form
@@ -564,9 +566,9 @@ def _time(timespec: str) -> Callable[[Schema], _Walk]:
                 if not is_rfc3339(value):
                     raise ValueError(value)
                 time = datetime.fromisoformat(value).astimezone(UTC)
+                text = time.isoformat(timespec=timespec).replace("+00:00", "Z")
             except (ValueError, OverflowError):
-                time = _lenient_time(value, is_micro=is_micro)
-            text = time.isoformat(timespec=timespec).replace("+00:00", "Z")
+                text = _lenient_time(value, is_micro=is_micro)
             return None if text == zero else text
 
         return walk
@@ -574,12 +576,13 @@ def _time(timespec: str) -> Callable[[Schema], _Walk]:
     return compiled
 
 
-def _lenient_time(text: str, *, is_micro: bool) -> datetime:
-    """Returns a time in one of the other forms that Kubernetes takes. Raises _Malformed."""
+def _lenient_time(text: str, *, is_micro: bool) -> str:
+    """Returns a time of any form and year that Kubernetes takes, in normal form. Raises _Malformed."""
     try:
-        return parse_time(text, is_micro=is_micro)
+        time = parse_time(text, is_micro=is_micro)
     except InvalidTime as error:
         raise _Malformed(str(error)) from None
+    return time_text(time.seconds, f"{time.nanoseconds // 1000:06}" if is_micro else "")
 
 
 _DATE_TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"

@@ -12,10 +12,11 @@ import base64
 import io
 import math
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import cbor2
+
+from apiserver.golang.times import YEAR_10000_S, YEAR_ZERO_S, ZERO_TIME, time_text
 
 # The tag of self-described CBOR, with which every document begins, as in Kubernetes (RFC 8949, 3.4.6).
 SELF_DESCRIBED: Final = b"\xd9\xd9\xf7"
@@ -31,7 +32,6 @@ VALUES_MAX: Final = 100_000
 _READS_MAX: Final = 3 * VALUES_MAX
 _ARRAY, _MAP = 4, 5
 _UNDEFINED: Final = 23
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class InvalidCbor(ValueError):
@@ -115,11 +115,13 @@ def _time_text(content: Any, _: bool) -> str:
 def _time_number(seconds: Any, _: bool) -> str:
     if type(seconds) not in (int, float):
         raise InvalidCbor("cbor: tag number 1 must be followed by integer or floating-point number")
-    try:
-        time = _EPOCH + timedelta(seconds=seconds)
-    except (OverflowError, ValueError):  # out of the range of datetime, or NaN
-        raise InvalidCbor(f"cbor: {seconds} s is not a valid time") from None
-    return time.isoformat().replace("+00:00", "Z")
+    if not math.isfinite(seconds):
+        return ZERO_TIME  # as Go takes what RFC 8949, 3.4.2, leaves open
+    whole = int(seconds)
+    more, nanoseconds = divmod(int((seconds - whole) * 1e9), 1_000_000_000)
+    if not YEAR_ZERO_S <= whole + more < YEAR_10000_S:
+        raise InvalidCbor(f"cbor: {seconds} s is not a valid time")
+    return time_text(whole + more, f"{nanoseconds:09}".rstrip("0") if nanoseconds else "")
 
 
 def _bignum(content: Any, _: bool) -> Any:

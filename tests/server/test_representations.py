@@ -329,6 +329,25 @@ def test_fields_of_a_later_release_are_no_error_in_protobuf(api: Api, namespace:
     assert "proto: wrong wireType = 0 for field metadata" in refused.json["message"]
 
 
+@pytest.mark.parametrize(
+    ("time", "written"),
+    [
+        ("0000-01-01T00:00:00Z", "0000-01-01T00:00:00Z"),
+        ("0000-01-01T00:00:00+01:00", "-0001-12-31T23:00:00Z"),
+        ("9999-12-31T23:59:59-01:00", "10000-01-01T00:59:59Z"),
+    ],
+)
+def test_times_of_all_years_have_every_form(api: Api, namespace: str, time: str, written: str) -> None:
+    events = f"/api/v1/namespaces/{namespace}/events"
+    body = {"metadata": {"name": "a"}, "involvedObject": {"namespace": namespace}, "firstTimestamp": time}
+    assert api.post(events, body).ok()["firstTimestamp"] == written
+    answer = api.get(f"{events}/a", headers=accepting(PROTOBUF))
+    assert read(answer)["firstTimestamp"] == written
+    assert api.get(events, headers=accepting(PROTOBUF)).status == 200
+    # Protobuf has numbers, which are of any year.
+    assert api.put(f"{events}/a", answer.body, type=PROTOBUF).ok()["firstTimestamp"] == written
+
+
 def test_a_watch_in_protobuf(api: Api, namespace: str) -> None:
     """Four bytes of length before each event, and in it an envelope."""
     made = make(api, namespace, data={"k": "v"})

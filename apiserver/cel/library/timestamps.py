@@ -10,14 +10,13 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final
 
 from apiserver.cel.values import INT_MAX, INT_MIN, Duration, EvaluationError, Timestamp
+from apiserver.golang.times import InvalidTime, calendar_day, parse_time
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
 SECOND: Final = 1_000_000_000
 _DAY: Final = 86_400
-_EPOCH: Final = date(1970, 1, 1).toordinal()
-_CYCLE: Final = 146_097  # days of 400 years, after which the calendar repeats itself
 # Years 1 to 9999 in UTC.
 TIMESTAMP_MIN: Final = -62_135_596_800 * SECOND
 TIMESTAMP_MAX: Final = 253_402_300_800 * SECOND - 1
@@ -36,10 +35,6 @@ _DURATION: Final = re.compile(r"[+-]?(?:0|(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:
 _PART: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
 # More digits have no meaning, and would take quadratic time.
 _DIGITS_MAX: Final = 40
-_TIMESTAMP: Final = re.compile(
-    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?"
-    r"(?:Z|([+-])([0-9]{2}):([0-9]{2}))"
-)
 _ZONE_CACHE: Final = 64
 _ZONE_MAX: Final = 255  # No name is as long, and a call costs the same for whatever text.
 
@@ -80,27 +75,11 @@ def format_duration(nanoseconds: int) -> str:
 
 def parse_timestamp(text: str) -> Timestamp | None:
     """Parses an RFC 3339 time, which may be out of range; returns None if it is none."""
-    found = _TIMESTAMP.fullmatch(text)
-    if found is None:
-        return None
-    year, month, day, hour, minute, second = map(int, found.groups()[:6])
-    fraction, sign, zone_hours, zone_minutes = found.groups()[6:]
-    if hour > 23 or minute > 59 or second > 59:
-        return None
     try:
-        # Year 0 is a leap year, as 400 is; Python's calendar does not have it.
-        days = date(year or 400, month, day).toordinal() - _EPOCH - (0 if year else _CYCLE)
-    except ValueError:
+        seconds, nanoseconds, offset = parse_time(text)
+    except InvalidTime:
         return None
-    offset = 0
-    if sign:
-        offset = int(zone_hours) * 3_600 + int(zone_minutes) * 60
-        if int(zone_hours) > 24 or int(zone_minutes) > 60:
-            return None
-    if sign == "-":
-        offset = -offset
-    seconds = days * _DAY + hour * 3_600 + minute * 60 + second - offset
-    return Timestamp(seconds * SECOND + int((fraction or "").ljust(9, "0")[:9]), offset)
+    return Timestamp(seconds * SECOND + nanoseconds, offset)
 
 
 def format_timestamp(when: Timestamp) -> str:
@@ -118,10 +97,8 @@ def format_timestamp(when: Timestamp) -> str:
 def _date(seconds: int) -> tuple[date, int, int]:
     """Returns day, year and second of the day. A zone may lead out of the years of Python's calendar."""
     days, second = divmod(seconds, _DAY)
-    days += _EPOCH
-    shift = _CYCLE if days < 1 else -_CYCLE if days > date.max.toordinal() else 0
-    day = date.fromordinal(days + shift)
-    return day, day.year - shift // _CYCLE * 400, second
+    year, day = calendar_day(days)
+    return day, year, second
 
 
 # ---- parts of dates

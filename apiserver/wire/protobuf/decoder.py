@@ -5,10 +5,9 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
-from apiserver.golang.times import ZERO_MICRO_TIME, ZERO_TIME
+from apiserver.golang.times import YEAR_10000_S, YEAR_ZERO_S, ZERO_MICRO_TIME, ZERO_TIME, FarTime, time_text
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.go_fields import GoField, go_struct
 from apiserver.schema.structural import Schema, ValueKind
@@ -342,23 +341,32 @@ def _int_or_string(raw: bytes, progress: _Progress) -> int | str:
 
 
 _ZERO_TIMES: Final = {ValueKind.TIME: ZERO_TIME, ValueKind.MICRO_TIME: ZERO_MICRO_TIME}
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMESTAMP: Final = {1: VARINT, 2: VARINT}
+# The first second of the calendar of Go's package time, which lasts for 64 bits.
+_CALENDAR_BEGIN_S: Final = -9_223_371_966_579_724_800
 
 
-def _time(timespec: str) -> _Decode:
-    def decode(raw: bytes, progress: _Progress) -> str | None:
-        if not raw:
-            return None  # the zero time, which is null in JSON
-        parts = dict(known_fields(raw, _TIMESTAMP))
-        seconds, nanos = _integer(parts.get(1, 0), progress), _integer(parts.get(2, 0), progress)
-        try:
-            time = _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
-        except OverflowError:
-            raise InvalidProtobuf(f"{seconds} s is not a valid time") from None
-        return time.isoformat(timespec=timespec).replace("+00:00", "Z")
+def _time(raw: bytes, progress: _Progress) -> str | None:
+    """Decodes a Time: Kubernetes ignores its nanoseconds. Of no bytes it is the zero time: null in JSON."""
+    return _time_text(dict(known_fields(raw, _TIMESTAMP)).get(1, 0)) if raw else None
 
-    return decode
+
+def _micro_time(raw: bytes, progress: _Progress) -> str | None:
+    if not raw:
+        return None
+    parts = dict(known_fields(raw, _TIMESTAMP))
+    nanos = parts.get(2, 0) & 0xFFFF_FFFF
+    nanos -= nanos >> 31 << 32
+    microseconds = nanos // 1000 if nanos >= 0 else -(-nanos // 1000)  # towards zero
+    seconds, rest = divmod(microseconds, 1_000_000)
+    return _time_text(parts.get(1, 0) + seconds, f"{rest:06}")
+
+
+def _time_text(number: int, fraction: str = "") -> str:
+    """Returns the text of a number of seconds since 1970, of which Go takes the lowest 64 bits."""
+    seconds = (number - _CALENDAR_BEGIN_S & 0xFFFF_FFFF_FFFF_FFFF) + _CALENDAR_BEGIN_S
+    text = time_text(seconds, fraction)
+    return text if YEAR_ZERO_S <= seconds < YEAR_10000_S else FarTime(text)
 
 
 def _raw_json(raw: bytes, progress: _Progress) -> Any:
@@ -378,8 +386,8 @@ _SCALARS: Final[dict[ValueKind, _Decode]] = {
     ValueKind.NUMBER: _number,
     ValueKind.BOOLEAN: _boolean,
     ValueKind.BYTES: _base64,
-    ValueKind.TIME: _time("seconds"),
-    ValueKind.MICRO_TIME: _time("microseconds"),
+    ValueKind.TIME: _time,
+    ValueKind.MICRO_TIME: _micro_time,
     ValueKind.INT_OR_STRING: _int_or_string,
     ValueKind.QUANTITY: _quantity,
     ValueKind.ANY: _raw_json,

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
+from apiserver.golang.times import written_time
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.go_fields import GoField, fields_of, go_struct
 from apiserver.schema.structural import Schema, ValueKind
@@ -271,9 +272,12 @@ def _time(value: str | None) -> bytes:
     """Seconds and nanoseconds since 1970, both even if they are 0: without them it is the zero time."""
     if value is None:
         return b""
-    time = datetime.fromisoformat(value)
-    seconds = int(time.replace(microsecond=0).timestamp())
-    return b"\x08" + varint(seconds) + b"\x10" + varint(time.microsecond * 1000)
+    if value[4] == "-" and not value.startswith("0000"):
+        time = datetime.fromisoformat(value)
+        seconds, nanoseconds = int(time.replace(microsecond=0).timestamp()), time.microsecond * 1000
+    else:  # Python has no such year.
+        seconds, nanoseconds, _ = written_time(value)
+    return b"\x08" + varint(seconds) + b"\x10" + varint(nanoseconds)
 
 
 def _raw_json(value: Any) -> bytes:

@@ -89,6 +89,7 @@ DURATIONS: Final = {
     "7y364d": 8 * YEAR - 1,
     "8y": 8 * YEAR,
     "100y": 100 * YEAR + 364 * DAY,
+    "292y": 2026 * YEAR,  # Go's longest duration
 }
 
 
@@ -101,6 +102,8 @@ AGES: Final[dict[str, tuple[str | None, str]]] = {
     "past": ("2023-11-14T22:08:20Z", "5m"),
     "this second": ("2023-11-14T22:13:20Z", "0s"),
     "a clock a second ahead": ("2023-11-14T22:13:21Z", "0s"),
+    "the year 0": ("0000-01-01T00:00:00Z", "292y"),
+    "the year 10000": ("10000-01-01T00:00:00Z", "<invalid>"),
     "the future": ("2023-11-14T22:13:25Z", "<invalid>"),
     "unknown": (None, "<unknown>"),
     "empty": ("", "<unknown>"),

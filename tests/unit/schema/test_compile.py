@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from apiserver.golang.times import FarTime
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import (
     STRUCTS_MAX,
@@ -385,6 +386,11 @@ NORMAL: Final[dict[str, tuple[CompiledSchema, dict[str, Any], dict[str, Any]]]] 
         {"spec": {"renewTime": "2024-01-01T00:00:00.000000Z"}},
         {"spec": {"renewTime": "2024-01-01T00:00:00.000000Z"}},
     ),
+    "microseconds may be of the year 0": (
+        LEASE,
+        {"spec": {"renewTime": "0001-01-01T00:00:00.000000+01:00"}},
+        {"spec": {"renewTime": "0000-12-31T23:00:00.000000Z"}},
+    ),
 }
 
 
@@ -402,6 +408,11 @@ TIMES: Final = {
     "as it is kept": ("2024-02-29T23:59:59Z", "2024-02-29T23:59:59Z"),
     "of another zone": ("2024-01-01T02:00:00+02:00", "2024-01-01T00:00:00Z"),
     "of a zone west of Greenwich": ("2023-12-31T20:30:00-03:30", "2024-01-01T00:00:00Z"),
+    "the year 0": ("0000-01-01T00:00:00Z", "0000-01-01T00:00:00Z"),
+    "its leap day": ("0000-02-29T00:00:00Z", "0000-02-29T00:00:00Z"),
+    "of the year 0 in UTC": ("0001-01-01T00:00:00+05:00", "0000-12-31T19:00:00Z"),
+    "before the year 0 in UTC": ("0000-01-01T00:00:00+01:00", "-0001-12-31T23:00:00Z"),
+    "after the year 9999 in UTC": ("9999-12-31T23:59:59-05:00", "10000-01-01T04:59:59Z"),
     "fractions are dropped": ("2024-01-01T00:00:00.999999999Z", "2024-01-01T00:00:00Z"),
 }
 
@@ -413,6 +424,13 @@ def test_times_are_in_utc_and_whole_seconds(text: str, normal: str) -> None:
     assert document["metadata"] == {"creationTimestamp": normal}
 
 
+def test_times_that_came_as_numbers_count_as_they_are_written() -> None:
+    document = {"metadata": {"creationTimestamp": FarTime("10000-01-01T00:00:00Z")}}
+    POD(document)
+    assert type(document["metadata"]["creationTimestamp"]) is str
+    assert document["metadata"] == {"creationTimestamp": "10000-01-01T00:00:00Z"}
+
+
 NO_TIMES: Final = {
     "nothing": "",
     "a word": "yesterday",
@@ -421,12 +439,13 @@ NO_TIMES: Final = {
     "no such month": "2024-13-01T00:00:00Z",
     "no such day of this month": "2024-02-30T00:00:00Z",
     "no such day of this year": "2023-02-29T00:00:00Z",
+    "no such day of the year 0": "0000-02-30T00:00:00Z",
+    "a year that only the server writes": "10000-01-01T00:59:59Z",
+    "a year before the year 0": "-0001-12-31T23:00:00Z",
     "no such hour": "2024-01-01T24:00:00Z",
     "no such zone": "2024-01-01T00:00:00+25:00",
     "digits of another script": "\N{FULLWIDTH DIGIT TWO}024-01-01T00:00:00Z",
     "something behind": "2024-01-01T00:00:00Z\n",
-    "before the first year, in UTC": "0001-01-01T00:00:00+05:00",
-    "after the last year, in UTC": "9999-12-31T23:59:59-05:00",
 }
 
 

@@ -55,6 +55,8 @@ MEANINGS: Final[dict[str, Any]] = {
     "d6410f": "Dw==",
     "c074323031332d30332d32315432303a30343a30305a": "2013-03-21T20:04:00Z",
     "c11a514b67b0": "2013-03-21T20:04:00Z",
+    "c13b0000000e79747bff": "0000-01-01T00:00:00Z",
+    "c1f97e00": "0001-01-01T00:00:00Z",  # not a number
     "d81c81d81d00": [0],
     "c4820102": [1, 2],
     "d8236161": "a",
@@ -106,7 +108,7 @@ BAD: Final = {
     "bytes meant for something else before": (b"\xd6\xd8\x18\x41a", "byte string"),
     "bytes with a tag that are no UTF-8": (b"\xd8\x18\x41\xff", "invalid UTF-8"),
     "a time that is a map": (b"\xc0\xa0", "text string"),
-    "a time that is no number": (bytes.fromhex("c1f97e00"), "is not a valid time"),
+    "a time before the year 0": (bytes.fromhex("c13b0000000e79747c00"), "is not a valid time"),
     "a time after all calendars": (bytes.fromhex("c11b7fffffffffffffff"), "is not a valid time"),
     "a time that is a list": (b"\xc1\x80", "number"),
     "too deep": (deep(DEPTH_MAX + 1), f"nesting depth ({DEPTH_MAX})"),

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.golang.quoting import go_quote
-from apiserver.golang.times import InvalidTime, parse_time
-from apiserver.meta import field_errors, timestamps
+from apiserver.golang.times import InvalidTime, parse_time, time_text
+from apiserver.meta import field_errors
 from apiserver.meta.errors import BadRequest, Invalid
 from apiserver.meta.field_errors import Errors
 from apiserver.meta.options import is_true
@@ -131,7 +131,7 @@ def read_log_options(query: Query, pod: str, *, splits_streams: bool = False) ->
 def _time(text: str) -> str:
     """Returns a time in UTC, to the second. Raises BadRequest."""
     try:
-        return timestamps.to_text(int(parse_time(text).timestamp()))
+        return time_text(parse_time(text).seconds)
     except InvalidTime as error:
         raise BadRequest(str(error)) from None
 
