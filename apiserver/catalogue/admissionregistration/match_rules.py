@@ -7,10 +7,10 @@ from typing import Final
 
 from apiserver.catalogue.admissionregistration.expressions import MatchConditionExpressions
 from apiserver.meta import names
-from apiserver.meta.field_errors import Errors, duplicate, invalid, not_supported, required, too_many
+from apiserver.meta.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.compile import Default
-from apiserver.schema.validation.checks import one_of
+from apiserver.schema.validation.checks import follows, max_items, one_of, one_of_if_set, uniqueness
 from apiserver.schema.validation.defaults import in_turn, setting
 from apiserver.schema.validation.documents import items
 from apiserver.schema.validation.label_selectors import label_selector
@@ -46,12 +46,10 @@ DEFAULTS: Final[Mapping[str, Default]] = {
 def validate_named_rules(path: str, value: Document, field: str) -> Errors:
     errors: Errors = []
     for where, rule in items(value, field, path):
-        seen: set[str] = set()
+        unique = uniqueness()
         for name_path, name in items(rule, "resourceNames", where):
-            errors += [invalid(name_path, name, problem) for problem in names.path_segment(name)]
-            if name in seen:
-                errors.append(duplicate(name_path, name))
-            seen.add(name)
+            errors += follows(name_path, name, names.path_segment)
+            errors += unique(name_path, name)
         errors += validate_operation_rule(where, rule)
     return errors
 
@@ -67,9 +65,7 @@ def validate_operation_rule(path: str, rule: Document) -> Errors:
     errors += _alone(f"{path}.apiVersions", rule.get("apiVersions") or [], "API versions")
     errors += [required(where) for where, version in items(rule, "apiVersions", path) if not version]
     errors += _resources(f"{path}.resources", rule.get("resources") or [])
-    if (scope := rule.get("scope")) is not None:
-        errors += one_of(f"{path}.scope", scope, _SCOPES)
-    return errors
+    return errors + one_of_if_set(f"{path}.scope", rule.get("scope"), _SCOPES)
 
 
 def _alone(path: str, values: Sequence[str], what: str) -> Errors:
@@ -147,10 +143,8 @@ def validate_mutating_operations(path: str, match: Document) -> Errors:
 
 
 def validate_match_conditions(path: str, value: Document, expressions: MatchConditionExpressions) -> Errors:
-    where = f"{path}.matchConditions"
-    count = len(value.get("matchConditions") or ())
-    errors: Errors = [too_many(where, count, _CONDITIONS_MAX)] if count > _CONDITIONS_MAX else []
-    seen: set[str] = set()
+    errors = max_items(f"{path}.matchConditions", value.get("matchConditions"), _CONDITIONS_MAX)
+    unique = uniqueness()
     for item_path, condition in items(value, "matchConditions", path):
         name = condition.get("name", "")
         if text := condition.get("expression", "").strip():
@@ -160,8 +154,6 @@ def validate_match_conditions(path: str, value: Document, expressions: MatchCond
         if not name:
             errors.append(required(f"{item_path}.name"))
             continue
-        errors += [invalid(f"{item_path}.name", name, problem) for problem in names.qualified_name(name)]
-        if name in seen:
-            errors.append(duplicate(f"{item_path}.name", name))
-        seen.add(name)
+        errors += follows(f"{item_path}.name", name, names.qualified_name)
+        errors += unique(f"{item_path}.name", name)
     return errors

@@ -31,11 +31,12 @@ from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_w
 from apiserver.catalogue.common.columns import list_length
 from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.meta import names
-from apiserver.meta.field_errors import Errors, duplicate, invalid, not_supported, required
+from apiserver.meta.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.schema.validation.checks import follows, uniqueness
 from apiserver.schema.validation.conditions import validate_conditions
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import items
@@ -161,11 +162,11 @@ def _audit_annotations(policy: str, spec: Document, expressions: PolicyExpressio
     if len(annotations) > _ANNOTATIONS_MAX:
         text = f"must not have more than {_ANNOTATIONS_MAX} auditAnnotations"
         errors.append(invalid("spec.auditAnnotations", annotations, text))
-    seen: set[str] = set()
+    unique = uniqueness()
     for where, annotation in items(spec, "auditAnnotations", "spec"):
         key, text = annotation.get("key", ""), annotation.get("valueExpression", "")
         full_key = f"{policy}/{key}"
-        errors += [invalid(f"{where}.key", full_key, problem) for problem in names.qualified_name(full_key)]
+        errors += follows(f"{where}.key", full_key, names.qualified_name)
         if not text.strip():
             errors.append(required(f"{where}.valueExpression", "valueExpression is not specified"))
         elif byte_length(text.strip()) > _ANNOTATION_BYTES_MAX:
@@ -173,7 +174,5 @@ def _audit_annotations(policy: str, spec: Document, expressions: PolicyExpressio
             errors.append(required(f"{where}.valueExpression", problem))
         else:
             errors += expressions.audit_annotation(f"{where}.valueExpression", text)
-        if key in seen:
-            errors.append(duplicate(f"{where}.key", key))
-        seen.add(key)
+        errors += unique(f"{where}.key", key)
     return errors

@@ -31,7 +31,7 @@ from apiserver.meta.field_errors import Errors, duplicate, invalid, not_supporte
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.schema.validation.checks import one_of
+from apiserver.schema.validation.checks import one_of, one_of_if_set
 from apiserver.schema.validation.defaults import in_turn, setting
 from apiserver.schema.validation.documents import items
 from apiserver.schema.validation.label_selectors import label_selector
@@ -153,8 +153,7 @@ def _hook(path: str, hook: Document, side_effects: Sequence[str]) -> Errors:
         errors.append(invalid(f"{path}.timeoutSeconds", timeout_s, text))
     for field in ("namespaceSelector", "objectSelector"):
         errors += label_selector(f"{path}.{field}", hook.get(field))
-    if (reinvocation := hook.get("reinvocationPolicy")) is not None:
-        errors += one_of(f"{path}.reinvocationPolicy", reinvocation, _REINVOCATIONS)
+    errors += one_of_if_set(f"{path}.reinvocationPolicy", hook.get("reinvocationPolicy"), _REINVOCATIONS)
     return errors + client_config(f"{path}.clientConfig", hook.get("clientConfig", {}))
 
 

@@ -12,7 +12,7 @@ from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
-from apiserver.schema.validation.checks import one_of
+from apiserver.schema.validation.checks import follows, one_of
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import at, items
 
@@ -43,11 +43,11 @@ def validate_api_service(document: Document) -> Errors:
     for field in ("generateName", "name"):
         errors += _name(f"metadata.{field}", meta.get(field, ""), f"{version}.{group}")
     if group:
-        errors += [invalid("spec.group", group, problem) for problem in names.dns_subdomain(group)]
+        errors += follows("spec.group", group, names.dns_subdomain)
     elif version != "v1":
         text = "only v1 may have an empty group and it better be legacy kube"
         errors.append(required("spec.group", text))
-    errors += [invalid("spec.version", version, problem) for problem in names.dns1035_label(version)]
+    errors += follows("spec.version", version, names.dns1035_label)
     errors += _priority("spec.groupPriorityMinimum", spec.get("groupPriorityMinimum", 0), _GROUP_PRIORITY_MAX)
     errors += _priority("spec.versionPriority", spec.get("versionPriority", 0), _VERSION_PRIORITY_MAX)
     return errors + _service(spec)

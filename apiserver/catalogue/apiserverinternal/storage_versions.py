@@ -17,6 +17,7 @@ from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.schema.validation.checks import follows
 from apiserver.schema.validation.documents import at, items
 
 _UNSET: Final = "<unset>"
@@ -51,7 +52,7 @@ def validate_status(new: Document, old: Document) -> Errors:
 
 def _server(path: str, server: Document) -> Errors:
     identity, encoding = server.get("apiServerID", ""), server.get("encodingVersion", "")
-    errors = [invalid(f"{path}.apiServerID", identity, problem) for problem in names.dns_subdomain(identity)]
+    errors = follows(f"{path}.apiServerID", identity, names.dns_subdomain)
     errors += _api_version(f"{path}.encodingVersion", encoding)
     decodable = server.get("decodableVersions") or []
     for where, version in items(server, "decodableVersions", path):
@@ -103,7 +104,7 @@ def _conditions(status: Document) -> Errors:
             text = f"the type of the condition is not unique, it also appears in conditions[{seen[kind]}]"
             errors.append(invalid(f"{path}.type", kind, text))
         seen[kind] = index
-        errors += [invalid(f"{path}.type", kind, problem) for problem in names.qualified_name(kind)]
+        errors += follows(f"{path}.type", kind, names.qualified_name)
         # Kubernetes tells the type here, not the status.
         problems = names.qualified_name(condition.get("status", ""))
         errors += [invalid(f"{path}.status", kind, problem) for problem in problems]

@@ -24,7 +24,7 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import field_texts
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import Strategy, UpdateStrategy, WriteContext
-from apiserver.schema.validation.checks import ZERO_OR_ONE
+from apiserver.schema.validation.checks import ZERO_OR_ONE, uniqueness
 from apiserver.schema.validation.documents import at, items
 
 _EXPIRATION_S_MIN: Final = 600
@@ -118,12 +118,10 @@ def validate_certificate_request(document: Document, *, of_v1beta1: bool = False
 
 
 def _repeated(path: str, values: Sequence[str]) -> Errors:
-    seen: set[str] = set()
+    unique = uniqueness()
     errors: Errors = []
     for index, value in enumerate(values):
-        if value in seen:
-            errors.append(duplicate(f"{path}[{index}]", value))
-        seen.add(value)
+        errors += unique(f"{path}[{index}]", value)
     return errors
 
 

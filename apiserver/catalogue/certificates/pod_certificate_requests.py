@@ -55,7 +55,7 @@ from apiserver.registry.strategy import (
     keep_status,
     only_status_without_metadata,
 )
-from apiserver.schema.validation.checks import immutable, without_nulls
+from apiserver.schema.validation.checks import follows, immutable, without_nulls
 from apiserver.schema.validation.conditions import validate_conditions
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import at, items
@@ -120,7 +120,7 @@ def validate_request(document: Document) -> Errors:
 
 def _reference(spec: Document, name_field: str, uid_field: str) -> Errors:
     name, uid = spec.get(name_field, ""), spec.get(uid_field, "")
-    errors = [invalid(f"spec.{name_field}", name, problem) for problem in names.dns_subdomain(name)]
+    errors = follows(f"spec.{name_field}", name, names.dns_subdomain)
     if not uid:
         errors.append(invalid(f"spec.{uid_field}", uid, "must not be empty"))
     if byte_length(uid) > _UID_BYTES_MAX:

@@ -17,7 +17,7 @@ from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import field_texts
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.schema.validation.checks import immutable
+from apiserver.schema.validation.checks import follows, immutable
 from apiserver.schema.validation.documents import at
 
 OLDEST_EMULATION_VERSION: Final = "OldestEmulationVersion"
@@ -63,7 +63,7 @@ def validate_strategy(path: str, strategy: str) -> Errors:
     """Checks the strategy of a candidate or of a lease. Kubernetes repeats its name in the path."""
     path = f"{path}.strategy"
     if "/" in strategy:
-        return [invalid(path, strategy, problem) for problem in names.qualified_name(strategy)]
+        return follows(path, strategy, names.qualified_name)
     return [] if strategy in _STRATEGIES else [not_supported(path, strategy, _STRATEGIES)]
 
 

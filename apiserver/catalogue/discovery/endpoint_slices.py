@@ -10,7 +10,7 @@ from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
 from apiserver.catalogue.common.columns import first_few
 from apiserver.catalogue.core.services.validation import validate_endpoint_ip
 from apiserver.meta import names, object_meta
-from apiserver.meta.field_errors import Errors, duplicate, invalid, not_supported, required, too_many
+from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
@@ -22,7 +22,7 @@ from apiserver.schema.validation.addresses import (
     ip_warnings,
     parse_ip,
 )
-from apiserver.schema.validation.checks import immutable, named
+from apiserver.schema.validation.checks import follows, immutable, max_items, named, one_of, uniqueness
 from apiserver.schema.validation.documents import at, items
 
 
@@ -103,12 +103,7 @@ def count_endpoint_slice_update(new: Document, old: Document) -> None:
 def validate_endpoint_slice(document: Document, old: Document | None, *, addresses: AddressChecks) -> Errors:
     """Checks a slice. Endpoints that are as they were are not checked: they may be older than the rules."""
     kind = document.get("addressType", "")
-    errors: Errors = []
-    if not kind:
-        errors.append(required("addressType"))
-    elif kind not in _ADDRESS_TYPES:
-        errors.append(not_supported("addressType", kind, _ADDRESS_TYPES))
-    errors += _ports(document)
+    errors = one_of("addressType", kind, _ADDRESS_TYPES, required_text="") + _ports(document)
     if old is None:
         return errors + _endpoints(document, addresses)
     if document.get("endpoints") != old.get("endpoints"):
@@ -134,28 +129,22 @@ def warn_endpoint_slice(new: Document, old: Document | None) -> list[str]:
 
 
 def _endpoints(document: Document, addresses: AddressChecks) -> Errors:
-    count = len(document.get("endpoints") or ())
-    if count > _ENDPOINTS_MAX:
-        return [too_many("endpoints", count, _ENDPOINTS_MAX)]
+    if excess := max_items("endpoints", document.get("endpoints"), _ENDPOINTS_MAX):
+        return excess
     check_address = _address_check(document.get("addressType", ""), addresses)
     errors: Errors = []
     for where, endpoint in items(document, "endpoints", ""):
         path = f"{where}.addresses"
-        count = len(endpoint.get("addresses") or ())
-        if not count:
+        if not endpoint.get("addresses"):
             errors.append(required(path, "must contain at least 1 address"))
-        elif count > _ADDRESSES_MAX:
-            errors.append(too_many(path, count, _ADDRESSES_MAX))
+        errors += max_items(path, endpoint.get("addresses"), _ADDRESSES_MAX)
         for place, address in items(endpoint, "addresses", where):
             errors += check_address(path, place, address)
-        if (node := endpoint.get("nodeName")) is not None:
-            errors += [invalid(f"{where}.nodeName", node, problem) for problem in names.dns_subdomain(node)]
-        topology = endpoint.get("deprecatedTopology") or {}
-        if len(topology) > _TOPOLOGY_MAX:
-            errors.append(too_many(f"{where}.deprecatedTopology", len(topology), _TOPOLOGY_MAX))
-        errors += object_meta.validate_labels(topology, f"{where}.deprecatedTopology")
-        if (host := endpoint.get("hostname")) is not None:
-            errors += [invalid(f"{where}.hostname", host, problem) for problem in names.dns_label(host)]
+        errors += follows(f"{where}.nodeName", endpoint.get("nodeName"), names.dns_subdomain)
+        if topology := endpoint.get("deprecatedTopology"):
+            errors += max_items(f"{where}.deprecatedTopology", topology, _TOPOLOGY_MAX)
+            errors += object_meta.validate_labels(topology, f"{where}.deprecatedTopology")
+        errors += follows(f"{where}.hostname", endpoint.get("hostname"), names.dns_label)
         errors += _hints(f"{where}.hints", endpoint.get("hints") or {})
     return errors
 
@@ -163,36 +152,27 @@ def _endpoints(document: Document, addresses: AddressChecks) -> Errors:
 def _hints(path: str, hints: Document) -> Errors:
     errors: Errors = []
     for field, rule in (("forZones", names.label_value), ("forNodes", names.dns_subdomain)):
-        count = len(hints.get(field) or ())
-        if count > _HINTS_MAX:
-            return [*errors, too_many(f"{path}.{field}", count, _HINTS_MAX)]
-        seen: set[str] = set()
+        if excess := max_items(f"{path}.{field}", hints.get(field), _HINTS_MAX):
+            return errors + excess
+        unique = uniqueness()
         for where, hint in items(hints, field, path):
             name = hint.get("name", "")
-            if name in seen:
-                errors.append(duplicate(f"{where}.name", name))
-            seen.add(name)
-            errors += [invalid(f"{where}.name", name, problem) for problem in rule(name)]
+            errors += unique(f"{where}.name", name)
+            errors += follows(f"{where}.name", name, rule)
     return errors
 
 
 def _ports(document: Document) -> Errors:
-    count = len(document.get("ports") or ())
-    if count > _PORTS_MAX:
-        return [too_many("ports", count, _PORTS_MAX)]
+    if excess := max_items("ports", document.get("ports"), _PORTS_MAX):
+        return excess
     errors: Errors = []
-    seen: set[str] = set()
+    unique = uniqueness()
     for where, port in items(document, "ports", ""):
-        name, protocol = port.get("name") or "", port.get("protocol")
+        name = port.get("name") or ""
         errors += named(f"{where}.name", name, names.dns_label, is_required=False)
-        if name in seen:
-            errors.append(duplicate(f"{where}.name", name))
-        seen.add(name)
-        if protocol not in _PROTOCOLS:
-            errors.append(not_supported(f"{where}.protocol", protocol or "", _PROTOCOLS))
-        if (application := port.get("appProtocol")) is not None:
-            problems = names.qualified_name(application)
-            errors += [invalid(f"{where}.appProtocol", application, problem) for problem in problems]
+        errors += unique(f"{where}.name", name)
+        errors += one_of(f"{where}.protocol", port.get("protocol"), _PROTOCOLS)
+        errors += follows(f"{where}.appProtocol", port.get("appProtocol"), names.qualified_name)
     return errors
 
 
@@ -220,9 +200,7 @@ def _ipv4(addresses: AddressChecks, path: str, place: str, text: str) -> Errors:
 
 
 def _ipv6(path: str, place: str, text: str) -> Errors:
-    if problems := canonical_ip(text):
-        return [invalid(place, text, problem) for problem in problems]
-    return _of_family("IPv6", path, place, text)
+    return follows(place, text, canonical_ip) or _of_family("IPv6", path, place, text)
 
 
 def _of_family(family: str, path: str, place: str, text: str) -> Errors:

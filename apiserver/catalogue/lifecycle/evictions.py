@@ -18,7 +18,7 @@ from apiserver.catalogue.lifecycle.eviction_fields import (
 )
 from apiserver.catalogue.lifecycle.responders import Progress, validate_responders, validate_turns
 from apiserver.meta import table, timestamps
-from apiserver.meta.field_errors import Errors, duplicate, invalid, too_many
+from apiserver.meta.field_errors import Errors, invalid, too_many
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import (
@@ -28,7 +28,7 @@ from apiserver.registry.strategy import (
     keep_status,
     only_status_without_metadata,
 )
-from apiserver.schema.validation.checks import immutable, named, one_of, without_nulls
+from apiserver.schema.validation.checks import immutable, named, one_of, uniqueness, without_nulls
 from apiserver.schema.validation.documents import at, items
 
 # The conditions with which an eviction ends.
@@ -79,12 +79,10 @@ def _requesters(status: Document) -> Errors:
     if count > _REQUESTERS_MAX:
         return [too_many(path, count, _REQUESTERS_MAX)]
     errors: Errors = []
-    seen: set[str] = set()
+    unique = uniqueness()
     for where, requester in items(status, "requesters", "status"):
         name = requester.get("name") or ""
-        if name in seen:
-            errors.append(duplicate(where, name))
-        seen.add(name)
+        errors += unique(where, name)
         errors += named(f"{where}.name", name, participant_name)
         errors += one_of(f"{where}.intent", requester.get("intent"), INTENTS, required_text="")
     return errors

@@ -17,7 +17,6 @@ from apiserver.catalogue.common.participants import participant_name
 from apiserver.meta import timestamps
 from apiserver.meta.field_errors import (
     Errors,
-    duplicate,
     forbidden,
     invalid,
     quote,
@@ -35,6 +34,7 @@ from apiserver.schema.validation.checks import (
     at_most,
     named,
     one_of,
+    uniqueness,
     without_nulls,
 )
 
@@ -82,12 +82,10 @@ def _validate_list(path: str, responders: Sequence[Document]) -> Errors:
     """Checks a list, but for its items. Of one with an error nothing else is said."""
     if len(responders) > _RESPONDERS_MAX:
         return [too_many(path, len(responders), _RESPONDERS_MAX)]
-    seen: set[str] = set()
+    unique = uniqueness()
     errors: Errors = []
     for index, name in enumerate(_names(responders)):
-        if name in seen:
-            errors.append(duplicate(f"{path}[{index}]", name))
-        seen.add(name)
+        errors += unique(f"{path}[{index}]", name)
     return errors
 
 

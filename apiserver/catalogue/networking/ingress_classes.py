@@ -7,12 +7,12 @@ from typing import Final
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.networking.ingresses import validate_object_reference
 from apiserver.meta import names
-from apiserver.meta.field_errors import Errors, forbidden, invalid, not_supported, required, too_long
+from apiserver.meta.field_errors import Errors, forbidden, not_supported, required, too_long
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.schema.validation.checks import immutable
+from apiserver.schema.validation.checks import follows, immutable
 from apiserver.schema.validation.documents import at
 from apiserver.schema.validation.domain_prefixed_paths import validate_domain_prefixed_path
 
@@ -60,7 +60,7 @@ def _parameters(path: str, parameters: Document) -> Errors:
     elif scope == "Namespace" and namespace is None:
         errors.append(required(where, "`parameters.scope` is set to 'Namespace'"))
     elif namespace is not None:
-        errors += [invalid(where, namespace, problem) for problem in names.dns_label(namespace)]
+        errors += follows(where, namespace, names.dns_label)
     return errors
 
 

@@ -17,7 +17,7 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.addresses import STRICT_ADDRESSES, AddressChecks, ip_warnings, parse_ip
-from apiserver.schema.validation.checks import named, port_name, port_number
+from apiserver.schema.validation.checks import follows, named, port_name, port_number
 from apiserver.schema.validation.documents import at, items
 
 
@@ -89,11 +89,7 @@ def validate_ingress(document: Document, leniency: Leniency) -> Errors:
             errors += _host(host_path, host)
         if not leniency.takes_secret_names:
             errors += _secret_name(where, tls)
-    if (class_name := spec.get("ingressClassName")) is not None:
-        errors += [
-            invalid("spec.ingressClassName", class_name, text) for text in names.dns_subdomain(class_name)
-        ]
-    return errors
+    return errors + follows("spec.ingressClassName", spec.get("ingressClassName"), names.dns_subdomain)
 
 
 def _validate(document: Document, old: Document | None, *, rules: IngressRules) -> Errors:
@@ -157,7 +153,7 @@ def validate_ingress_status_update(new: Document, old: Document, *, addresses: A
         if ip := ingress.get("ip"):
             errors += addresses.ip(f"{where}.ip", ip, stored)
         if host := ingress.get("hostname"):
-            errors += [invalid(f"{where}.hostname", host, text) for text in names.dns_subdomain(host)]
+            errors += follows(f"{where}.hostname", host, names.dns_subdomain)
             errors += _not_an_ip(f"{where}.hostname", host)
     return errors
 
@@ -238,7 +234,7 @@ def _backend(path: str, backend: Document, service_name: NameRule) -> Errors:
     if name and number:
         errors.append(invalid(path, "", "cannot set both port name & port number"))
     elif name:
-        errors += [invalid(f"{path}.service.port.name", name, problem) for problem in port_name(name)]
+        errors += follows(f"{path}.service.port.name", name, port_name)
     elif number:
         errors += port_number(f"{path}.service.port.number", number)
     else:
@@ -248,9 +244,7 @@ def _backend(path: str, backend: Document, service_name: NameRule) -> Errors:
 
 def validate_object_reference(path: str, reference: Document) -> Errors:
     """Checks a reference to an object of any kind."""
-    errors: Errors = []
-    if (group := reference.get("apiGroup")) is not None:
-        errors += [invalid(f"{path}.apiGroup", group, text) for text in names.dns_subdomain(group)]
+    errors = follows(f"{path}.apiGroup", reference.get("apiGroup"), names.dns_subdomain)
     errors += named(f"{path}.kind", reference.get("kind"), names.path_segment)
     return errors + named(f"{path}.name", reference.get("name"), names.path_segment)
 
@@ -267,7 +261,7 @@ _WILDCARD_TEXT: Final = (
 def _host(path: str, host: str) -> Errors:
     """Checks a host name, whose first part may be `*`."""
     if "*" not in host:
-        return [invalid(path, host, problem) for problem in names.dns_subdomain(host)]
+        return follows(path, host, names.dns_subdomain)
     errors: Errors = []
     if names.byte_length(host) > names.SUBDOMAIN_MAX:
         text = f"must be no more than {names.SUBDOMAIN_MAX} characters"

@@ -20,7 +20,7 @@ from apiserver.schema.validation.addresses import (
     cidr_warnings,
     parse_cidr,
 )
-from apiserver.schema.validation.checks import port_name, port_number
+from apiserver.schema.validation.checks import follows, port_name, port_number
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import at, items
 from apiserver.schema.validation.label_selectors import label_selector
@@ -99,7 +99,7 @@ def _port(path: str, value: Document) -> Errors:
     if isinstance(port, str):
         if end is not None:
             errors.append(invalid(end_path, end, "may not be specified when `port` is non-numeric"))
-        return errors + [invalid(where, port, problem) for problem in port_name(port)]
+        return errors + follows(where, port, port_name)
     if port is None:
         if end is not None:
             errors.append(invalid(end_path, end, "may not be specified when `port` is not specified"))

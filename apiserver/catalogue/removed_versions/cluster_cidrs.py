@@ -16,7 +16,7 @@ from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.schema.validation.checks import immutable
+from apiserver.schema.validation.checks import immutable_fields
 from apiserver.schema.validation.documents import at
 
 _HOST_BITS_MIN: Final = 4
@@ -59,11 +59,7 @@ def _network(family: str, bits: int, text: str, host_bits: int) -> Errors:
 
 
 def validate_cluster_cidr_update(new: Document, old: Document) -> Errors:
-    return [
-        error
-        for field in _FIELDS
-        for error in immutable(f"spec.{field}", at(new, "spec", field), at(old, "spec", field))
-    ]
+    return immutable_fields("spec", new.get("spec") or {}, old.get("spec") or {}, _FIELDS)
 
 
 def _network_cell(field: str) -> Any:

@@ -28,6 +28,7 @@ from apiserver.meta.field_errors import (
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
+from apiserver.schema.validation.checks import follows
 from apiserver.schema.validation.documents import at, items
 
 _PACKAGE: Final = "io.k8s.api.policy.v1beta1."
@@ -238,14 +239,14 @@ def _runtime_classes(path: str, classes: Document) -> Errors:
     where = f"{path}.allowedRuntimeClassNames"
     for item_path, name in items(classes, "allowedRuntimeClassNames", path):
         if name != _ANY:
-            errors += [invalid(item_path, name, problem) for problem in names.dns_subdomain(name)]
+            errors += follows(item_path, name, names.dns_subdomain)
         if name in allowed:
             errors.append(duplicate(item_path, name))
         allowed.add(name)
     default = classes.get("defaultRuntimeClassName")
     if default is not None:
         default_path = f"{path}.defaultRuntimeClassName"
-        errors += [invalid(default_path, default, problem) for problem in names.dns_subdomain(default)]
+        errors += follows(default_path, default, names.dns_subdomain)
         if not allowed & {default, _ANY}:
             errors.append(required(where, f"default {quote(default)} must be allowed"))
     if _ANY in allowed and len(classes["allowedRuntimeClassNames"]) > 1:

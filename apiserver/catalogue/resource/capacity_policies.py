@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.meta.field_errors import Errors, duplicate, forbidden, invalid, required, too_many
+from apiserver.meta.field_errors import Errors, forbidden, invalid, required, too_many
 from apiserver.meta.quantity import Quantity
 from apiserver.meta.vocabulary import Document
-from apiserver.schema.validation.checks import quantity_of
+from apiserver.schema.validation.checks import quantity_of, uniqueness
 
 _VALUES_MAX: Final = 10
 # Kubernetes computes steps with integers of 64 bits.
@@ -76,12 +76,10 @@ def _values(path: str, texts: list[Any], default: Quantity, total: Quantity) -> 
 def _duplicates(path: str, values: list[Quantity]) -> Errors:
     """Finds values that are the same whole number, when they are rounded up."""
     errors: Errors = []
-    seen: set[int] = set()
+    unique = uniqueness()
     for index, value in enumerate(values):
         number = value.rounded_up()
-        if number in seen:
-            errors.append(duplicate(f"{path}[{index}]", str(number)))
-        seen.add(number)
+        errors += unique(f"{path}[{index}]", number, str(number))
     return errors
 
 

@@ -24,7 +24,7 @@ from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
-from apiserver.schema.validation.checks import immutable, named, one_of
+from apiserver.schema.validation.checks import follows, immutable, named, one_of, uniqueness
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import at, items, join
 
@@ -125,7 +125,7 @@ def _claim_spec(path: str, spec: Document) -> Errors:
 
 
 def _class_name(path: str, name: str) -> Errors:
-    return [invalid(path, name, problem) for problem in names.dns_subdomain(name)]
+    return follows(path, name, names.dns_subdomain)
 
 
 def validate_reference(path: str, reference: Document | None) -> Errors:
@@ -297,13 +297,11 @@ def _validate_scheduling(document: Document) -> Errors:
 
 def _validate_scheduling_status(new: Document, old: Document) -> Errors:
     errors: Errors = []
-    seen: set[str] = set()
+    unique = uniqueness()
     for index, claim in enumerate(at(new, "status", "resourceClaims") or ()):
         where, name = f"status.claims[{index}]", claim.get("name", "")
         errors += _nodes(where, claim, "unsuitableNodes")
-        if name in seen:
-            errors.append(duplicate(where, name))
-        seen.add(name)
+        errors += unique(where, name)
     return errors
 
 
@@ -314,7 +312,7 @@ def _nodes(path: str, value: Document, field: str) -> Errors:
         if node in seen:
             return [duplicate(where, node)]
         seen.add(node)
-        return [invalid(where, node, problem) for problem in names.dns_subdomain(node)]
+        return follows(where, node, names.dns_subdomain)
 
     return _items(path, value, field, _NODES_MAX, check)
 

@@ -17,7 +17,6 @@ from apiserver.catalogue.resource.device_taints import validate_toleration
 from apiserver.meta import names
 from apiserver.meta.field_errors import (
     Errors,
-    duplicate,
     invalid,
     not_supported,
     required,
@@ -27,7 +26,7 @@ from apiserver.meta.field_errors import (
 from apiserver.meta.names import byte_length
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.compile import Default
-from apiserver.schema.validation.checks import named
+from apiserver.schema.validation.checks import follows, named, uniqueness
 from apiserver.schema.validation.defaults import in_turn, setting
 from apiserver.schema.validation.documents import items
 
@@ -223,7 +222,7 @@ _C_IDENTIFIER_TEXT: Final = (
 
 
 def validate_label(path: str, name: str) -> Errors:
-    return [invalid(path, name, problem) for problem in names.dns_label(name)]
+    return follows(path, name, names.dns_label)
 
 
 def validate_pool_name(path: str, name: str) -> Errors:
@@ -294,10 +293,8 @@ def validate_set(
     errors = validate_items(path, value, field, limit, check)
     if limit is not None and len(value.get(field) or ()) > limit:
         return errors
-    seen: set[str] = set()
+    unique = uniqueness()
     for where, item in items(value, field, path):
         identity = key(item)
-        if identity in seen:
-            errors.append(duplicate(where, identity))
-        seen.add(identity)
+        errors += unique(where, identity)
     return errors

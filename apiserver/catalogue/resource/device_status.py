@@ -18,10 +18,11 @@ from apiserver.catalogue.resource.device_requests import (
     validate_size,
 )
 from apiserver.golang.quoting import go_quote
-from apiserver.meta.field_errors import Errors, duplicate, invalid, too_long, too_many
+from apiserver.meta.field_errors import Errors, invalid
 from apiserver.meta.names import byte_length
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.validation.addresses import interface_address
+from apiserver.schema.validation.checks import max_bytes, max_items, uniqueness
 from apiserver.schema.validation.conditions import validate_conditions
 from apiserver.schema.validation.documents import at, items
 
@@ -57,12 +58,10 @@ def validate_device_statuses(path: str, status: Document) -> Errors:
     errors: Errors = []
     for where, device in items(status, "devices", path):
         errors += _device(where, device, is_allocated=share_of(device) in allocated)
-    seen: set[Share] = set()
+    unique = uniqueness()
     for where, device in items(status, "devices", path):
         identity = share_of(device)
-        if identity in seen:
-            errors.append(duplicate(where, _told(identity)))
-        seen.add(identity)
+        errors += unique(where, identity, _told(identity))
     return errors
 
 
@@ -88,8 +87,7 @@ def _device(path: str, device: Document, *, is_allocated: bool) -> Errors:
     if not is_allocated:
         told = _told(share_of(device))
         errors.append(invalid(path, told, "must be an allocated device in the claim"))
-    if (count := len(device.get("conditions") or ())) > _CONDITIONS_MAX:
-        errors.append(too_many(f"{path}.conditions", count, _CONDITIONS_MAX))
+    errors += max_items(f"{path}.conditions", device.get("conditions"), _CONDITIONS_MAX)
     errors += validate_conditions(device, path)
     if (data := device.get("data")) is not None:
         errors += validate_size(f"{path}.data", data, _DATA_BYTES_MAX)
@@ -99,14 +97,9 @@ def _device(path: str, device: Document, *, is_allocated: bool) -> Errors:
 
 
 def _network(path: str, network: Document) -> Errors:
-    errors: Errors = [
-        too_long(f"{path}.{field}", most)
-        for field, most in (
-            ("interfaceName", _INTERFACE_NAME_BYTES_MAX),
-            ("hardwareAddress", _HARDWARE_ADDRESS_BYTES_MAX),
-        )
-        if byte_length(network.get(field) or "") > most
-    ]
+    name, address = network.get("interfaceName"), network.get("hardwareAddress")
+    errors = max_bytes(f"{path}.interfaceName", name, _INTERFACE_NAME_BYTES_MAX)
+    errors += max_bytes(f"{path}.hardwareAddress", address, _HARDWARE_ADDRESS_BYTES_MAX)
     return errors + validate_set(path, network, "ips", _IPS_MAX, interface_address, lambda address: address)
 
 

@@ -13,7 +13,7 @@ from apiserver.catalogue.common.other_versions import other_version
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.catalogue.resource.device_requests import validate_label, validate_pool_name
 from apiserver.catalogue.resource.device_taints import validate_taint
-from apiserver.meta.field_errors import Errors, too_many
+from apiserver.meta.field_errors import Errors
 from apiserver.meta.table import AGE, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import Subresource
@@ -24,6 +24,7 @@ from apiserver.registry.strategy import (
     keep_status,
     only_status_without_metadata,
 )
+from apiserver.schema.validation.checks import max_items
 from apiserver.schema.validation.conditions import validate_conditions
 from apiserver.schema.validation.documents import at
 
@@ -79,11 +80,8 @@ def _selector(path: str, selector: Document) -> Errors:
 
 def validate_status(new: Document, old: Document) -> Errors:
     status = new.get("status") or {}
-    count = len(status.get("conditions") or ())
-    errors = validate_conditions(status, "status")
-    if count > _CONDITIONS_MAX:
-        errors.append(too_many("status.conditions", count, _CONDITIONS_MAX))
-    return errors
+    excess = max_items("status.conditions", status.get("conditions"), _CONDITIONS_MAX)
+    return validate_conditions(status, "status") + excess
 
 
 BUILTIN_TYPE: Final = BuiltinType(

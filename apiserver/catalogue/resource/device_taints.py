@@ -10,7 +10,7 @@ from typing import Final
 from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, invalid
 from apiserver.meta.vocabulary import Document
-from apiserver.schema.validation.checks import named, one_of
+from apiserver.schema.validation.checks import follows, named, one_of
 
 _EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
 _OPERATORS: Final = ("Equal", "Exists")
@@ -19,7 +19,7 @@ _OPERATORS: Final = ("Equal", "Exists")
 def validate_taint(path: str, taint: Document, old_effect: str | None = None) -> Errors:
     """Checks a taint. old_effect: what it was; an effect that stays may be one that a later release has."""
     key, value, effect = (taint.get(field) or "" for field in ("key", "value", "effect"))
-    errors = [invalid(f"{path}.key", key, problem) for problem in names.qualified_name(key)]
+    errors = follows(f"{path}.key", key, names.qualified_name)
     errors += _value(path, value)
     if effect == old_effect:
         return errors
@@ -39,4 +39,4 @@ def validate_toleration(path: str, toleration: Document) -> Errors:
 
 
 def _value(path: str, value: str) -> Errors:
-    return [invalid(f"{path}.value", value, problem) for problem in names.label_value(value)]
+    return follows(f"{path}.value", value, names.label_value)

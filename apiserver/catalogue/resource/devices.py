@@ -20,10 +20,17 @@ from apiserver.catalogue.resource.device_requests import (
 )
 from apiserver.catalogue.resource.device_taints import validate_taint
 from apiserver.meta import names
-from apiserver.meta.field_errors import Errors, duplicate, invalid, not_found, required, too_long, too_many
+from apiserver.meta.field_errors import Errors, invalid, not_found, required, too_long
 from apiserver.meta.names import byte_length
 from apiserver.meta.vocabulary import Document
-from apiserver.schema.validation.checks import named, quantity_of, without_nulls
+from apiserver.schema.validation.checks import (
+    follows,
+    max_items,
+    named,
+    quantity_of,
+    uniqueness,
+    without_nulls,
+)
 
 _FEATURES_MAX: Final = 32
 _ATTRIBUTE_VALUES_MAX: Final = 48
@@ -179,8 +186,8 @@ def validate_counters(path: str, holder: Document, name_field: str) -> Errors:
     counters, where = holder.get("counters") or {}, f"{path}.counters"
     if not counters:
         return [*errors, required(where)]
-    if len(counters) > _COUNTERS_MAX:
-        return [*errors, too_many(where, len(counters), _COUNTERS_MAX)]
+    if excess := max_items(where, counters, _COUNTERS_MAX):
+        return errors + excess
     return errors + [error for name in counters for error in validate_label(where, name)]
 
 
@@ -204,7 +211,7 @@ def _own_place(path: str, device: Document) -> Errors:
     if name == "":
         errors.append(invalid(f"{path}.nodeName", name, "must not be empty"))
     elif name is not None:
-        errors += [invalid(f"{path}.nodeName", name, problem) for problem in names.dns_subdomain(name)]
+        errors += follows(f"{path}.nodeName", name, names.dns_subdomain)
     if selector is not None:
         errors += validate_node_selector(f"{path}.nodeSelector", selector)
     if everywhere is False:
@@ -252,16 +259,14 @@ def validate_binding_conditions(path: str, value: Document) -> Errors:
 
 
 def _condition_name(path: str, name: str) -> Errors:
-    return [invalid(path, name, problem) for problem in names.qualified_name(name)]
+    return follows(path, name, names.qualified_name)
 
 
 def _repeated(path: str, values: list[str]) -> Errors:
     errors: Errors = []
-    seen: set[str] = set()
+    unique = uniqueness()
     for index, value in enumerate(values):
-        if value in seen:
-            errors.append(duplicate(f"{path}[{index}]", value))
-        seen.add(value)
+        errors += unique(f"{path}[{index}]", value)
     return errors
 
 

@@ -14,12 +14,12 @@ from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.catalogue.resource.classic_claims import named_resources, validate_reference
 from apiserver.catalogue.resource.devices import is_semver
 from apiserver.meta import names
-from apiserver.meta.field_errors import Errors, duplicate, invalid, required
+from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.table import AGE, Column, Columns, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import field_texts
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.schema.validation.checks import immutable, named
+from apiserver.schema.validation.checks import follows, immutable_fields, named, uniqueness
 from apiserver.schema.validation.documents import items
 
 _VERSION: Final = "v1alpha2"
@@ -55,35 +55,22 @@ def validate_slice(document: Document) -> Errors:
 
 
 def _validate_slice_update(new: Document, old: Document) -> Errors:
-    return [
-        error
-        for field in ("nodeName", "driverName")
-        for error in immutable(field, new.get(field), old.get(field))
-    ]
+    return immutable_fields("", new, old, ("nodeName", "driverName"))
 
 
 def _instances(path: str, resources: Document) -> Errors:
-    errors, seen = Errors(), set[str]()
+    errors, unique = Errors(), uniqueness()
     for where, instance in items(resources, "instances", path):
-        errors += _name(f"{where}.name", instance.get("name", ""), seen)
-        names_there = set[str]()
+        errors += _name(f"{where}.name", instance, unique)
+        unique_here = uniqueness()
         for each, attribute in items(instance, "attributes", where):
-            errors += _name(f"{each}.name", attribute.get("name", ""), names_there)
-            errors += _attribute(each, attribute)
+            errors += _name(f"{each}.name", attribute, unique_here) + _attribute(each, attribute)
     return errors
 
 
-def _name(path: str, name: str, seen: set[str]) -> Errors:
-    errors = [invalid(path, name, problem) for problem in names.dns_subdomain(name)]
-    return errors + _seen_before(path, name, seen)
-
-
-def _seen_before(path: str, name: str, seen: set[str]) -> Errors:
-    """Checks that a name was not seen before, and notes it."""
-    if name in seen:
-        return [duplicate(path, name)]
-    seen.add(name)
-    return []
+def _name(path: str, named: Document, unique: Callable[..., Errors]) -> Errors:
+    name = named.get("name", "")
+    return follows(path, name, names.dns_subdomain) + unique(path, name)
 
 
 def _attribute(path: str, attribute: Document) -> Errors:
@@ -116,10 +103,10 @@ def validate_class_parameters(document: Document) -> Errors:
 
 def _by_driver(document: Document, field: str, check: Callable[[str, Document], Errors]) -> Errors:
     """Checks a list with one item for each driver. check: (path, item), all but the driver's name."""
-    errors, seen = Errors(), set[str]()
+    errors, unique = Errors(), uniqueness()
     for where, item in items(document, field, ""):
         path, name = f"{where}.driverName", item.get("driverName", "")
-        errors += validate_csi_driver_name(path, name) + _seen_before(path, name, seen) + check(where, item)
+        errors += validate_csi_driver_name(path, name) + unique(path, name) + check(where, item)
     return errors
 
 

@@ -11,8 +11,7 @@ from typing import Final
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.resource.device_requests import validate_pool_name
 from apiserver.meta import names, table
-from apiserver.meta.field_errors import Errors, invalid, required, too_long, too_many
-from apiserver.meta.names import byte_length
+from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import (
@@ -22,7 +21,7 @@ from apiserver.registry.strategy import (
     keep_status,
     only_status_without_metadata,
 )
-from apiserver.schema.validation.checks import at_least, immutable, named
+from apiserver.schema.validation.checks import at_least, at_most, immutable, max_bytes, max_items, named
 from apiserver.schema.validation.conditions import validate_conditions
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import items
@@ -43,18 +42,16 @@ def validate_request(document: Document) -> Errors:
     if (pool := spec.get("poolName")) is not None:
         errors += validate_pool_name("spec.poolName", pool)
     limit = spec.get("limit")
-    errors += at_least("spec.limit", limit, 1)
-    if limit is not None and limit > _LIMIT_MAX:
-        errors.append(invalid("spec.limit", limit, f"must be less than or equal to {_LIMIT_MAX}"))
-    return errors
+    return errors + at_least("spec.limit", limit, 1) + at_most("spec.limit", limit, _LIMIT_MAX)
 
 
 def _driver(path: str, driver: str) -> Errors:
     """Checks the name of a driver: a subdomain, in which upper case is allowed, and a short one."""
     if not driver:
         return [required(path)]
-    errors: Errors = [too_long(path, _DRIVER_BYTES_MAX)] if byte_length(driver) > _DRIVER_BYTES_MAX else []
-    return errors + [invalid(path, driver, problem) for problem in names.dns_subdomain(driver.lower())]
+    return max_bytes(path, driver, _DRIVER_BYTES_MAX) + [
+        invalid(path, driver, problem) for problem in names.dns_subdomain(driver.lower())
+    ]
 
 
 def validate_request_update(new: Document, old: Document) -> Errors:
@@ -73,8 +70,8 @@ def validate_status(new: Document, old: Document) -> Errors:
         errors.append(required("status.poolCount"))
     errors += at_least("status.poolCount", count, 0)
     for field, most in (("pools", _POOLS_MAX), ("conditions", _CONDITIONS_MAX)):
-        if (length := len(status.get(field) or ())) > most:
-            return [*errors, too_many(f"status.{field}", length, most)]
+        if excess := max_items(f"status.{field}", status.get(field), most):
+            return errors + excess
     for where, pool in items(status, "pools", "status"):
         errors += _pool(where, pool)
     return errors + validate_conditions(status, "status")
@@ -89,9 +86,7 @@ def _pool(path: str, pool: Document) -> Errors:
         errors += at_least(f"{path}.{field}", pool.get(field), 0)
     if (node := pool.get("nodeName")) is not None:
         errors += named(f"{path}.nodeName", node, names.dns_subdomain)
-    if byte_length(pool.get("validationError") or "") > _PROBLEM_BYTES_MAX:
-        errors.append(too_long(f"{path}.validationError", _PROBLEM_BYTES_MAX))
-    return errors
+    return errors + max_bytes(f"{path}.validationError", pool.get("validationError"), _PROBLEM_BYTES_MAX)
 
 
 BUILTIN_TYPE: Final = BuiltinType(

@@ -24,7 +24,7 @@ from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import field_texts
 from apiserver.registry.strategy import Strategy, UpdateStrategy, WriteContext
-from apiserver.schema.validation.checks import immutable
+from apiserver.schema.validation.checks import follows, immutable
 from apiserver.schema.validation.documents import at
 
 
@@ -120,7 +120,7 @@ def _nodes(spec: Document) -> Errors:
         text = "must be either unset or set to a non-empty string"
         errors.append(invalid("spec.nodeName", name, text))
     elif name is not None:
-        errors += [invalid("spec.nodeName", name, problem) for problem in names.dns_subdomain(name)]
+        errors += follows("spec.nodeName", name, names.dns_subdomain)
     if (selector := spec.get("nodeSelector")) is not None:
         errors += validate_node_selector("spec.nodeSelector", selector)
         terms = selector.get("nodeSelectorTerms")

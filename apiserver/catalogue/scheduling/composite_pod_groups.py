@@ -13,9 +13,9 @@ from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.scheduling import pod_groups
 from apiserver.catalogue.scheduling.group_fields import (
     COMPOSITE_GATE,
+    IMMUTABLE_FIELDS,
     complete,
     drop,
-    unchanged,
     validate_group,
     validate_parent,
     validate_workload_reference,
@@ -25,6 +25,7 @@ from apiserver.meta import table
 from apiserver.meta.field_errors import Errors, required
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.schema.validation.checks import immutable_fields
 
 _DEFINITION: Final = "io.k8s.api.scheduling.v1alpha3.CompositePodGroup"
 
@@ -71,5 +72,5 @@ def _validate(document: Document) -> Errors:
 
 def _validate_update(new: Document, old: Document) -> Errors:
     spec, before = new.get("spec") or {}, old.get("spec") or {}
-    fields = ("parentCompositePodGroupName", "workloadRef", "schedulingPolicy")
-    return unchanged("spec", spec, before, fields) + unchanged("spec", spec, before)
+    fields = ("parentCompositePodGroupName", "workloadRef", "schedulingPolicy", *IMMUTABLE_FIELDS)
+    return immutable_fields("spec", spec, before, fields)

@@ -14,10 +14,18 @@ from apiserver.catalogue.scheduling.scheduling_policies import (
     validate_policy_update,
 )
 from apiserver.meta import names
-from apiserver.meta.field_errors import Errors, invalid, too_many
+from apiserver.meta.field_errors import Errors
 from apiserver.meta.vocabulary import Document
 from apiserver.releases.gates import FeatureGates
-from apiserver.schema.validation.checks import at_most, exactly_one, immutable, named, one_of
+from apiserver.schema.validation.checks import (
+    at_most,
+    exactly_one,
+    follows,
+    immutable_fields,
+    max_items,
+    named,
+    one_of_if_set,
+)
 from apiserver.schema.validation.documents import items
 
 COMPOSITE_GATE: Final = "CompositePodGroup"
@@ -35,7 +43,7 @@ _TOPOLOGIES_MAX: Final = 1
 _MODES: Final = ("single", "all")
 _PREEMPTION_POLICIES: Final = ("Never", "PreemptLowerPriority")
 # What stays as it is, besides the policy.
-_IMMUTABLE: Final = (
+IMMUTABLE_FIELDS: Final = (
     *("schedulingConstraints", "disruptionMode", "priorityClassName", "priority", "preemptionPolicy"),
 )
 
@@ -68,15 +76,12 @@ def validate_group(path: str, group: Document, count: str = MIN_COUNT) -> Errors
     class_name = group.get("priorityClassName")
     errors += named(f"{path}.priorityClassName", class_name, names.dns_subdomain, is_required=False)
     errors += at_most(f"{path}.priority", group.get("priority"), _PRIORITY_MAX)
-    if (policy := group.get("preemptionPolicy")) is not None:
-        errors += one_of(f"{path}.preemptionPolicy", policy, _PREEMPTION_POLICIES)
-    return errors
+    policy = group.get("preemptionPolicy")
+    return errors + one_of_if_set(f"{path}.preemptionPolicy", policy, _PREEMPTION_POLICIES)
 
 
 def _constraints(path: str, constraints: Document) -> Errors:
-    if (count := len(constraints.get("topology") or ())) > _TOPOLOGIES_MAX:
-        return [too_many(f"{path}.topology", count, _TOPOLOGIES_MAX)]
-    return [
+    return max_items(f"{path}.topology", constraints.get("topology"), _TOPOLOGIES_MAX) or [
         error
         for where, each in items(constraints, "topology", path)
         for error in named(f"{where}.key", each.get("key"), names.qualified_name)
@@ -85,20 +90,13 @@ def _constraints(path: str, constraints: Document) -> Errors:
 
 def validate_group_update(path: str, new: Document, old: Document) -> Errors:
     policy, before = (each.get("schedulingPolicy") or {} for each in (new, old))
-    return validate_policy_update(f"{path}.schedulingPolicy", policy, before) + unchanged(path, new, old)
-
-
-def unchanged(path: str, new: Document, old: Document, fields: Iterable[str] = _IMMUTABLE) -> Errors:
-    return [
-        error for field in fields for error in immutable(f"{path}.{field}", new.get(field), old.get(field))
-    ]
+    errors = validate_policy_update(f"{path}.schedulingPolicy", policy, before)
+    return errors + immutable_fields(path, new, old, IMMUTABLE_FIELDS)
 
 
 def validate_parent(spec: Document) -> Errors:
-    path, parent = "spec.parentCompositePodGroupName", spec.get("parentCompositePodGroupName")
-    if parent is None:
-        return []
-    return [invalid(path, parent, problem) for problem in names.dns_subdomain(parent)]
+    field = "parentCompositePodGroupName"
+    return follows(f"spec.{field}", spec.get(field), names.dns_subdomain)
 
 
 def validate_workload_reference(path: str, reference: Document) -> Errors:

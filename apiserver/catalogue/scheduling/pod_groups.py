@@ -20,9 +20,8 @@ from apiserver.registry.strategy import (
     keep_status,
     only_status_without_metadata,
 )
-from apiserver.schema.validation.checks import immutable, named
+from apiserver.schema.validation.checks import immutable_fields, named
 from apiserver.schema.validation.conditions import validate_conditions
-from apiserver.schema.validation.documents import at
 
 GATE: Final = "GenericWorkload"
 # Fields of features that are off by default, which this server does not have.
@@ -73,11 +72,7 @@ def validate_group(document: Document) -> Errors:
 
 
 def validate_group_update(new: Document, old: Document) -> Errors:
-    return [
-        error
-        for field in _IMMUTABLE
-        for error in immutable(f"spec.{field}", at(new, "spec", field), at(old, "spec", field))
-    ]
+    return immutable_fields("spec", new.get("spec") or {}, old.get("spec") or {}, _IMMUTABLE)
 
 
 def take_status(new: Document, old: Document) -> None:

@@ -16,7 +16,6 @@ from apiserver.catalogue.scheduling.group_fields import (
     complete,
     disabled_fields,
     drop,
-    unchanged,
     validate_group,
     validate_group_update,
     validate_parent,
@@ -32,6 +31,7 @@ from apiserver.meta.field_errors import Errors
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.releases.gates import FeatureGates
+from apiserver.schema.validation.checks import immutable_fields
 
 _PACKAGE: Final = "io.k8s.api.scheduling.v1beta1"
 
@@ -95,7 +95,7 @@ def _validate_pod_group(document: Document) -> Errors:
 
 def _validate_pod_group_update(new: Document, old: Document) -> Errors:
     spec, before = new.get("spec") or {}, old.get("spec") or {}
-    errors = unchanged("spec", spec, before, ("parentCompositePodGroupName", "workloadRef"))
+    errors = immutable_fields("spec", spec, before, ("parentCompositePodGroupName", "workloadRef"))
     return errors + validate_group_update("spec", spec, before)
 
 
@@ -132,7 +132,8 @@ def _validate_workload(document: Document) -> Errors:
 
 def _validate_workload_update(new: Document, old: Document) -> Errors:
     spec, before = new.get("spec") or {}, old.get("spec") or {}
-    return unchanged("spec", spec, before, ("controllerRef",)) + validate_templates_update(spec, before)
+    errors = immutable_fields("spec", spec, before, ("controllerRef",))
+    return errors + validate_templates_update(spec, before)
 
 
 # ---- pod groups of v1alpha2

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 from apiserver.catalogue.scheduling.group_fields import drop, validate_group, validate_group_update
 from apiserver.catalogue.scheduling.scheduling_policies import MIN_COUNT, MIN_GROUP_COUNT
 from apiserver.meta import names
-from apiserver.meta.field_errors import Errors, FieldError, duplicate, forbidden, invalid, too_many
+from apiserver.meta.field_errors import Errors, FieldError, duplicate, forbidden, invalid
 from apiserver.meta.vocabulary import Document
-from apiserver.schema.validation.checks import exactly_one, named
+from apiserver.schema.validation.checks import exactly_one, max_items, named
 from apiserver.schema.validation.documents import items
 
 GROUPS: Final = "podGroupTemplates"
@@ -79,8 +79,7 @@ def validate_templates(spec: Document) -> Errors:
 def _too_many(spec: Document) -> Iterator[FieldError]:
     for owner in _owners(spec):
         for field in _COUNTS:
-            if (count := len(owner.document.get(field) or ())) > _TEMPLATES_MAX:
-                yield too_many(f"{owner.path}.{field}", count, _TEMPLATES_MAX)
+            yield from max_items(f"{owner.path}.{field}", owner.document.get(field), _TEMPLATES_MAX)
 
 
 def _too_deep(spec: Document) -> Iterator[FieldError]:

@@ -13,10 +13,10 @@ from apiserver.catalogue.common.other_versions import hub_of, other_version
 from apiserver.catalogue.scheduling.pod_groups import GATE, drop_disabled
 from apiserver.catalogue.scheduling.scheduling_policies import validate_policy
 from apiserver.meta import names, table
-from apiserver.meta.field_errors import Errors, duplicate, required, too_many
+from apiserver.meta.field_errors import Errors, duplicate, required
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.schema.validation.checks import immutable, named
+from apiserver.schema.validation.checks import immutable_fields, max_items, named
 from apiserver.schema.validation.documents import at, items
 
 _TEMPLATES: Final = "podGroupTemplates"
@@ -34,11 +34,8 @@ def validate_workload(document: Document) -> Errors:
 
 
 def validate_workload_update(new: Document, old: Document) -> Errors:
-    return [
-        error
-        for field in ("controllerRef", _TEMPLATES)
-        for error in immutable(f"spec.{field}", at(new, "spec", field), at(old, "spec", field))
-    ] + _count(new)
+    spec, before = new.get("spec") or {}, old.get("spec") or {}
+    return immutable_fields("spec", spec, before, ("controllerRef", _TEMPLATES)) + _count(new)
 
 
 def validate_controller(document: Document) -> Errors:
@@ -54,10 +51,8 @@ def validate_controller(document: Document) -> Errors:
 
 
 def _count(document: Document) -> Errors:
-    path, count = f"spec.{_TEMPLATES}", len(at(document, "spec", _TEMPLATES) or ())
-    if not count:
-        return [required(path)]
-    return [too_many(path, count, _TEMPLATES_MAX)] if count > _TEMPLATES_MAX else []
+    path, templates = f"spec.{_TEMPLATES}", at(document, "spec", _TEMPLATES)
+    return max_items(path, templates, _TEMPLATES_MAX) if templates else [required(path)]
 
 
 def _templates(document: Document) -> Errors:

@@ -12,7 +12,7 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.compile import Default
-from apiserver.schema.validation.checks import immutable, one_of
+from apiserver.schema.validation.checks import immutable, one_of_if_set
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import at, items
 
@@ -81,7 +81,7 @@ def validate_csi_driver(document: Document, old: Document | None) -> Errors:
     spec = document.get("spec", {})
     policy, period_s = spec.get("fsGroupPolicy"), spec.get("nodeAllocatableUpdatePeriodSeconds")
     in_secrets = spec.get("serviceAccountTokenInSecrets")
-    errors = one_of("spec.fsGroupPolicy", policy, _GROUP_POLICIES) if policy is not None else []
+    errors = one_of_if_set("spec.fsGroupPolicy", policy, _GROUP_POLICIES)
     errors += _token_requests(spec)
     errors += [
         not_supported("spec.volumeLifecycleModes", mode, _LIFECYCLE_MODES)

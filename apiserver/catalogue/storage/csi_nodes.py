@@ -16,7 +16,7 @@ from apiserver.catalogue.common.claim_specs import ACCESS_MODES, VOLUME_MODES
 from apiserver.catalogue.common.columns import list_length
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.meta import names
-from apiserver.meta.field_errors import Errors, duplicate, invalid, required, too_long, too_many
+from apiserver.meta.field_errors import Errors, duplicate, invalid, required, too_long
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
@@ -30,7 +30,15 @@ from apiserver.registry.strategy import (
 )
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.releases.gates import FeatureGates
-from apiserver.schema.validation.checks import immutable, non_negative, one_of
+from apiserver.schema.validation.checks import (
+    follows,
+    immutable,
+    max_items,
+    non_negative,
+    one_of,
+    one_of_if_set,
+    uniqueness,
+)
 from apiserver.schema.validation.documents import at, items
 
 GATE: Final = "CSIVolumeHealth"
@@ -85,7 +93,7 @@ _NODE_ID_BYTES_MAX: Final = 256
 def validate_csi_node(document: Document, old: Document | None, *, counts_change: bool) -> Errors:
     """Returns the errors in a CSINode. counts_change: how many volumes a driver takes may change."""
     errors: Errors = []
-    seen: set[str] = set()
+    unique = uniqueness()
     for where, driver in items(document.get("spec", {}), "drivers", "spec"):
         name, node_id = driver.get("name", ""), driver.get("nodeID", "")
         errors += validate_csi_driver_name(f"{where}.name", name)
@@ -95,23 +103,19 @@ def validate_csi_node(document: Document, old: Document | None, *, counts_change
             text = f"must be {_NODE_ID_BYTES_MAX} characters or less"
             errors.append(invalid(f"{where}.nodeID", node_id, text))
         errors += non_negative(f"{where}.allocatable.count", at(driver, "allocatable", "count"))
-        if name in seen:
-            errors.append(duplicate(f"{where}.name", name))
-        seen.add(name)
+        errors += unique(f"{where}.name", name)
         errors += _topology_keys(where, driver.get("topologyKeys") or ())
     return errors if old is None else errors + _changes(document, old, counts_change=counts_change)
 
 
 def _topology_keys(path: str, keys: Any) -> Errors:
     errors: Errors = []
-    seen: set[str] = set()
+    unique = uniqueness()
     for key in keys:
         if not key:
             errors.append(required(path))
-        if key in seen:
-            errors.append(duplicate(path, key))
-        seen.add(key)
-        errors += [invalid(path, key, problem) for problem in names.qualified_name(key)]
+        errors += unique(path, key)
+        errors += follows(path, key, names.qualified_name)
     return errors
 
 
@@ -159,12 +163,12 @@ def validate_status(new: Document, old: Document) -> Errors:
         elif name in seen:
             errors.append(duplicate(f"{where}.name", name))
         seen.add(name)
-        conditions = driver.get("healthConditions") or ()
-        if len(conditions) > _CONDITIONS_MAX:
-            errors.append(too_many(f"{where}.healthConditions", len(conditions), _CONDITIONS_MAX))
-            continue
-        for path, condition in items(driver, "healthConditions", where):
-            errors += _health_condition(path, condition)
+        conditions = driver.get("healthConditions")
+        errors += max_items(f"{where}.healthConditions", conditions, _CONDITIONS_MAX) or [
+            error
+            for path, condition in items(driver, "healthConditions", where)
+            for error in _health_condition(path, condition)
+        ]
     return errors
 
 
@@ -178,6 +182,5 @@ def _health_condition(path: str, condition: Document) -> Errors:
     if byte_length(message) > _MESSAGE_BYTES_MAX:
         errors.append(too_long(f"{path}.message", _MESSAGE_BYTES_MAX))
     for field, modes in (("accessMode", ACCESS_MODES), ("volumeMode", VOLUME_MODES)):
-        if (mode := condition.get(field)) is not None:
-            errors += one_of(f"{path}.{field}", mode, modes)
+        errors += one_of_if_set(f"{path}.{field}", condition.get(field), modes)
     return errors

@@ -7,11 +7,11 @@ from typing import Final
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.node_labels import selector_warnings
 from apiserver.meta import names
-from apiserver.meta.field_errors import Errors, invalid
+from apiserver.meta.field_errors import Errors
 from apiserver.meta.table import Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
-from apiserver.schema.validation.checks import immutable, non_negative_quantity
+from apiserver.schema.validation.checks import follows, immutable_fields, non_negative_quantity
 from apiserver.schema.validation.label_selectors import label_selector
 
 
@@ -20,12 +20,11 @@ def validate_csi_storage_capacity(document: Document, old: Document | None) -> E
     keeps_values = old is not None and bool(label_selector("", old.get("nodeTopology")))
     errors = [
         *label_selector("nodeTopology", topology, allows_invalid_values=keeps_values),
-        *(invalid("storageClassName", class_name, problem) for problem in names.dns_subdomain(class_name)),
+        *follows("storageClassName", class_name, names.dns_subdomain),
         *non_negative_quantity("capacity", document.get("capacity")),
     ]
     if old is not None:
-        errors += immutable("nodeTopology", topology, old.get("nodeTopology"))
-        errors += immutable("storageClassName", class_name, old.get("storageClassName", ""))
+        errors += immutable_fields("", document, old, ("nodeTopology", "storageClassName"))
     return errors
 
 

@@ -14,7 +14,7 @@ from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, Columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
-from apiserver.schema.validation.checks import immutable, one_of
+from apiserver.schema.validation.checks import follows, immutable, one_of, uniqueness
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import items
 
@@ -66,7 +66,7 @@ def _topologies(document: Document) -> Errors:
                 errors.append(required(f"{path}.values"))
             if len(set(values)) < len(values):
                 errors += _repeated(f"{path}.values", values)
-            errors += [invalid(f"{path}.key", key, problem) for problem in names.qualified_name(key)]
+            errors += follows(f"{path}.key", key, names.qualified_name)
             if key in demands:
                 errors.append(duplicate(f"{path}.key", key))
             demands[key] = frozenset(values)
@@ -80,12 +80,10 @@ def _topologies(document: Document) -> Errors:
 
 
 def _repeated(path: str, values: list[str]) -> Errors:
-    seen: set[str] = set()
+    unique = uniqueness()
     errors: Errors = []
     for index, value in enumerate(values):
-        if value in seen:
-            errors.append(duplicate(f"{path}[{index}]", value))
-        seen.add(value)
+        errors += unique(f"{path}[{index}]", value)
     return errors
 
 
@@ -104,7 +102,7 @@ def warn_storage_class(new: Document, old: Document | None) -> list[str]:
 def validate_provisioner(path: str, name: str) -> Errors:
     if not name:
         return [required(path)]
-    return [invalid(path, name.lower(), problem) for problem in names.qualified_name(name.lower())]
+    return follows(path, name.lower(), names.qualified_name)
 
 
 def validate_parameters(parameters: Mapping[str, str]) -> Errors:

@@ -13,7 +13,7 @@ from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
-from apiserver.schema.validation.checks import immutable
+from apiserver.schema.validation.checks import follows, immutable
 
 _ATTACHMENT_BYTES_MAX: Final = 256 * 1024
 _ERROR_BYTES_MAX: Final = 1024
@@ -40,11 +40,11 @@ def validate_volume_attachment(document: Document, old: Document | None) -> Erro
     elif inline is not None:
         errors += validate_inline_volume("spec.source.inlineVolumeSpec", inline)
     node = spec.get("nodeName", "")
-    errors += [invalid("spec.nodeName", node, problem) for problem in names.dns_subdomain(node)]
+    errors += follows("spec.nodeName", node, names.dns_subdomain)
     errors += _attachment_status(document.get("status", {}))
     if volume is not None:
         path = "spec.source.persistentVolumeName"
-        errors += [invalid(path, volume, problem) for problem in names.dns_subdomain(volume)]
+        errors += follows(path, volume, names.dns_subdomain)
     return errors if old is None else errors + immutable("spec", spec, old.get("spec"))
 
 

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import Any, Final
 
 from apiserver.meta import names
-from apiserver.meta.field_errors import Errors, invalid, not_supported, required
+from apiserver.meta.field_errors import (
+    Errors,
+    duplicate,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+)
 from apiserver.meta.names import NameRule
 from apiserver.meta.quantity import Quantity, parse_quantity
 from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.documents import join
 
 IMMUTABLE: Final = "field is immutable"
 # Of fields that may be set, or not, and then stay so.
@@ -35,12 +44,50 @@ def one_of(
     return [] if value in supported else [not_supported(path, value or "", supported)]
 
 
+def one_of_if_set(path: str, value: str | None, supported: Sequence[str]) -> Errors:
+    """Checks that a value, if it is there, is one of those that are supported."""
+    return [] if value is None else one_of(path, value, supported)
+
+
 def named(path: str, value: str | None, rule: NameRule, *, is_required: bool = True) -> Errors:
     """Checks a text that must follow a rule for names."""
     if not value:
         return [required(path)] if is_required else []
-    problems = rule(value)
-    return [invalid(path, value, problem) for problem in problems] if problems else []
+    return follows(path, value, rule)
+
+
+def follows(path: str, value: str | None, rule: NameRule) -> Errors:
+    """Checks that a text follows a rule for names, also if it is empty, unless it is absent."""
+    if value is None or not (problems := rule(value)):
+        return []
+    return [invalid(path, value, problem) for problem in problems]
+
+
+def max_bytes(path: str, text: str | None, most: int) -> Errors:
+    """Checks how long a text is in UTF-8, if it is there."""
+    return [too_long(path, most)] if text and names.byte_length(text) > most else []
+
+
+def max_items(path: str, values: Sized | None, most: int) -> Errors:
+    """Checks how many items a list or a map has, if it is there."""
+    count = len(values or ())
+    return [too_many(path, count, most)] if count > most else []
+
+
+def uniqueness() -> Callable[..., Errors]:
+    """Returns a check `(path, value, shown=value)` which refuses a value that it has seen before.
+
+    shown: what the error shows in place of the value.
+    """
+    seen: set[Any] = set()
+
+    def unique(path: str, value: Any, shown: Any = None) -> Errors:
+        if value in seen:
+            return [duplicate(path, value if shown is None else shown)]
+        seen.add(value)
+        return []
+
+    return unique
 
 
 def non_negative(path: str, value: int | None) -> Errors:
@@ -101,8 +148,7 @@ def port_name(name: str) -> list[str]:
 
 def port_number_or_name(path: str, value: int | str | None) -> Errors:
     if isinstance(value, str):
-        problems = port_name(value)
-        return [invalid(path, value, problem) for problem in problems] if problems else []
+        return follows(path, value, port_name)
     return port_number(path, value)
 
 
@@ -122,6 +168,13 @@ def immutable(path: str, new: Any, old: Any) -> Errors:
     if new == old or without_nulls(new) == without_nulls(old):
         return []
     return [invalid(path, new, IMMUTABLE, origin=UNCHANGED)]
+
+
+def immutable_fields(path: str, new: Document, old: Document, fields: Iterable[str]) -> Errors:
+    """Checks that some fields of an object do not change. path: of the object; empty for a whole one."""
+    return [
+        error for field in fields for error in immutable(join(path, field), new.get(field), old.get(field))
+    ]
 
 
 def without_nulls(value: Any) -> Any:

@@ -9,9 +9,10 @@ import re
 from typing import Final
 
 from apiserver.meta import names
-from apiserver.meta.field_errors import Errors, duplicate, invalid, not_supported, required, too_long
+from apiserver.meta.field_errors import Errors, invalid, not_supported, required, too_long
 from apiserver.meta.names import byte_length
 from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.checks import follows, uniqueness
 from apiserver.schema.validation.documents import items
 
 _STATUSES: Final = ("False", "True", "Unknown")
@@ -30,19 +31,17 @@ _MESSAGE_BYTES_MAX: Final = 32 * 1024
 def validate_conditions(status: Document, path: str) -> Errors:
     """Checks the field `conditions` of a status. path: of the status."""
     errors: Errors = []
-    seen: set[str] = set()
+    unique = uniqueness()
     for where, condition in items(status, "conditions", path):
         kind = condition.get("type", "")
-        if kind in seen:
-            errors.append(duplicate(f"{where}.type", kind))
-        seen.add(kind)
+        errors += unique(f"{where}.type", kind)
         errors += _condition(where, condition)
     return errors
 
 
 def _condition(path: str, condition: Document) -> Errors:
     kind, status = condition.get("type", ""), condition.get("status", "")
-    errors = [invalid(f"{path}.type", kind, problem) for problem in names.qualified_name(kind)]
+    errors = follows(f"{path}.type", kind, names.qualified_name)
     if status not in _STATUSES:
         errors.append(not_supported(f"{path}.status", status, _STATUSES))
     generation, reason = condition.get("observedGeneration") or 0, condition.get("reason", "")

@@ -10,6 +10,7 @@ from typing import Final
 
 from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, invalid
+from apiserver.schema.validation.checks import follows
 
 _is_http_path = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+").fullmatch
 
@@ -23,5 +24,5 @@ def validate_domain_prefixed_path(path: str, value: str) -> Errors:
     host, _, rest = value.partition("/")
     if not host or not rest:
         return [invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
-    errors = [invalid(path, host, problem) for problem in names.dns_subdomain(host)]
+    errors = follows(path, host, names.dns_subdomain)
     return errors if _is_http_path(rest) else [*errors, invalid(path, rest, _HTTP_PATH_TEXT)]

@@ -8,6 +8,7 @@ from typing import Final
 from apiserver.meta import names, object_meta
 from apiserver.meta.field_errors import Errors, forbidden, invalid, required
 from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.checks import follows
 from apiserver.schema.validation.documents import items, join
 
 LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
@@ -43,10 +44,10 @@ def label_requirement(
     elif not allows_unknown_operators:
         errors.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
     key = requirement.get("key", "")
-    errors += [invalid(f"{path}.key", key, problem) for problem in names.qualified_name(key)]
+    errors += follows(f"{path}.key", key, names.qualified_name)
     if not allows_invalid_values:
         for index, value in enumerate(values):
-            errors += [invalid(f"{path}.values[{index}]", value, text) for text in names.label_value(value)]
+            errors += follows(f"{path}.values[{index}]", value, names.label_value)
     return errors
 
 

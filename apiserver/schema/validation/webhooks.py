@@ -9,6 +9,7 @@ from apiserver.golang.urls import InvalidUrl, parse
 from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.vocabulary import Document
+from apiserver.schema.validation.checks import follows
 
 REVIEW_VERSIONS: Final = ("v1", "v1beta1")
 _URL_FORM: Final = "; desired format: https://host[/path]"
@@ -23,7 +24,7 @@ def review_versions(path: str, versions: Sequence[str], *, needs_known: bool = T
         if version in seen:
             errors.append(invalid(where, version, "duplicate version"))
         else:
-            errors += [invalid(where, version, problem) for problem in names.dns1035_label(version)]
+            errors += follows(where, version, names.dns1035_label)
         seen.add(version)
     if needs_known and seen.isdisjoint(REVIEW_VERSIONS):
         errors.append(invalid(path, versions, f"must include at least one of {', '.join(REVIEW_VERSIONS)}"))
