@@ -20,6 +20,7 @@ from apiserver.testkit.simulation.workloads import controller as workloads
 from storage import interface
 
 ROOT: Final = Path(__file__).parent.parent
+SERVING: Final = Config().serving
 README: Final = (ROOT / "README.md").read_text()
 # Flags of the other programs, and of subcommands, that it shows.
 OTHERS: Final = {
@@ -88,18 +89,18 @@ LIMITS: Final = {
     "request body": f"{connection.BODY_BYTES_MAX // 2**20} MiB",
     "stored object": f"{interface.VALUE_BYTES_MAX / 2**20:g} MiB",
     "headers": f"{connection.HEADER_BYTES_MAX // 2**10} KiB, {connection.HEADERS_MAX} of them",
-    "duration of a request (not of a watch)": f"{Config().request_timeout_s:.0f} s",
+    "duration of a request (not of a watch)": f"{SERVING.request_timeout_s:.0f} s",
     "connection without a complete request": f"{connection.IDLE_TIMEOUT_S:.0f} s",
     "comparing the permissions in a role with its writer's": f"{rule_coverage.STEPS_MAX:,} steps",
     "requests in flight": (
-        f"{Config().max_requests_inflight} reads, {Config().max_mutating_requests_inflight} writes"
+        f"{SERVING.max_requests_inflight} reads, {SERVING.max_mutating_requests_inflight} writes"
     ),
     "bodies on their way": (
         f"{body_limits.LARGE_BODIES_BYTES_MAX // 2**20} MiB of large ones and "
         f"{body_limits.SMALL_BODIES_BYTES_MAX // 2**20} MiB of others"
     ),
     "body that does not come": f"{body_limits.BYTES_PER_PERIOD_MIN // 2**10} KiB in 5 s",
-    "old versions": f"{Config().etcd_compaction_interval_s / 60:.0f} minutes",
+    "old versions": f"{Config().storage.etcd_compaction_interval_s / 60:.0f} minutes",
 }
 
 

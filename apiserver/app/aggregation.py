@@ -67,7 +67,7 @@ def build_aggregation(
     paths = front_proxy_certificate(config, certificates)
     certificate = _read_certificate(paths, require_pair)
     remote, metrics = RemoteVersions(), ApiServiceMetrics()
-    client = ExtensionClient(services, certificate, config.proxy_deny_cidrs)
+    client = ExtensionClient(services, certificate, config.proxy.proxy_deny_cidrs)
 
     expirations = {_FRONT_PROXY: expires_at(_FRONT_PROXY, certificate[0])}
 

@@ -50,19 +50,19 @@ def build_audit(
 
     clock_ns: nanoseconds since 1970. Raises CannotStart.
     """
-    policy = config.audit_policy
+    policy = config.auditing.audit_policy
     if policy is None:
         for flag, value in (
-            ("audit-log-path", config.audit_log_path),
-            ("audit-webhook-config-file", config.audit_webhook_config_file),
+            ("audit-log-path", config.auditing.audit_log_path),
+            ("audit-webhook-config-file", config.auditing.audit_webhook_config_file),
         ):
             if value:
                 log.info("--%s has no effect without --audit-policy-file: no events are recorded", flag)
         return None
     backends: list[Backend] = []
-    if (log_options := config.audit_log) is not None:
+    if (log_options := config.auditing.audit_log) is not None:
         backends.append(_log_backend(config, log_options, metrics))
-    if (webhook_options := config.audit_webhook) is not None:
+    if (webhook_options := config.auditing.audit_webhook) is not None:
         backends.append(_webhook_backend(config, webhook_options, webhooks, metrics))
     if not backends:
         return None
@@ -90,11 +90,11 @@ def _log_backend(config: Config, options: LogOptions, metrics: AuditMetrics) -> 
 def _output(config: Config, options: LogOptions) -> LogOutput:
     """Raises OSError."""
     if options.path == _STANDARD_OUTPUT:
-        return StandardOutput(config.data_dir / _LOCK_NAME if config.workers > 1 else None)
+        return StandardOutput(config.serving.data_dir / _LOCK_NAME if config.serving.workers > 1 else None)
     path = Path(options.path)
     clean = _in_background(partial(_clean, path, options.rotation))
     # Workers would wait for each other, while their clients wait for them.
-    is_held = options.delivery.mode != BATCH and config.workers <= 1
+    is_held = options.delivery.mode != BATCH and config.serving.workers <= 1
     output = LogFile(path, options.rotation, clean, hold_s=HOLD_S if is_held else 0.0)
     clean()  # What was left behind when the server was stopped the last time.
     return output
@@ -126,8 +126,8 @@ def _in_background(work: Callable[[], None]) -> Callable[[], None]:
 def _webhook_backend(
     config: Config, options: WebhookOptions, webhooks: WebhookClient, metrics: AuditMetrics
 ) -> Backend:
-    assert config.audit_webhook_server is not None
-    cluster, credentials = config.audit_webhook_server.current()
+    assert config.auditing.audit_webhook_server is not None
+    cluster, credentials = config.auditing.audit_webhook_server.current()
     caller = AdmissionCaller(webhooks, HostCredentials(otherwise=credentials))
     server = AuditEventServer(cluster, caller, options.initial_backoff_s)
     truncation = options.truncation

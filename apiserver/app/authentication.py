@@ -59,11 +59,11 @@ def build_authentication(
     of_accounts: Mapping[str, Background],
 ) -> Authentication:
     """Build the authenticators. of_accounts: tasks of service account tokens. Raises CannotStart."""
-    config, files = core.config, core.config.authentication
+    config, files = core.config, core.config.authentication.files
     others: list[TokenAuthenticator] = []
     background = dict(of_accounts)
     front_proxies = RequestHeaderAuthenticator(
-        config.request_header_names, front_proxy_names(config), core.clock
+        config.authentication.request_header_names, front_proxy_names(config), core.clock
     )
     clients = ClientCertificateAuthenticator(core.metrics.certificates.client_expiration.observe, core.clock)
 
@@ -72,10 +72,10 @@ def build_authentication(
             return None
         return front_proxies(credentials) or clients(credentials)
 
-    if config.enable_bootstrap_token_auth:
+    if config.authentication.enable_bootstrap_token_auth:
         get = object_getter(core.registry, core.served)
         others.append(BootstrapTokenAuthenticator(get, accounts.audiences, core.clock))
-    if config.authentication_config is not None or files.configuration.jwt:
+    if config.authentication.authentication_config is not None or files.configuration.jwt:
         issuers = ConfiguredIssuers(
             files.configuration,
             foreign.fetch,
@@ -92,7 +92,7 @@ def build_authentication(
         others.append(_webhook(core, accounts.audiences, foreign))
     tokens = BearerTokens(_token_file(config), accounts.authenticator, others, accounts.audiences)
     chain = AuthenticationChain((by_certificate, tokens), _anonymous(config, files.configuration.anonymous))
-    if config.authentication_config is not None:
+    if config.authentication.authentication_config is not None:
         background["authentication-config"] = _reloading(config, issuers, cache, chain, foreign.metrics)
     return Authentication(chain, tokens, background)
 
@@ -100,9 +100,9 @@ def build_authentication(
 def _token_file(config: Config) -> TokenFileAuthenticator:
     """Raises CannotStart."""
     users: Mapping[bytes, UserInfo] = {}
-    if config.token_auth_file is not None:
+    if config.authentication.token_auth_file is not None:
         try:
-            users = read_token_file(config.token_auth_file)
+            users = read_token_file(config.authentication.token_auth_file)
         except (OSError, TokenFileError) as error:
             raise CannotStart(f"--token-auth-file: {error}") from None
     return TokenFileAuthenticator(users)
@@ -110,20 +110,20 @@ def _token_file(config: Config) -> TokenFileAuthenticator:
 
 def _webhook(core: Core, audiences: Sequence[str], foreign: ForeignTokens) -> TokenCache:
     config = core.config
-    assert config.authentication.webhook is not None
-    cluster, credentials = config.authentication.webhook
+    assert config.authentication.files.webhook is not None
+    cluster, credentials = config.authentication.files.webhook
     group = core.brand.group("authentication")
     reviews = TokenReviews(
         ReviewServer(cluster, credentials, foreign.caller_with),
-        f"{group}/{config.authentication_token_webhook_version}",
+        f"{group}/{config.authentication.authentication_token_webhook_version}",
         audiences,
     )
-    ttl_s = config.authentication_token_webhook_cache_ttl_s
+    ttl_s = config.authentication.authentication_token_webhook_cache_ttl_s
     return TokenCache(reviews.look_up, foreign.metrics, core.clock, success_ttl_s=ttl_s, failure_ttl_s=ttl_s)
 
 
 def _anonymous(config: Config, of_file: Anonymous | None) -> Anonymous:
-    return Anonymous(config.anonymous_auth) if of_file is None else of_file
+    return Anonymous(config.authentication.anonymous_auth) if of_file is None else of_file
 
 
 def _reloading(
@@ -133,7 +133,7 @@ def _reloading(
     chain: AuthenticationChain,
     metrics: AuthenticationMetrics,
 ) -> Background:
-    path = config.authentication_config
+    path = config.authentication.authentication_config
     assert path is not None
 
     async def replace(contents: Sequence[bytes]) -> None:
@@ -146,7 +146,7 @@ def _reloading(
         cache.clear()
         metrics.configuration.configured(content)
 
-    content = config.authentication.content
+    content = config.authentication.files.content
     metrics.configuration.configured(content)
     return WatchedFiles(
         "--authentication-config", [path], [content], replace, observe=metrics.configuration.reloaded

@@ -46,7 +46,7 @@ def build_authorizers(
     metrics: AuthorizationMetrics,
 ) -> Authorizers:
     """Build the configured authorizers. caller_with: makes clients of webhooks. Raises CannotStart."""
-    configured = core.config.authorizers
+    configured = core.config.authorization.authorizers
     try:
         servers = _servers(configured)
     except (InvalidConfiguration, OSError) as error:
@@ -69,12 +69,12 @@ def build_authorization_reload(
 ) -> WatchedFiles | None:
     """Returns what has the authorizers replaced when their file changes; None if flags configure them."""
     config = core.config
-    path = config.authorization_config
+    path = config.authorization.authorization_config
     if path is None:
         return None
     made = _Webhooks(core, caller_with, metrics)
     # What RBAC and Node know is kept for as long as the server runs, and by others than authorizers.
-    needed = {each.type for each in config.authorizers} - {WEBHOOK}
+    needed = {each.type for each in config.authorization.authorizers} - {WEBHOOK}
 
     async def apply(contents: Sequence[bytes]) -> None:
         """Replace the authorizers. Raises InvalidConfiguration, OSError, NotEnabledAtStart."""
@@ -89,18 +89,18 @@ def build_authorization_reload(
         )
         return configured, _servers(configured)
 
-    metrics.configuration.configured(config.authorization_config_content)
+    metrics.configuration.configured(config.authorization.authorization_config_content)
     return WatchedFiles(
         "the authorization configuration",
         [path],
-        [config.authorization_config_content],
+        [config.authorization.authorization_config_content],
         apply,
         observe=metrics.configuration.reloaded,
     )
 
 
 def build_authorization_recheck(core: Core, authorizers: Authorizers) -> AuthorizationRecheck | None:
-    interval_s = core.config.authorization_recheck_interval_s
+    interval_s = core.config.authorization.authorization_recheck_interval_s
     if not interval_s:
         return None
     chain, policy = authorizers.chain, authorizers.rbac_policy

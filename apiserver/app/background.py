@@ -72,9 +72,11 @@ def _work(parts: Parts, later: asyncio.Event | None) -> Iterator[tuple[str, Coro
         yield "node-graph", parts.node_informer.run()
     for name, each in parts.authentication.background.items():
         yield name, each.run()
-    if config.etcd_compaction_interval_s:
+    if config.storage.etcd_compaction_interval_s:
         compactor = AutoCompactor(
-            core.store, prefix=config.etcd_prefix, interval_s=config.etcd_compaction_interval_s
+            core.store,
+            prefix=config.storage.etcd_prefix,
+            interval_s=config.storage.etcd_compaction_interval_s,
         )
         yield "compaction", compactor.run()
     if parts.replicas is not None:
@@ -83,9 +85,9 @@ def _work(parts: Parts, later: asyncio.Event | None) -> Iterator[tuple[str, Coro
         yield "aggregation", controller.run()
     if parts.encryption is not None:
         yield "encryption", parts.encryption.run(core.registry.cache.refill)
-        if config.etcd_servers:
+        if config.storage.etcd_servers:
             yield "encrypted-identity", parts.encryption.keep_identity()
-        if config.encryption_provider_config_automatic_reload:
+        if config.storage.encryption_provider_config_automatic_reload:
             yield "encryption-configuration", parts.encryption.follow_file()
     for upkeep in _upkeep(parts):
         yield upkeep.name, _run_upkeep(upkeep, later)
@@ -115,7 +117,7 @@ def _upkeep(parts: Parts) -> Iterator[_Upkeep]:
             await objects.run(on_kept)
 
         yield _Upkeep(hook.name, keep, hook)
-    if parts.core.config.etcd_db_metric_poll_interval_s:
+    if parts.core.config.storage.etcd_db_metric_poll_interval_s:
         yield _Upkeep("storage-size", lambda _: parts.storage_size.run())
     registration = parts.registration
     if registration is not None:

@@ -43,21 +43,21 @@ def build_replicas(
 ) -> Replicas | None:
     """Returns the other servers on the store; None if it can have no others. share: see `Replicas`."""
     config = core.config
-    if not config.etcd_servers:
+    if not config.storage.etcd_servers:
         return None
     keys = tuple(map(key_id, accounts.keys))
     own = Replica(
         address=advertised_address(config),
         port=core.serving.port,
-        issuer=config.service_account_issuer[0],
-        issuers=config.service_account_issuer,
+        issuer=config.authentication.service_account_issuer[0],
+        issuers=config.authentication.service_account_issuer,
         signing_key=keys[0],
         keys=keys,
         **_root_ca(tls.content),
         release=config.release,
         stores_for=config.release,
     )
-    replicas = Replicas(core.store, config.etcd_prefix, own, share)
+    replicas = Replicas(core.store, config.storage.etcd_prefix, own, share)
     tls.subscribe(lambda content: replicas.tell(replace(replicas.own, **_root_ca(content))))
     return replicas
 
@@ -73,9 +73,9 @@ def _root_ca(content: TlsContent) -> dict[str, Any]:
 
 def build_kubernetes_service(core: Core, replicas: Replicas | None) -> KubernetesServiceReconciler:
     config = core.config
-    network = config.service_cluster_ip_range[0]
+    network = config.services.service_cluster_ip_range[0]
     own = usable_endpoint(advertised_address(config), core.serving.port)
-    if own is None and config.keeps_endpoints:
+    if own is None and config.services.keeps_endpoints:
         log.info(
             "the Service kubernetes has no endpoint here: there is no --advertise-address that others can use"
         )
@@ -90,8 +90,10 @@ def build_kubernetes_service(core: Core, replicas: Replicas | None) -> Kubernete
     return KubernetesServiceReconciler(
         core.registry,
         core.served,
-        KubernetesService(core.brand, network[1], core.serving.port, config.kubernetes_service_node_port),
-        alive if config.keeps_endpoints else None,
+        KubernetesService(
+            core.brand, network[1], core.serving.port, config.services.kubernetes_service_node_port
+        ),
+        alive if config.services.keeps_endpoints else None,
     )
 
 
@@ -109,7 +111,7 @@ def build_service_allocations(core: Core, lifecycle: NamespaceLifecycle) -> Serv
         core.served,
         core.store,
         events,
-        prefix=core.config.etcd_prefix,
+        prefix=core.config.storage.etcd_prefix,
         clock=core.clock,
     )
     core.allocations.repair_failures = lambda: repair.failures
@@ -129,14 +131,14 @@ def build_default_service_cidr(core: Core) -> DefaultServiceCidr | None:
     cidrs = core.served.hub(core.brand.group("networking"), "servicecidrs")
     if cidrs is None:
         return None
-    return DefaultServiceCidr(core.registry, cidrs, core.config.service_cluster_ip_range, core.clock)
+    return DefaultServiceCidr(core.registry, cidrs, core.config.services.service_cluster_ip_range, core.clock)
 
 
 def build_authentication_info(core: Core, certificates: pki.Pki, tls: ServingTls) -> AuthenticationInfo:
     """Build what publishes the CAs and headers that authenticate clients here. Raises OSError."""
-    config, names = core.config, front_proxy_names(core.config)
+    options, names = core.config.authentication, front_proxy_names(core.config)
     own_authority = b""
-    if config.proxy_client_cert_file is None and config.requestheader_client_ca_file is not None:
+    if options.proxy_client_cert_file is None and options.requestheader_client_ca_file is not None:
         # It is as this one that this server itself is a front proxy.
         own_authority = b"\n" + certificates.front_proxy_ca_cert.read_bytes()
         names = tuple(dict.fromkeys((*names, pki.FRONT_PROXY_NAME))) if names else ()
@@ -146,7 +148,7 @@ def build_authentication_info(core: Core, certificates: pki.Pki, tls: ServingTls
             content.all_client_cas.decode("utf-8", "replace"),
             (content.front_proxy_cas + own_authority).decode("utf-8", "replace"),
             names,
-            config.request_header_names,
+            options.request_header_names,
         )
 
     info = AuthenticationInfo(core.registry, core.served, trusted(tls.content), core.clock)
@@ -157,11 +159,12 @@ def build_authentication_info(core: Core, certificates: pki.Pki, tls: ServingTls
 def build_openid(core: Core, accounts: ServiceAccountTokens) -> OpenId | None:
     """Returns None if the issuer of tokens cannot be discovered, as kube-apiserver has it."""
     config = core.config
-    issuer = config.service_account_issuer[0]
+    issuer = config.authentication.service_account_issuer[0]
     if not can_be_discovered(issuer):
         log.warning("--service-account-issuer %r is no https URL: OpenID discovery is not served", issuer)
         return None
     jwks_uri = (
-        config.service_account_jwks_uri or f"https://{authority(config, core.serving.port)}/{JWKS_PATH}"
+        config.authentication.service_account_jwks_uri
+        or f"https://{authority(config, core.serving.port)}/{JWKS_PATH}"
     )
     return OpenId(issuer, jwks_uri, accounts.keys)

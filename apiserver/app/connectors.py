@@ -44,7 +44,7 @@ def build_connectors(core: Core, forwarder: Forwarder, authorize: AuthorizationC
     files = _KubeletFiles(config)
     try:
         contents = [read_file(path) for path in files.paths]
-        types, in_process = config.kubelet_preferred_address_types, forwarder.backends.in_process
+        types, in_process = config.proxy.kubelet_preferred_address_types, forwarder.backends.in_process
         kubelets = Kubelets(*files.contexts(contents), types, in_process)
         expirations = files.expirations(contents)
     except (OSError, ValueError) as error:
@@ -81,9 +81,9 @@ class _KubeletFiles:
 
     def __init__(self, config: Config) -> None:
         named = {
-            "ca": config.kubelet_certificate_authority,
-            "certificate": config.kubelet_client_certificate,
-            "key": config.kubelet_client_key,
+            "ca": config.proxy.kubelet_certificate_authority,
+            "certificate": config.proxy.kubelet_client_certificate,
+            "key": config.proxy.kubelet_client_key,
         }
         self._paths = {name: path for name, path in named.items() if path is not None}
 

@@ -121,7 +121,7 @@ def build_controllers(
     certificate_group = core.brand.group("certificates")
     requests = CertificateRequests(core.registry, core.served, certificate_group)
     of_requests = (GroupResource(certificate_group, certificate_requests.RESOURCE),)
-    registry, served, runs = core.registry, core.served, core.config.runs_controller
+    registry, served, runs = core.registry, core.served, core.config.api.runs_controller
     networking, metrics = core.brand.group("networking"), core.metrics
     of_classes = attributes_classes(core.brand.group("storage"))
     definitions = GroupResource(core.brand.group("apiextensions"), definitions_of_custom_resources.RESOURCE)
@@ -248,7 +248,7 @@ def build_controllers(
             lambda: CertificateSigning(
                 requests,
                 partial(_signing_authority, core.config, published.certificates),
-                timedelta(seconds=core.config.cluster_signing_duration_s),
+                timedelta(seconds=core.config.api.cluster_signing_duration_s),
                 core.clock,
             ),
             leader_only=True,
@@ -294,8 +294,8 @@ def _signing_authority(config: Config, certificates: pki.Pki) -> Authority:
 
     Raises OSError, UnusableAuthority.
     """
-    certificate = config.cluster_signing_cert_file or certificates.ca_cert
-    key = config.cluster_signing_key_file or certificates.ca_key
+    certificate = config.api.cluster_signing_cert_file or certificates.ca_cert
+    key = config.api.cluster_signing_key_file or certificates.ca_key
     return Authority.of_pem(read_file(certificate), read_file(key))
 
 
@@ -318,11 +318,13 @@ def build_controller_manager(
             core.registry,
             core.served,
             core.brand,
-            LeaseLock(config.leader_elect_resource_name, f"{socket.gethostname()}_{uuid.uuid4()}"),
+            LeaseLock(
+                config.leader_election.leader_elect_resource_name, f"{socket.gethostname()}_{uuid.uuid4()}"
+            ),
             times=ElectionTimes(
-                config.leader_elect_lease_duration_s,
-                config.leader_elect_renew_deadline_s,
-                config.leader_elect_retry_period_s,
+                config.leader_election.leader_elect_lease_duration_s,
+                config.leader_election.leader_elect_renew_deadline_s,
+                config.leader_election.leader_elect_retry_period_s,
             ),
             clock=core.clock,
         )

@@ -103,7 +103,7 @@ def build_core(
     schemas = inputs.host.shared.schemas(config.release.version, brand.vendor)
     allocator = service_allocator(config)
     allocations = AllocationMetrics(
-        AllocationKeys(config.etcd_prefix), allocator.all_networks, allocator.node_ports
+        AllocationKeys(config.storage.etcd_prefix), allocator.all_networks, allocator.node_ports
     )
     catalogue = inputs.host.shared.catalogue(config).for_server(
         allocator,
@@ -113,21 +113,21 @@ def build_core(
     )
     own_writes = OwnWrites()
     decode = ObjectDecoder(
-        own_writes, catalogue, metrics.storage.count_decode_error, prefix=config.etcd_prefix
+        own_writes, catalogue, metrics.storage.count_decode_error, prefix=config.storage.etcd_prefix
     )
     storage = ObjectStorage(
         store=store,
         cache=watch_cache(config, store, decode, metrics.storage, allocations),
         own_writes=own_writes,
-        prefix=config.etcd_prefix,
+        prefix=config.storage.etcd_prefix,
         is_stale=is_stale,
         observers=WriteObservers(allocations, metrics.storage.lease_objects.observe),
     )
     metrics.served_names.table = served = ServedTable(
-        catalogue.resources(RuntimeConfig(config.runtime_config), config.emulate_removal)
+        catalogue.resources(RuntimeConfig(config.api.runtime_config), config.api.emulate_removal)
     )
     field_managers = FieldManagers(served, config.deviations, clock.time)
-    origins = AllowedOrigins(config.cors_allowed_origins)
+    origins = AllowedOrigins(config.serving.cors_allowed_origins)
     return Core(
         config=config,
         store=store,
@@ -147,7 +147,7 @@ def build_core(
         hooks=inputs.host.hooks,
         origins=origins,
         streams=inputs.host.hooks.watch_streams(
-            metrics.requests, loop.time, origins, watches_max=config.max_watches
+            metrics.requests, loop.time, origins, watches_max=config.serving.max_watches
         ),
         loop=loop,
         clock=clock.time,
@@ -164,7 +164,7 @@ def _declarative_validation(
 
 def _memory_limit_bytes(config: Config, worker: SupervisorClient | None, shared: SharedParts) -> int:
     """Returns what this process may have; 0 for no limit. Workers share the limit."""
-    limit = config.memory_limit_bytes
+    limit = config.storage.memory_limit_bytes
     if limit is None:
         limit = shared.container_limit_bytes
-    return limit if worker is None else limit // config.workers
+    return limit if worker is None else limit // config.serving.workers

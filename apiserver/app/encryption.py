@@ -115,10 +115,14 @@ class EncryptionAtRest:
     @classmethod
     async def start(cls, config: Config, metrics: EncryptionMetrics) -> Self | None:
         """Returns what is configured, once each plugin was asked for a key; None if nothing is encrypted."""
-        if config.encryption is None or config.encryption_provider_config is None:
+        if config.storage.encryption is None or config.storage.encryption_provider_config is None:
             return None
         self = cls(
-            config.encryption_provider_config, config.encryption, config.brand, metrics, config.etcd_prefix
+            config.storage.encryption_provider_config,
+            config.storage.encryption,
+            config.brand,
+            metrics,
+            config.storage.etcd_prefix,
         )
         await self._plugins.prime()
         return self

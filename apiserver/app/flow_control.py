@@ -22,10 +22,10 @@ from apiserver.registry.served_resource import ServedResource
 def build_fairness(core: Core) -> Fairness | None:
     """Returns None if it is switched off."""
     config = core.config
-    if not config.enable_priority_and_fairness:
+    if not config.serving.enable_priority_and_fairness:
         return None
     control = FlowControl(
-        config.max_requests_inflight + config.max_mutating_requests_inflight,
+        config.serving.max_requests_inflight + config.serving.max_mutating_requests_inflight,
         [
             LevelSpec.of({"metadata": {"name": name}, "spec": spec})
             for name, spec in MANDATORY_PRIORITY_LEVELS.items()
@@ -43,7 +43,7 @@ def build_fairness(core: Core) -> Fairness | None:
         resource = core.served.find(target.group, target.version, target.resource)
         return None if resource is None else ResourceSize(*sizes.of(core.registry.prefix_of(resource)))
 
-    return Fairness(control, size_of, core.loop, request_timeout_s=config.request_timeout_s)
+    return Fairness(control, size_of, core.loop, request_timeout_s=config.serving.request_timeout_s)
 
 
 def build_flow_control_objects(core: Core) -> FlowControlObjects | None:

@@ -53,10 +53,10 @@ def build_admission(core: Core, authorizers: Authorizers, caller_with: CallerFac
     config, metrics = core.config, core.metrics.admission
     plugins = builtin_plugins(
         context,
-        config.plugin_configurations,
+        config.admission.plugin_configurations,
         caller_with,
         metrics,
-        config.runs_admission_plugin,
+        config.admission.runs_admission_plugin,
         config.gates,
     )
     return AdmissionChain(plugins, metrics)
@@ -93,7 +93,7 @@ def build_handlers(
             encoders,
             brand,
             core.streams,
-            min_request_timeout_s=config.min_request_timeout_s,
+            min_request_timeout_s=config.serving.min_request_timeout_s,
         ),
         create=create_handler(encoders, decoder, requests, creator),
         update=update_handler(registry, encoders, decoder, requests, creator, chain),
@@ -131,8 +131,8 @@ def _subresources(
     tokens = TokenSettings(
         issuer=access.accounts.issuer,
         audiences=access.accounts.audiences,
-        expiration_max_s=config.service_account_max_token_expiration_s,
-        extends=config.service_account_extend_token_expiration,
+        expiration_max_s=config.authentication.service_account_max_token_expiration_s,
+        extends=config.authentication.service_account_extend_token_expiration,
         uid_check=UidCheck.of(config.gates),
     )
     return {

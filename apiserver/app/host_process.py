@@ -49,18 +49,18 @@ class _CatalogueSettings(NamedTuple):
         return cls(
             config.brand,
             config.release,
-            config.event_ttl_s,
-            tuple(config.service_cluster_ip_range),
-            config.service_node_port_range,
-            config.feature_gates,
+            config.storage.event_ttl_s,
+            tuple(config.services.service_cluster_ip_range),
+            config.services.service_node_port_range,
+            config.api.feature_gates,
         )
 
 
 def service_allocator(config: Config) -> ServiceAllocator:
     """Returns what gives Services their addresses and ports, for one server."""
     return ServiceAllocator.for_networks(
-        config.service_cluster_ip_range,
-        config.service_node_port_range,
+        config.services.service_cluster_ip_range,
+        config.services.service_node_port_range,
         random.SystemRandom().randint,
         config.brand,
         _address_version(config.release),
@@ -106,7 +106,7 @@ class SharedParts:
             return Catalogue(
                 config.brand,
                 self.schemas(config.release.version, config.brand.vendor),
-                event_ttl_s=config.event_ttl_s,
+                event_ttl_s=config.storage.event_ttl_s,
                 service_allocator=service_allocator(config),
                 release=config.release,
                 gates=config.gates,

@@ -74,7 +74,7 @@ def build_endpoints(
         health=health,
         version=version_document(config.release),
         metrics=metrics,
-        deprecated_requests=DeprecatedRequests(config.release, core.clock, config.workers),
+        deprecated_requests=DeprecatedRequests(config.release, core.clock, config.serving.workers),
         debugging={} if fairness is None else fairness.dump_handlers,
         zpages=_zpages(core),
         slis=health.metrics if config.gates.is_on("ComponentSLIs") else None,
@@ -120,7 +120,7 @@ def build_routes(
     """Build the routes. knows_everything: all stored definitions are served, and all APIServices known."""
     shedding = LoadShedding(core.memory_budget, core.registry.count)
     routes = Routes(core.served, handlers, endpoints, aggregated, knows_everything, shedding)
-    if not core.config.emulate_removal_header:
+    if not core.config.api.emulate_removal_header:
         return routes
 
     def routes_of(served: ServedTable) -> Routes:
@@ -149,12 +149,12 @@ def build_http_server(
     config, authorize, fairness = core.config, access.authorizers.chain, limits.fairness
     slots = SlotLimits(
         core.metrics.requests.in_flight,
-        read_only_max=config.max_requests_inflight,
-        mutating_max=config.max_mutating_requests_inflight,
+        read_only_max=config.serving.max_requests_inflight,
+        mutating_max=config.serving.max_mutating_requests_inflight,
         lease_group=core.brand.group("coordination"),
     )
     hooks, authentication = core.hooks, core.hooks.authentication(access.authentication.chain)
-    directives = config.strict_transport_security_directives
+    directives = config.serving.strict_transport_security_directives
     # The middleware that every request passes, outermost first.
     chain = (
         *((hooks.request,) if hooks.request is not None else ()),

@@ -65,7 +65,7 @@ class Metrics:
 
 
 def build_metrics(config: Config, serving: SecureServing) -> Metrics:
-    resource_of = resources_of_keys(config.etcd_prefix)
+    resource_of = resources_of_keys(config.storage.etcd_prefix)
     served_names = ServedNames()
     calls = CallsUnderWay()
     return Metrics(

@@ -49,7 +49,7 @@ async def open_outbound(
     config = core.config
     async with AsyncExitStack() as stack:
         services = CachedServices(core.registry, core.served, core.brand)
-        webhooks = WebhookClient(core.offload, services, config.webhook_deny_cidrs)
+        webhooks = WebhookClient(core.offload, services, config.admission.webhook_deny_cidrs)
         stack.push_async_callback(webhooks.close)
         fetcher = DocumentFetcher()
         stack.push_async_callback(fetcher.close)
@@ -59,14 +59,14 @@ async def open_outbound(
         kubelets = core.hooks.kubelets(core)
         if kubelets is not None:
             stack.push_async_callback(kubelets.close)
-        backends = BackendConnector(config.proxy_deny_cidrs, in_process=kubelets)
+        backends = BackendConnector(config.proxy.proxy_deny_cidrs, in_process=kubelets)
         stack.push_async_callback(backends.close)
         aggregation = build_aggregation(core, services, certificates, require_pair)
         stack.push_async_callback(aggregation.client.close)
         yield Outbound(
             webhooks=webhooks,
             fetcher=fetcher,
-            forwarder=Forwarder(backends, IdentityHeaders.of(config.request_header_names)),
+            forwarder=Forwarder(backends, IdentityHeaders.of(config.authentication.request_header_names)),
             aggregation=aggregation,
             audit=audit,
         )

@@ -168,16 +168,16 @@ def build_parts(
     namespaces = table.find("", "v1", "namespaces")
     assert namespaces is not None
     lifecycle = NamespaceLifecycle(
-        registry, namespaces, provisions=config.runs_admission_plugin(AUTO_PROVISION)
+        registry, namespaces, provisions=config.admission.runs_admission_plugin(AUTO_PROVISION)
     )
     admission = build_admission(core, access.authorizers, caller_with)
     definitions = build_definitions(core, outbound.webhooks)
     replicas = build_replicas(core, access.accounts, tls, ReleaseSharing(core, definitions).share)
     connectors = build_connectors(core, outbound.forwarder, access.authorizers.chain)
     storage_size = StorageSizeMetric(
-        "etcd-0" if config.etcd_servers else "embedded",
+        "etcd-0" if config.storage.etcd_servers else "embedded",
         core.store.size_bytes,
-        config.etcd_db_metric_poll_interval_s,
+        config.storage.etcd_db_metric_poll_interval_s,
     )
     endpoints = build_endpoints(
         core,
@@ -198,7 +198,9 @@ def build_parts(
         lambda: definitions_hook.is_done and aggregation.is_complete,
     )
     limits = RequestLimits(
-        Deadlines(config.request_timeout_s, core.loop, core.metrics.calls), BodyLimits(core.loop), fairness
+        Deadlines(config.serving.request_timeout_s, core.loop, core.metrics.calls),
+        BodyLimits(core.loop),
+        fairness,
     )
     kubeconfig = AdminKubeconfig(config, core.serving.port, certificates)
     metrics.certificates.expirations = lambda: {

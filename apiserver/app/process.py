@@ -54,7 +54,7 @@ def run(
     drain_s: how long requests under way may take then, if it is a single process; by default as long as
         requests may.
     """
-    logs.configure(as_json=config.logging_format == "json", verbosity=config.verbosity)
+    logs.configure(as_json=config.logs.logging_format == "json", verbosity=config.logs.verbosity)
     for warning in config.warnings:
         log.warning("%s", warning)
     gc.set_threshold(*GC_THRESHOLDS)
@@ -65,7 +65,7 @@ def run(
         from apiserver.app.serving.listening import CannotStart
 
     try:
-        if config.workers > 1:
+        if config.serving.workers > 1:
             from apiserver.app.workers.supervisor import supervise
 
             return supervise(config, announce, loop_factory, partial(_serve_as_worker, make_hooks))

@@ -43,7 +43,7 @@ class SecureServing:
         if self._given:
             self.sockets = [each.dup() for each in self._given]
         elif self.worker is None:
-            self.sockets = bind(self._config, self._config.secure_port, reuse_port=False)
+            self.sockets = bind(self._config, self._config.serving.secure_port, reuse_port=False)
         else:
             self.sockets = self.worker.sockets
         self.port = self.sockets[0].getsockname()[1]
@@ -55,7 +55,9 @@ class SecureServing:
 
     def listen(self, server: Server, tls: ServingTls) -> None:
         """Accept connections from now on. Raises CannotStart."""
-        limits = ConnectionLimits(self._config.max_connections, self._config.max_connections_per_client)
+        limits = ConnectionLimits(
+            self._config.serving.max_connections, self._config.serving.max_connections_per_client
+        )
         self._listener = Listener(tls.context, server, limits.within_open_files(), self.taking)
         self._listener.refuses_handshake = self._refuses_handshake
         try:

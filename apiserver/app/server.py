@@ -70,7 +70,7 @@ class App:
         self._running: tuple[Storage, Core] | None = None
         self.last_revision = 0
         self._host = host or HostProcess()
-        self._drain_s = config.request_timeout_s
+        self._drain_s = config.serving.request_timeout_s
         self._stopping = asyncio.Event()
         self._offload = Offload()
         self._serving = SecureServing(config, worker, self._host.sockets, self._host.hooks.refuses_handshake)
@@ -125,7 +125,7 @@ class App:
             self._running = store, core
             memory_keeper = self._memory_keeper(core, store, stack) if self._host.is_own else None
             health = _health(core, encryption)
-            identity = await self._cluster_identity(core, health) if config.etcd_servers else None
+            identity = await self._cluster_identity(core, health) if config.storage.etcd_servers else None
             if self._stopping.is_set():
                 return
             # A server that begins with what another one had has its keys, too: mostly none has to be made.
@@ -184,7 +184,7 @@ class App:
         """
         config = self._config
         fetching = asyncio.create_task(
-            fetch_identity(core.store, config.etcd_prefix, partial(local_identity, config))
+            fetch_identity(core.store, config.storage.etcd_prefix, partial(local_identity, config))
         )
         try:
             await self._done_or_stopped(fetching, PATIENCE_S)
@@ -287,7 +287,7 @@ class App:
     async def _drain(self, parts: Parts) -> None:
         """Fail /readyz, serve on for the delay, then accept no connections and finish requests under way."""
         parts.health.is_shutting_down = True
-        await asyncio.sleep(self._config.shutdown_delay_s)
+        await asyncio.sleep(self._config.serving.shutdown_delay_s)
         self._serving.close()
         parts.core.streams.end_all()
         parts.forwarder.stop()
@@ -298,13 +298,13 @@ def _health(core: Core, encryption: EncryptionAtRest | None) -> Health:
     config = core.config
     # There are plugins that are asked, or may be later.
     checks_plugins = encryption is not None and (
-        encryption.has_plugins or config.encryption_provider_config_automatic_reload
+        encryption.has_plugins or config.storage.encryption_provider_config_automatic_reload
     )
     return Health(
         storage=core.store.check_health,
         cache=cache_check(core.registry.cache),
         live_without_store=config.deviations.live_without_store,
-        live_grace_s=config.livez_grace_period_s,
+        live_grace_s=config.serving.livez_grace_period_s,
         clock=core.loop_clock,
         metrics=HealthCheckMetrics(core.clock()),
         readiness=core.hooks.readiness,

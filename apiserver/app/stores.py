@@ -22,12 +22,12 @@ OBJECT_OVERHEAD_BYTES: Final = 300
 
 async def open_store(config: Config, clock: Clock) -> Storage:
     """Opens the embedded store, or connects to etcd. Raises CannotStart."""
-    if not config.etcd_servers:
+    if not config.storage.etcd_servers:
         try:
-            if config.storage_backend == flag_values.MEMORY:
+            if config.storage.storage_backend == flag_values.MEMORY:
                 return await EmbeddedStore.in_memory(monotonic=clock.monotonic, wall=clock.time)
             return await EmbeddedStore.open(
-                config.data_dir / "store", monotonic=clock.monotonic, wall=clock.time
+                config.serving.data_dir / "store", monotonic=clock.monotonic, wall=clock.time
             )
         except StorageError as error:
             raise CannotStart(str(error)) from None
@@ -35,11 +35,11 @@ async def open_store(config: Config, clock: Clock) -> Storage:
     from storage.etcd import EtcdClient, EtcdStore, Tls
 
     tls = Tls(
-        ca=read_optional(config.etcd_cafile),
-        certificate=read_optional(config.etcd_certfile),
-        key=read_optional(config.etcd_keyfile),
+        ca=read_optional(config.storage.etcd_cafile),
+        certificate=read_optional(config.storage.etcd_certfile),
+        key=read_optional(config.storage.etcd_keyfile),
     )
-    return EtcdStore(EtcdClient(config.etcd_servers, tls), prefix=config.etcd_prefix)
+    return EtcdStore(EtcdClient(config.storage.etcd_servers, tls), prefix=config.storage.etcd_prefix)
 
 
 def release_memory(store: Storage) -> None:
@@ -64,17 +64,17 @@ def watch_cache(
 
     def limits_of(resource_prefix: str) -> HistoryLimits:
         """Returns how much of one resource's history is kept in memory."""
-        size = config.watch_cache_sizes.get(metrics.resource_of(resource_prefix))
-        return HistoryLimits(events_max=config.default_watch_cache_size if size is None else size)
+        size = config.storage.watch_cache_sizes.get(metrics.resource_of(resource_prefix))
+        return HistoryLimits(events_max=config.storage.default_watch_cache_size if size is None else size)
 
     return WatchCache(
         store,
-        prefix=config.etcd_prefix,
+        prefix=config.storage.etcd_prefix,
         decode=decode,
         size_of=lambda found: len(found.tail) + OBJECT_OVERHEAD_BYTES,
         options=WatchCacheOptions(
             limits_of=limits_of,
-            history_bytes_max=config.watch_cache_history_bytes,
+            history_bytes_max=config.storage.watch_cache_history_bytes,
             check_interval_s=CHECK_INTERVAL_S if config.gates.is_on("DetectCacheInconsistency") else 0,
             serve_snapshots=config.gates.is_on("ListFromCacheSnapshot"),
             on_wait=metrics.observe_read_wait,

@@ -41,7 +41,7 @@ async def waiting_room(
             follows_item_watch=config.deviations.item_watch,
         )
     )
-    limits = ConnectionLimits(config.max_connections, config.max_connections_per_client)
+    limits = ConnectionLimits(config.serving.max_connections, config.serving.max_connections_per_client)
     listener = Listener(context, server, limits.within_open_files(), serving.taking)
     listener.listen([each.dup() for each in serving.sockets])
     try:

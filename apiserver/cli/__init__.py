@@ -1,9 +1,9 @@
 """The command line: flags and configuration files become one frozen `Config`, and the subcommands run.
 
-config                       what is configured, with the defaults
+config                       what is configured, by section of flags
 flags                        the sections of flags together, and the parser that is built from them
 flag                         a flag: how it is written, parsed and explained
-flag_sections                the flags, a module for each section of `--help`
+flag_sections                the flags and their defaults, a module for each section of `--help`
 flag_values                  parses single values
 flag_texts                   the values of flags as text, for `/flagz`
 command_line                 a command line and its configuration file to a checked `Config`

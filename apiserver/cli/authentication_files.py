@@ -12,7 +12,8 @@ from apiserver.auth.authn.authentication_configuration import (
     ClaimMapping,
     Issuer,
 )
-from apiserver.cli.config import AuthenticationFiles, Config
+from apiserver.cli.config import Config
+from apiserver.cli.flag_sections.authentication import AuthenticationFiles
 from apiserver.cli.flags import UsageError
 from apiserver.webhooks.credentials import ClientCredentials
 from apiserver.webhooks.kubeconfig import KubeconfigCluster, read_server
@@ -23,11 +24,12 @@ _OIDC: Final = "oidc_"
 
 def read_authentication(config: Config, given: Collection[str]) -> AuthenticationFiles:
     """Read who authenticates tokens of others. given: the fields that flags have set. Raises UsageError."""
+    options = config.authentication
     has_oidc = any(name.startswith(_OIDC) for name in given)
-    path = config.authentication_config
+    path = options.authentication_config
     if path is not None and has_oidc:
         raise UsageError("--authentication-config and --oidc-* flags are mutually exclusive")
-    if has_oidc and not (config.oidc_issuer_url and config.oidc_client_id):
+    if has_oidc and not (options.oidc_issuer_url and options.oidc_client_id):
         raise UsageError(
             "--oidc-issuer-url and --oidc-client-id must be specified together when any --oidc-* flags "
             "are set"
@@ -52,29 +54,30 @@ def read_authentication(config: Config, given: Collection[str]) -> Authenticatio
 def parse_file(config: Config, content: bytes) -> AuthenticationConfiguration:
     """Returns the configuration that a file's content describes. Raises InvalidConfiguration."""
     return authentication_configuration.parse(
-        content, config.brand.group_domain, config.service_account_issuer
+        content, config.brand.group_domain, config.authentication.service_account_issuer
     )
 
 
 def _of_flags(config: Config) -> AuthenticationConfiguration:
     """Raises UsageError."""
+    options = config.authentication
     authorities = b""
-    if config.oidc_ca_file is not None:
-        authorities = _content("oidc-ca-file", config.oidc_ca_file)
+    if options.oidc_ca_file is not None:
+        authorities = _content("oidc-ca-file", options.oidc_ca_file)
         if not authorities:  # which would stand for those of the system
-            raise UsageError(f"--oidc-ca-file: there is no certificate in {config.oidc_ca_file}")
+            raise UsageError(f"--oidc-ca-file: there is no certificate in {options.oidc_ca_file}")
     try:
         return authentication_configuration.of_flags(
             Issuer(
-                config.oidc_issuer_url,
-                (config.oidc_client_id,),
+                options.oidc_issuer_url,
+                (options.oidc_client_id,),
                 authorities=authorities.decode("utf-8", "replace"),
             ),
-            username=ClaimMapping(config.oidc_username_claim, config.oidc_username_prefix),
-            groups=ClaimMapping(config.oidc_groups_claim, config.oidc_groups_prefix),
-            required_claims=tuple(dict(config.oidc_required_claim).items()),
-            algorithms=config.oidc_signing_algs,
-            disallowed_issuers=config.service_account_issuer,
+            username=ClaimMapping(options.oidc_username_claim, options.oidc_username_prefix),
+            groups=ClaimMapping(options.oidc_groups_claim, options.oidc_groups_prefix),
+            required_claims=tuple(dict(options.oidc_required_claim).items()),
+            algorithms=options.oidc_signing_algs,
+            disallowed_issuers=options.service_account_issuer,
         )
     except InvalidConfiguration as error:
         raise UsageError(f"--oidc-issuer-url, --oidc-ca-file: {_one_line(error)}") from None
@@ -82,7 +85,10 @@ def _of_flags(config: Config) -> AuthenticationConfiguration:
 
 def _webhook(config: Config) -> tuple[KubeconfigCluster, ClientCredentials] | None:
     """Raises UsageError."""
-    flag, path = "authentication-token-webhook-config-file", config.authentication_token_webhook_config_file
+    flag, path = (
+        "authentication-token-webhook-config-file",
+        config.authentication.authentication_token_webhook_config_file,
+    )
     if path is None:
         return None
     try:

@@ -32,6 +32,7 @@ from apiserver.cli.authentication_files import read_authentication
 from apiserver.cli.authorization_configuration import parse_authorization_configuration
 from apiserver.cli.config import Config
 from apiserver.cli.encryption_configuration import read_encryption_configuration
+from apiserver.cli.flag_sections.auditing import AuditOptions
 from apiserver.cli.flags import SECTIONS, UsageError, build_parser
 from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED, REFUSED
 from apiserver.golang import urls
@@ -61,6 +62,22 @@ _NO_LISTS: Final = frozenset(
 )
 # Flags that older releases had, to switch off what this server does not have either.
 _ONLY_ZERO: Final = frozenset({"insecure-port"})
+# Flags that name a certificate, and its key.
+_PAIRS: Final = (
+    ("tls-cert-file", "tls-private-key-file"),
+    ("etcd-certfile", "etcd-keyfile"),
+    ("kubelet-client-certificate", "kubelet-client-key"),
+    ("proxy-client-cert-file", "proxy-client-key-file"),
+    ("cluster-signing-cert-file", "cluster-signing-key-file"),
+)
+# Flags that name a file, which must be there.
+_FILES: Final = (
+    *(flag for pair in _PAIRS for flag in pair),
+    *("client-ca-file", "requestheader-client-ca-file", "token-auth-file"),
+    *("authorization-webhook-config-file", "authentication-config", "oidc-ca-file"),
+    *("authentication-token-webhook-config-file", "etcd-cafile", "kubelet-certificate-authority"),
+    "service-account-signing-key-file",
+)
 # The shortest time that a certificate request may ask for.
 SIGNING_DURATION_S_MIN: Final = 600
 RETRY_JITTER: Final = 1.2
@@ -87,7 +104,7 @@ def parse(arguments: Sequence[str]) -> Config:
     values = {**defaults, **values}
     if "cert_dir" in values:
         # What the server writes goes where a script lets it write, and away together with it.
-        values.setdefault("data_dir", values["cert_dir"] / Config().data_dir.name)
+        values.setdefault("data_dir", values["cert_dir"] / Config().serving.data_dir.name)
     brand = Brand(values.pop("group_domain", Brand.group_domain), values.pop("vendor", Brand.vendor))
     release = _release(values)
     deprecated = _deprecated_flags(values, unneeded, release)
@@ -99,32 +116,29 @@ def parse(arguments: Sequence[str]) -> Config:
     if values.pop("strict_kube_compat", False):
         values["deviations"] = KUBERNETES
     _check_authorization_flags(values)
-    config = Config(
-        **values,
-        brand=brand,
-        release=release,
-        warnings=(
-            *deprecated,
-            *(f"--{flag} has no effect on this server" for flag in unneeded),
-            *rehearsed,
-            *_ineffective_backend(values),
-            *_fault_injection(values),
-            *gates.warnings,
-            *(
-                f"feature gate {name} has no effect on this server"
-                for name, _ in values.get("feature_gates", ())
-                if name not in effective and not gates.is_default(name)
-            ),
-            *plugin_names.warnings(
-                values.get("enable_admission_plugins", ()), values.get("disable_admission_plugins", ())
-            ),
-            *(
-                f"--tls-cipher-suites: Use of insecure cipher '{each}' detected."
-                for each in values.get("tls_cipher_suites", ())
-                if each in INSECURE_SUITES
-            ),
+    values |= {"brand": brand, "release": release}
+    values["warnings"] = (
+        *deprecated,
+        *(f"--{flag} has no effect on this server" for flag in unneeded),
+        *rehearsed,
+        *_ineffective_backend(values),
+        *_fault_injection(values),
+        *gates.warnings,
+        *(
+            f"feature gate {name} has no effect on this server"
+            for name, _ in values.get("feature_gates", ())
+            if name not in effective and not gates.is_default(name)
+        ),
+        *plugin_names.warnings(
+            values.get("enable_admission_plugins", ()), values.get("disable_admission_plugins", ())
+        ),
+        *(
+            f"--tls-cipher-suites: Use of insecure cipher '{each}' detected."
+            for each in values.get("tls_cipher_suites", ())
+            if each in INSECURE_SUITES
         ),
     )
+    config = Config.of(values)
     _check_brand(brand)
     config = _with_authorizers(config)
     _check_runtime_config(config)
@@ -133,7 +147,10 @@ def parse(arguments: Sequence[str]) -> Config:
     _check_files(config)
     _check_audit(config)
     config = _with_audit(_with_encryption(_with_plugin_configurations(config)))
-    return replace(config, authentication=read_authentication(config, values.keys()))
+    return replace(
+        config,
+        authentication=replace(config.authentication, files=read_authentication(config, values.keys())),
+    )
 
 
 def _ineffective_backend(values: Mapping[str, Any]) -> Iterator[str]:
@@ -242,39 +259,43 @@ def _feature_gates(release: EmulatedRelease, given: Mapping[str, bool]) -> Featu
 
 def _with_encryption(config: Config) -> Config:
     """Reads what is to be encrypted, and by what. Raises UsageError."""
-    path = config.encryption_provider_config
+    path = config.storage.encryption_provider_config
     if path is None:
-        if config.encryption_provider_config_automatic_reload:
+        if config.storage.encryption_provider_config_automatic_reload:
             raise UsageError(
                 "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config"
             )
         return config
     try:
-        return replace(config, encryption=read_encryption_configuration(path, config.brand))
+        return replace(
+            config,
+            storage=replace(config.storage, encryption=read_encryption_configuration(path, config.brand)),
+        )
     except InvalidConfiguration as error:
         raise UsageError(f"--encryption-provider-config: {' '.join(str(error).split())}") from None
 
 
 def _with_plugin_configurations(config: Config) -> Config:
     """Reads what admission plugins are configured with. Raises UsageError."""
-    path = config.admission_control_config_file
+    path = config.admission.admission_control_config_file
     try:
         configurations, warnings = read_admission_configuration(
-            path, config.brand, config.runs_admission_plugin
+            path, config.brand, config.admission.runs_admission_plugin
         )
     except InvalidConfiguration as error:
         raise UsageError(f"--admission-control-config-file: {' '.join(str(error).split())}") from None
     configurations = replace(
         configurations,
-        not_ready_toleration_s=config.default_not_ready_toleration_seconds,
-        unreachable_toleration_s=config.default_unreachable_toleration_seconds,
+        not_ready_toleration_s=config.admission.default_not_ready_toleration_seconds,
+        unreachable_toleration_s=config.admission.default_unreachable_toleration_seconds,
     )
-    return replace(config, plugin_configurations=configurations, warnings=(*config.warnings, *warnings))
+    admission = replace(config.admission, plugin_configurations=configurations)
+    return replace(config, admission=admission, warnings=(*config.warnings, *warnings))
 
 
 def _with_authorizers(config: Config) -> Config:
     """Reads the file of authorizers, if there is one. Raises UsageError."""
-    path = config.authorization_config
+    path = config.authorization.authorization_config
     if path is None:
         return config
     try:
@@ -286,12 +307,17 @@ def _with_authorizers(config: Config) -> Config:
         raise UsageError(f"--authorization-config: {path}: {error.strerror or error}") from None
     except InvalidConfiguration as error:
         raise UsageError(f"--authorization-config: {' '.join(str(error).split())}") from None
-    return replace(config, authorization_config_content=content, authorization_config_authorizers=authorizers)
+    authorization = replace(
+        config.authorization,
+        authorization_config_content=content,
+        authorization_config_authorizers=authorizers,
+    )
+    return replace(config, authorization=authorization)
 
 
 def _with_audit(config: Config) -> Config:
     """Reads what is recorded, and the server that it is sent to. Raises UsageError."""
-    policy_file, webhook_file = config.audit_policy_file, config.audit_webhook_config_file
+    policy_file, webhook_file = config.auditing.audit_policy_file, config.auditing.audit_webhook_config_file
     policy, server, warnings = None, None, config.warnings
     if policy_file is not None:
         try:
@@ -306,7 +332,8 @@ def _with_audit(config: Config) -> Config:
             require_https(webhook_file, server.current()[0])
         except InvalidConfiguration as error:
             raise UsageError(f"--audit-webhook-config-file: {_one_line(error)}") from None
-    return replace(config, audit_policy=policy, audit_webhook_server=server, warnings=warnings)
+    auditing = replace(config.auditing, audit_policy=policy, audit_webhook_server=server)
+    return replace(config, auditing=auditing, warnings=warnings)
 
 
 def _content(path: Path) -> bytes:
@@ -409,14 +436,14 @@ def _check_brand(brand: Brand) -> None:
 
 
 def _check_runtime_config(config: Config) -> None:
-    served = RuntimeConfig(config.runtime_config)
+    served = RuntimeConfig(config.api.runtime_config)
     for resource in ("namespaces", "serviceaccounts", "configmaps", "pods"):
         if not served.serves(GroupVersion("", "v1"), resource, by_default=True):
             raise UsageError(f"--runtime-config: the server requires v1/{resource}")
     leases = GroupVersion(config.brand.group("coordination"), "v1")
     if config.elects_leader and not served.serves(leases, "leases", by_default=True):
         raise UsageError(f"--runtime-config: --leader-elect requires {leases}/leases")
-    if any(each.type == RBAC for each in config.authorizers):
+    if any(each.type == RBAC for each in config.authorization.authorizers):
         rbac = GroupVersion(config.brand.group("rbac.authorization"), "v1")
         for resource in ("roles", "rolebindings", "clusterroles", "clusterrolebindings"):
             if not served.serves(rbac, resource, by_default=True):
@@ -440,49 +467,45 @@ def _check_authorization_flags(values: Mapping[str, Any]) -> None:
 
 def _check_combinations(config: Config) -> None:
     for flag, names in (
-        ("enable", config.enable_admission_plugins),
-        ("disable", config.disable_admission_plugins),
+        ("enable", config.admission.enable_admission_plugins),
+        ("disable", config.admission.disable_admission_plugins),
     ):
         for name in names:
             if not plugin_names.is_known(name, config.release.minor):
                 release = f"Kubernetes 1.{config.release.minor}"
                 raise UsageError(f"--{flag}-admission-plugins: {release} has no admission plugin {name!r}")
-    if both := sorted({*config.enable_admission_plugins} & {*config.disable_admission_plugins}):
+    admission = config.admission
+    if both := sorted({*admission.enable_admission_plugins} & {*admission.disable_admission_plugins}):
         raise UsageError(
             f"--enable-admission-plugins and --disable-admission-plugins both contain {', '.join(both)}"
         )
     _check_service_accounts(config)
-    if (config.tls_cert_file is None) is not (config.tls_private_key_file is None):
-        raise UsageError("--tls-cert-file and --tls-private-key-file must be given together")
-    if config.storage_backend in (flag_values.EMBEDDED, flag_values.MEMORY) and config.etcd_servers:
-        raise UsageError(f"--storage-backend={config.storage_backend} excludes --etcd-servers")
-    if (config.etcd_certfile is None) is not (config.etcd_keyfile is None):
-        raise UsageError("--etcd-certfile and --etcd-keyfile must be given together")
-    if (config.kubelet_client_certificate is None) is not (config.kubelet_client_key is None):
-        raise UsageError("--kubelet-client-certificate and --kubelet-client-key must be given together")
-    if (config.proxy_client_cert_file is None) is not (config.proxy_client_key_file is None):
-        raise UsageError("--proxy-client-cert-file and --proxy-client-key-file must be given together")
-    if (config.cluster_signing_cert_file is None) is not (config.cluster_signing_key_file is None):
-        raise UsageError("--cluster-signing-cert-file and --cluster-signing-key-file must be given together")
-    if config.simulate_stages is not None and not config.simulate_nodes:
+    for certificate, key in _PAIRS:
+        given = [config.option(flag.replace("-", "_")) is not None for flag in (certificate, key)]
+        if any(given) and not all(given):
+            raise UsageError(f"--{certificate} and --{key} must be given together")
+    storage = config.storage
+    if storage.storage_backend in (flag_values.EMBEDDED, flag_values.MEMORY) and storage.etcd_servers:
+        raise UsageError(f"--storage-backend={storage.storage_backend} excludes --etcd-servers")
+    if config.simulation.simulate_stages is not None and not config.simulation.simulate_nodes:
         raise UsageError("--simulate-stages requires --simulate-nodes")
-    if config.cluster_signing_duration_s < SIGNING_DURATION_S_MIN:
+    if config.api.cluster_signing_duration_s < SIGNING_DURATION_S_MIN:
         raise UsageError("--cluster-signing-duration must be at least 10m")
-    if config.enable_priority_and_fairness and not (
-        config.max_requests_inflight + config.max_mutating_requests_inflight
+    if config.serving.enable_priority_and_fairness and not (
+        config.serving.max_requests_inflight + config.serving.max_mutating_requests_inflight
     ):
         raise UsageError(
             "--max-requests-inflight and --max-mutating-requests-inflight must add up to more than zero "
             "unless --enable-priority-and-fairness is false"
         )
-    if config.workers > 1 and config.enable_fault_injection:
+    if config.serving.workers > 1 and config.serving.enable_fault_injection:
         raise UsageError("--enable-fault-injection: each worker would have faults of its own; use one")
-    if config.workers > 1 and not config.etcd_servers:
+    if config.serving.workers > 1 and not config.storage.etcd_servers:
         raise UsageError("--workers requires --etcd-servers: only one process can use the embedded store")
 
 
 def _check_service_accounts(config: Config) -> None:
-    issuers = config.service_account_issuer
+    issuers = config.authentication.service_account_issuer
     if not issuers:
         raise UsageError("--service-account-issuer must not be empty")
     for index, issuer in enumerate(issuers):
@@ -496,7 +519,7 @@ def _check_service_accounts(config: Config) -> None:
                     f"--service-account-issuer \"{issuer}\" contained a ':' but was not a valid URL: "
                     f"{error.message}"
                 ) from None
-    most_s = config.service_account_max_token_expiration_s
+    most_s = config.authentication.service_account_max_token_expiration_s
     if most_s and not 3600 <= most_s <= TOKEN_EXPIRATION_MAX_S:
         raise UsageError(
             "--service-account-max-token-expiration must be 0, or between 1 hour and 2^32 seconds"
@@ -506,65 +529,49 @@ def _check_service_accounts(config: Config) -> None:
 def _check_leader_election(config: Config) -> None:
     if not config.elects_leader:
         return
+    options = config.leader_election
     # client-go's rule: an attempt that comes late by chance must not be the last before the deadline.
-    if not 0 < config.leader_elect_retry_period_s * RETRY_JITTER < config.leader_elect_renew_deadline_s:
+    if not 0 < options.leader_elect_retry_period_s * RETRY_JITTER < options.leader_elect_renew_deadline_s:
         raise UsageError(
             "--leader-elect-renew-deadline must be greater than --leader-elect-retry-period, "
             f"{RETRY_JITTER} times, and both must be greater than zero"
         )
-    if config.leader_elect_renew_deadline_s >= config.leader_elect_lease_duration_s:
+    if options.leader_elect_renew_deadline_s >= options.leader_elect_lease_duration_s:
         raise UsageError("--leader-elect-lease-duration must be greater than --leader-elect-renew-deadline")
 
 
 def _check_audit(config: Config) -> None:
+    auditing = config.auditing
     version = f"{config.brand.group('audit')}/v1"
     try:
-        for plugin, options in (("log", config.audit_log), ("webhook", config.audit_webhook)):
+        for plugin, options in (("log", auditing.audit_log), ("webhook", auditing.audit_webhook)):
             if options is not None:
                 options.delivery.check(plugin)
                 options.truncation.check(plugin)
-                check_version(options.version, version, Config().audit_log_version)
+                check_version(options.version, version, AuditOptions().audit_log_version)
     except InvalidOptions as error:
         raise UsageError(str(error)) from None
-    if config.audit_log is None:
+    if auditing.audit_log is None:
         return
-    if config.audit_log_format not in FORMATS:
+    if auditing.audit_log_format not in FORMATS:
         raise UsageError(
-            f'invalid audit log format {config.audit_log_format}, allowed formats are "{",".join(FORMATS)}"'
+            f'invalid audit log format {auditing.audit_log_format}, allowed formats are "{",".join(FORMATS)}"'
         )
     for flag, amount in (
-        ("maxage", config.audit_log_maxage),
-        ("maxbackup", config.audit_log_maxbackup),
-        ("maxsize", config.audit_log_maxsize),
+        ("maxage", auditing.audit_log_maxage),
+        ("maxbackup", auditing.audit_log_maxbackup),
+        ("maxsize", auditing.audit_log_maxsize),
     ):
         if amount < 0:
             raise UsageError(f"--audit-log-{flag} {amount} can't be a negative number")
 
 
 def _check_files(config: Config) -> None:
+    named = [(flag, config.option(flag.replace("-", "_"))) for flag in _FILES]
     for flag, path in (
-        ("tls-cert-file", config.tls_cert_file),
-        ("tls-private-key-file", config.tls_private_key_file),
-        *(("tls-sni-cert-key", path) for each in config.tls_sni_cert_key for path in each[:2]),
-        ("client-ca-file", config.client_ca_file),
-        ("requestheader-client-ca-file", config.requestheader_client_ca_file),
-        ("proxy-client-cert-file", config.proxy_client_cert_file),
-        ("proxy-client-key-file", config.proxy_client_key_file),
-        ("token-auth-file", config.token_auth_file),
-        ("authorization-webhook-config-file", config.authorization_webhook_config_file),
-        ("authentication-config", config.authentication_config),
-        ("oidc-ca-file", config.oidc_ca_file),
-        ("authentication-token-webhook-config-file", config.authentication_token_webhook_config_file),
-        ("etcd-cafile", config.etcd_cafile),
-        ("etcd-certfile", config.etcd_certfile),
-        ("etcd-keyfile", config.etcd_keyfile),
-        ("kubelet-certificate-authority", config.kubelet_certificate_authority),
-        ("kubelet-client-certificate", config.kubelet_client_certificate),
-        ("kubelet-client-key", config.kubelet_client_key),
-        ("cluster-signing-cert-file", config.cluster_signing_cert_file),
-        ("cluster-signing-key-file", config.cluster_signing_key_file),
-        ("service-account-signing-key-file", config.service_account_signing_key_file),
-        *(("service-account-key-file", path) for path in config.service_account_key_file),
+        *named,
+        *(("tls-sni-cert-key", path) for each in config.serving.tls_sni_cert_key for path in each[:2]),
+        *(("service-account-key-file", path) for path in config.authentication.service_account_key_file),
     ):
         if path is not None and not path.is_file():
             raise UsageError(f"--{flag}: {path} is not a file")

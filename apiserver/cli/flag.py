@@ -10,7 +10,7 @@ class Flag(NamedTuple):
     """A flag.
 
     value: what --help calls its value. parse: its type.
-    field: the field of `Config` that it sets; the flag's own name if empty.
+    field: the field of its section's options that it sets; the flag's own name if empty.
     default: the default that --help shows, where that is not the field's.
     repeats: may be given more than once. needs_value: may not be given alone, to mean true.
     is_list: its value is a list with commas, if it repeats.

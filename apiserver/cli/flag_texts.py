@@ -51,7 +51,7 @@ def flag_texts(config: Config) -> dict[str, str]:
 
 def _text(flag: Flag, config: Config) -> str:
     of_other = _OF_OTHERS.get(flag.destination)
-    value = getattr(config, flag.destination, flag.default) if of_other is None else of_other(config)
+    value = config.option(flag.destination, flag.default) if of_other is None else of_other(config)
     if value is None:
         return ""
     return _BY_KIND.get(flag.value, _plain)(value)

@@ -32,6 +32,12 @@ ETCD: Final = "etcd3"
 EMBEDDED: Final = "embedded"
 MEMORY: Final = "memory"
 STORAGE_BACKENDS: Final = (ETCD, EMBEDDED, MEMORY)
+# Where clouds hand out a machine's credentials.
+CREDENTIALS_SERVICES: Final[tuple[IPNetwork, ...]] = (
+    ipaddress.ip_network("169.254.0.0/16"),
+    ipaddress.ip_network("fe80::/10"),
+    ipaddress.ip_network("fd00:ec2::254/128"),
+)
 # The names of the controllers, and the names that they had before release 1.28.
 CONTROLLERS: Final = {
     "namespace-controller": "namespace",

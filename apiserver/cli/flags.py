@@ -143,7 +143,7 @@ def _add(section: argparse._ArgumentGroup, flag: Flag) -> None:
 
 def default_of(flag: Flag) -> str:
     """The default of a flag, as it would be written on the command line; empty if there is none."""
-    match getattr(_DEFAULTS, flag.destination, None):
+    match _DEFAULTS.option(flag.destination):
         case bool() as value:
             return str(value).lower()
         case tuple() as value:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
+from apiserver.cli.flag_sections.serving import ServingOptions
 from apiserver.cli.intermixed_parser import IntermixedParser
 from apiserver.cli.printing import print_json, print_lines
 from storage.embedded import snapshot as embedded
@@ -55,11 +56,11 @@ def run(arguments: Sequence[str]) -> None:
 
 def _save(given: argparse.Namespace) -> None:
     config = _config(given)
-    if config.etcd_servers:
+    if config.storage.etcd_servers:
         file = asyncio.run(_save_etcd(config, given.file))
         content = "etcd snapshot"
     else:
-        found = embedded.save(config.data_dir / "store", given.file)
+        found = embedded.save(config.serving.data_dir / "store", given.file)
         file = found.file
         content = f"revision {found.revision}, {found.keys} keys"
     print_lines(f"saved {given.file}: {content}, {file.size_bytes} bytes, sha256 {file.sha256}")
@@ -68,8 +69,11 @@ def _save(given: argparse.Namespace) -> None:
 async def _save_etcd(config: Config, path: Path) -> SnapshotFile:
     from storage.etcd import EtcdClient, Tls, snapshot
 
-    pem = [_read_optional(path) for path in (config.etcd_cafile, config.etcd_certfile, config.etcd_keyfile)]
-    client = EtcdClient(config.etcd_servers, Tls(*pem))
+    pem = [
+        _read_optional(path)
+        for path in (config.storage.etcd_cafile, config.storage.etcd_certfile, config.storage.etcd_keyfile)
+    ]
+    client = EtcdClient(config.storage.etcd_servers, Tls(*pem))
     try:
         return await snapshot.save(client, path)
     finally:
@@ -87,7 +91,7 @@ def _restore(given: argparse.Namespace) -> None:
             f"{given.file} is an etcd snapshot; restore it on each member with: {command} "
             "(of etcd 3.5.10, 3.6 or later), then start the servers with --etcd-servers"
         )
-    directory = _config(given).data_dir / "store"
+    directory = _config(given).serving.data_dir / "store"
     revision = embedded.restore(given.file, directory, bump_revision=bump)
     print_lines(f"restored {directory}: revision {revision}, from {given.file}")
 
@@ -167,7 +171,7 @@ def _parser() -> IntermixedParser:
         prog="apiserver snapshot", description="Backs up and restores the store.", allow_abbrev=False
     )
     commands = parser.add_subparsers(metavar="save|restore|status", required=True)
-    data_dir = f"The directory of the embedded store. (default {Config().data_dir})"
+    data_dir = f"The directory of the embedded store. (default {ServingOptions().data_dir})"
 
     save = _command(commands, "save", _SAVE, _save)
     save.add_argument("--data-dir", metavar="DIR", help=data_dir)

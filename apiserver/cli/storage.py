@@ -25,7 +25,7 @@ import aiohttp
 import orjson
 
 from apiserver.cli.command_line import parse
-from apiserver.cli.config import Config
+from apiserver.cli.flag_sections.serving import ServingOptions
 from apiserver.cli.flags import UsageError
 from apiserver.cli.intermixed_parser import IntermixedParser
 from apiserver.cli.printing import print_lines, print_warning
@@ -445,7 +445,7 @@ async def _run(given: argparse.Namespace) -> bool:
 def _administrators(given: argparse.Namespace) -> Path:
     """Returns the kubeconfig that a server writes into its data directory. Raises UsageError."""
     config = parse([] if given.data_dir is None else [f"--data-dir={given.data_dir}"])
-    path = config.data_dir / "admin.kubeconfig"
+    path = config.serving.data_dir / "admin.kubeconfig"
     if not path.is_file():
         raise UsageError(
             f"{given.command}: there is no {path}; name the server by --kubeconfig or --data-dir"
@@ -484,10 +484,11 @@ def _describe(parser: argparse.ArgumentParser, command: str) -> None:
     parser.set_defaults(command=command)
     parser.add_argument("resources", nargs="*", metavar="RESOURCE")
     parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="The file that names the server.")
+    default = ServingOptions().data_dir
     parser.add_argument(
         "--data-dir",
         metavar="DIR",
-        help=f"The data directory of the server, which has a kubeconfig. (default {Config().data_dir})",
+        help=f"The data directory of the server, which has a kubeconfig. (default {default})",
     )
     parser.add_argument(
         "--rate",

@@ -250,7 +250,7 @@ class ServerThread:
         with contextlib.ExitStack() as stack:
             sockets = [
                 stack.enter_context(bound)
-                for bound in bind(self._config, self._config.secure_port, reuse_port=False)
+                for bound in bind(self._config, self._config.serving.secure_port, reuse_port=False)
             ]
             host = replace(host, sockets=sockets)
             while not self._is_stopping:

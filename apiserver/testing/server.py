@@ -553,10 +553,10 @@ class ApiServer:
             _KEYS_AND_CERTIFICATES.copy_to(directory / "pki")
         arguments = [*self._arguments(self._data_dir or directory, tokens), *self._flags]
         config, self._stages = _parsed(arguments)
-        if self._in_process and config.workers > 1:
+        if self._in_process and config.serving.workers > 1:
             raise ServerDidNotStart("--workers needs processes of its own: in_process=False")
-        files = EtcdTls(config.etcd_cafile, config.etcd_certfile, config.etcd_keyfile)
-        self._etcd = EtcdProbe(config.etcd_servers, files)
+        files = EtcdTls(config.storage.etcd_cafile, config.storage.etcd_certfile, config.storage.etcd_keyfile)
+        self._etcd = EtcdProbe(config.storage.etcd_servers, files)
         self._etcd.require()
         if not self._in_process:
             if not any(flag.partition("=")[0] in _WITHOUT_FAULTS for flag in self._flags):
@@ -567,7 +567,12 @@ class ApiServer:
 
     def _make_fork(self, forked: _Fork, directory: Path, tokens: Path) -> Runner:
         _write_files(directory / "pki", _read_files(forked.pki))
-        config = replace(forked.config, data_dir=directory, token_auth_file=tokens)
+        given = forked.config
+        config = replace(
+            given,
+            serving=replace(given.serving, data_dir=directory),
+            authentication=replace(given.authentication, token_auth_file=tokens),
+        )
         self._config, self._stages = config, forked.stages
         return ServerThread(config, self._host(config), self._time, forked.snapshot.state)
 
@@ -587,7 +592,7 @@ class ApiServer:
             request=self._history.middleware,
             store=self._writes.in_front_of,
         )
-        faults = with_faults(hooks, self._injector, over_http=config.enable_fault_injection)
+        faults = with_faults(hooks, self._injector, over_http=config.serving.enable_fault_injection)
         return HostProcess(is_own=False, shared=_SHARED, hooks=faults)
 
     def _arguments(self, data_dir: Path, tokens: Path) -> list[str]:

@@ -27,7 +27,7 @@ def hooks_for(config: Config) -> Callable[[Clock], Hooks]:
 
 def _hooks(config: Config, stages: Sequence[Stage], clock: Clock) -> Hooks:
     hooks = simulation(config, stages)
-    if not config.enable_fault_injection:
+    if not config.serving.enable_fault_injection:
         return hooks
     from apiserver.testkit.faults import FaultInjector
     from apiserver.testkit.faults.hooks import with_faults
@@ -37,7 +37,7 @@ def _hooks(config: Config, stages: Sequence[Stage], clock: Clock) -> Hooks:
 
 def simulation(config: Config, stages: Sequence[Stage]) -> Hooks:
     """Returns hooks for what is simulated. stages: what becomes of pods."""
-    if not (config.simulate_nodes or config.simulate_workloads):
+    if not (config.simulation.simulate_nodes or config.simulation.simulate_workloads):
         from apiserver.app.hooks import Hooks
 
         return Hooks()
@@ -48,15 +48,14 @@ def simulation(config: Config, stages: Sequence[Stage]) -> Hooks:
 
 def simulated_stages(config: Config) -> Sequence[Stage]:
     """Returns what becomes of simulated pods. Raises UsageError for a number of nodes, or a file."""
-    if not config.simulate_nodes:
+    nodes, stages = config.simulation.simulate_nodes, config.simulation.simulate_stages
+    if not nodes:
         return ()
     from apiserver.testkit.simulation.nodes import NODES_MAX
 
-    if config.simulate_nodes > NODES_MAX:
-        raise UsageError(
-            f"argument --simulate-nodes: {config.simulate_nodes} is not between 0 and {NODES_MAX}"
-        )
-    return () if config.simulate_stages is None else _read_stages(config.simulate_stages)
+    if nodes > NODES_MAX:
+        raise UsageError(f"argument --simulate-nodes: {nodes} is not between 0 and {NODES_MAX}")
+    return () if stages is None else _read_stages(stages)
 
 
 def _read_stages(file: str) -> Sequence[Stage]:

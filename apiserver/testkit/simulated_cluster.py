@@ -30,7 +30,11 @@ from apiserver.testkit.simulation.workloads.controller import WorkloadController
 def simulation_hooks(config: Config, stages: Sequence[Stage]) -> Hooks:
     """Returns hooks that add to a server what its flags ask for. stages: what becomes of pods."""
     hooks = Hooks(controllers=partial(build_simulation, stages))
-    return replace(hooks, kubelets=partial(_simulated_kubelets, stages)) if config.simulate_nodes else hooks
+    return (
+        replace(hooks, kubelets=partial(_simulated_kubelets, stages))
+        if config.simulation.simulate_nodes
+        else hooks
+    )
 
 
 def build_simulation(
@@ -62,7 +66,7 @@ def build_simulation(
     scheduling = events("default-scheduler", InternalWriter("kube-scheduler"))
     running = events("kubelet", InternalWriter("kubelet"))
     found = list(_simulated_nodes(core, cluster, scheduling, running, stages))
-    if config.simulate_workloads and all(map(cluster.serves, workloads.NEEDS)):
+    if config.simulation.simulate_workloads and all(map(cluster.serves, workloads.NEEDS)):
         workload_events = events("kube-controller-manager", KUBE_CONTROLLER_MANAGER)
         found.append(
             ControllerSpec(
@@ -82,11 +86,11 @@ def _simulated_nodes(
     stages: Sequence[Stage],
 ) -> Iterator[ControllerSpec]:
     config, version = core.config, core.config.release.git_version
-    if not (config.simulate_nodes and all(map(cluster.serves, node_controller.NEEDS))):
+    if not (config.simulation.simulate_nodes and all(map(cluster.serves, node_controller.NEEDS))):
         return
     yield ControllerSpec(
         node_controller.NAME,
-        lambda: SimulatedNodes(cluster, config.simulate_nodes, version),
+        lambda: SimulatedNodes(cluster, config.simulation.simulate_nodes, version),
         leader_only=True,
     )
     yield ControllerSpec(
@@ -108,5 +112,5 @@ def _simulated_kubelets(stages: Sequence[Stage], core: Core) -> SimulatedKubelet
         core.served,
         stages,
         core.registry.clock,
-        BackendConnector(core.config.proxy_deny_cidrs),
+        BackendConnector(core.config.proxy.proxy_deny_cidrs),
     )

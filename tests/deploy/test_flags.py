@@ -60,7 +60,7 @@ def test_every_flag_is_one_that_the_server_heeds(where: str, tmp_path: Path) -> 
 @pytest.mark.parametrize("where", FLAGS)
 def test_it_listens_for_other_machines_on_the_port_that_is_published(where: str, tmp_path: Path) -> None:
     made = parsed(where, tmp_path)
-    assert (made.bind_address, made.secure_port) == ("0.0.0.0", 6443)
+    assert (made.serving.bind_address, made.serving.secure_port) == ("0.0.0.0", 6443)
 
 
 @pytest.mark.parametrize("where", [where for where in FLAGS if "compose" in where or "kubernetes" in where])
@@ -69,7 +69,7 @@ def test_replicas_share_whatever_the_server_lets_them_share(where: str, tmp_path
     heeded = {flag for flag in SHARED if flag not in NOT_NEEDED}
     given = {flag.removeprefix("--").partition("=")[0] for flag in FLAGS[where]}
     assert heeded <= given
-    assert parsed(where, tmp_path).etcd_servers
+    assert parsed(where, tmp_path).storage.etcd_servers
 
 
 # Row N09: after SIGTERM the delay, then what is under way.
@@ -85,8 +85,10 @@ KILLED_AFTER: Final = {
 @pytest.mark.parametrize(("where", "killed_after"), KILLED_AFTER.items(), ids=KILLED_AFTER)
 def test_a_server_has_the_time_to_finish(where: str, killed_after: str, tmp_path: Path) -> None:
     made = parsed(where, tmp_path)
-    assert made.shutdown_delay_s > 0
-    assert flag_values.duration_s(killed_after) > made.shutdown_delay_s + made.request_timeout_s
+    assert made.serving.shutdown_delay_s > 0
+    assert (
+        flag_values.duration_s(killed_after) > made.serving.shutdown_delay_s + made.serving.request_timeout_s
+    )
 
 
 def test_a_start_that_waits_for_the_store_is_not_cut_short(tmp_path: Path) -> None:
@@ -94,7 +96,7 @@ def test_a_start_that_waits_for_the_store_is_not_cut_short(tmp_path: Path) -> No
     container = manifests()["deployment"]["spec"]["template"]["spec"]["containers"][0]
     made = parsed("deploy/kubernetes/server/deployment.yaml", tmp_path)
     startup = container["startupProbe"]
-    assert startup["periodSeconds"] * startup["failureThreshold"] >= made.livez_grace_period_s
+    assert startup["periodSeconds"] * startup["failureThreshold"] >= made.serving.livez_grace_period_s
 
 
 def test_a_config_file_and_the_lines_that_it_offers_are_understood(tmp_path: Path) -> None:
@@ -113,7 +115,7 @@ def test_a_config_file_and_the_lines_that_it_offers_are_understood(tmp_path: Pat
     with_offers = with_offers.replace("/etc/apiserver/audit-policy.yaml", policy)
     path.write_text(with_offers.replace("/etc/apiserver/etcd", str(tmp_path)))
     made = parse([f"--config={path}"])
-    assert (len(made.etcd_servers), made.etcd_cafile) == (3, tmp_path / "ca.crt")
+    assert (len(made.storage.etcd_servers), made.storage.etcd_cafile) == (3, tmp_path / "ca.crt")
     assert made.warnings == ()
 
 

@@ -346,7 +346,7 @@ def test_stopping_an_idle_server_is_quick(tmp_path: Path) -> None:
         api.get("/api/v1/namespaces").ok()
         began = time.monotonic()
         assert server.stop() == 0
-        assert time.monotonic() - began < Config().request_timeout_s / 2, "nothing was under way"
+        assert time.monotonic() - began < Config().serving.request_timeout_s / 2, "nothing was under way"
 
 
 def test_the_second_signal_ends_it_at_once(tmp_path: Path) -> None:

@@ -542,9 +542,9 @@ def watched(history: History, api: Api, back: int) -> list[Any]:
 
 def test_how_long_history_lasts() -> None:
     """Rows Q01-Q03: five minutes for watches and tokens; the ring is between 100 and 102,400 changes."""
-    assert Config().etcd_compaction_interval_s == 300
+    assert Config().storage.etcd_compaction_interval_s == 300
     assert HistoryLimits().window_s >= 75
-    assert 100 <= Config().default_watch_cache_size <= 102_400
+    assert 100 <= Config().storage.default_watch_cache_size <= 102_400
 
 
 CLUSTER_ADMIN: Final = {

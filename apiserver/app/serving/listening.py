@@ -41,7 +41,10 @@ def make_certificates(config: Config, identity: pki.ClusterIdentity | None) -> p
     """
     try:
         return pki.ensure(
-            config.data_dir / "pki", certificate_names(config), identity, cert_dir=config.cert_dir
+            config.serving.data_dir / "pki",
+            certificate_names(config),
+            identity,
+            cert_dir=config.serving.cert_dir,
         )
     except (OSError, pki.UnusableFile) as error:
         raise _no_certificates(config, error) from None
@@ -49,21 +52,22 @@ def make_certificates(config: Config, identity: pki.ClusterIdentity | None) -> p
 
 def certificate_names(config: Config) -> list[str]:
     """Returns the names of this server that its certificate has, beside those that every server has."""
-    service_addresses = [str(network[1]) for network in config.service_cluster_ip_range]
-    given = (config.bind_address, config.advertise_address, config.external_hostname)
+    options = config.serving
+    service_addresses = [str(network[1]) for network in config.services.service_cluster_ip_range]
+    given = (options.bind_address, options.advertise_address, options.external_hostname)
     return [*filter(None, given), *service_addresses]
 
 
 def local_identity(config: Config) -> pki.ClusterIdentity:
     """Returns the identity in the data directory, or a new one. Raises CannotStart."""
     try:
-        return pki.local_identity(config.data_dir / "pki")
+        return pki.local_identity(config.serving.data_dir / "pki")
     except (OSError, pki.UnusableFile) as error:
         raise _no_certificates(config, error) from None
 
 
 def _no_certificates(config: Config, error: Exception) -> CannotStart:
-    return CannotStart(f"cannot make certificates in {config.data_dir}: {error}")
+    return CannotStart(f"cannot make certificates in {config.serving.data_dir}: {error}")
 
 
 def serving_tls(
@@ -77,20 +81,22 @@ def serving_tls(
 
     make: makes TLS contexts. checks_times: see `TlsOptions`. Raises CannotStart.
     """
+    options = config.serving
     serving = (
-        config.tls_cert_file or certificates.serving_cert,
-        config.tls_private_key_file or certificates.serving_key,
+        options.tls_cert_file or certificates.serving_cert,
+        options.tls_private_key_file or certificates.serving_key,
     )
     files = TlsFiles(
         serving=serving,
-        named=tuple(((each.certificate, each.key), each.names) for each in config.tls_sni_cert_key),
-        client_cas=config.client_ca_file,
-        front_proxy_cas=config.requestheader_client_ca_file or certificates.front_proxy_ca_cert,
+        named=tuple(((each.certificate, each.key), each.names) for each in options.tls_sni_cert_key),
+        client_cas=config.authentication.client_ca_file,
+        front_proxy_cas=config.authentication.requestheader_client_ca_file
+        or certificates.front_proxy_ca_cert,
         own_ca=certificates.ca_cert,
     )
     try:
-        options = TlsOptions(config.tls_min_version, config.tls_cipher_suites, checks_times)
-        return ServingTls(files, options, make)
+        of_contexts = TlsOptions(options.tls_min_version, options.tls_cipher_suites, checks_times)
+        return ServingTls(files, of_contexts, make)
     except UnusableTls as error:
         raise CannotStart(str(error)) from None
     except OSError as error:
@@ -99,15 +105,17 @@ def serving_tls(
 
 def front_proxy_names(config: Config) -> tuple[str, ...]:
     """Returns the common names that certificates of front proxies may have; empty for any."""
-    if config.requestheader_allowed_names or config.requestheader_client_ca_file is not None:
-        return config.requestheader_allowed_names
+    options = config.authentication
+    if options.requestheader_allowed_names or options.requestheader_client_ca_file is not None:
+        return options.requestheader_allowed_names
     return (pki.FRONT_PROXY_NAME,)
 
 
 def front_proxy_certificate(config: Config, certificates: pki.Pki) -> tuple[Path, Path]:
     """Returns the certificate that this server shows to extension servers, and its key."""
-    if config.proxy_client_cert_file is not None and config.proxy_client_key_file is not None:
-        return config.proxy_client_cert_file, config.proxy_client_key_file
+    options = config.authentication
+    if options.proxy_client_cert_file is not None and options.proxy_client_key_file is not None:
+        return options.proxy_client_cert_file, options.proxy_client_key_file
     return certificates.front_proxy_cert, certificates.front_proxy_key
 
 
@@ -117,23 +125,23 @@ def advertised_address(config: Config) -> str:
     As in kube-apiserver it is --bind-address, unless that is a loopback address or all of them: then it is
     the address from which this machine would reach others.
     """
-    if config.advertise_address:
-        return config.advertise_address
+    if config.serving.advertise_address:
+        return config.serving.advertise_address
     try:
-        bound = ipaddress.ip_address(config.bind_address)
+        bound = ipaddress.ip_address(config.serving.bind_address)
     except ValueError:
         pass  # a name
     else:
         if not (bound.is_loopback or bound.is_unspecified or bound.is_link_local):
             return str(bound)
-    preferred = config.service_cluster_ip_range[0].version
+    preferred = config.services.service_cluster_ip_range[0].version
     versions = sorted(_DOCUMENTATION_HOSTS, key=lambda version: version != preferred)
     return next(filter(None, map(_outgoing_address, versions)), "")
 
 
 def authority(config: Config, port: int) -> str:
     """Returns the host and port in URLs of this server, as other programs get them."""
-    host = config.external_hostname or advertised_address(config) or config.bind_address
+    host = config.serving.external_hostname or advertised_address(config) or config.serving.bind_address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -149,7 +157,7 @@ def _outgoing_address(version: int) -> str:
 
 
 def kubeconfig_path(config: Config) -> Path:
-    return config.data_dir / "admin.kubeconfig"
+    return config.serving.data_dir / "admin.kubeconfig"
 
 
 class AdminKubeconfig:
@@ -181,7 +189,9 @@ def renew_certificates(config: Config) -> bool:
 
     Raises OSError, pki.UnusableFile.
     """
-    return pki.renew(config.data_dir / "pki", certificate_names(config), cert_dir=config.cert_dir)
+    return pki.renew(
+        config.serving.data_dir / "pki", certificate_names(config), cert_dir=config.serving.cert_dir
+    )
 
 
 def trusted_ca(content: TlsContent) -> bytes:
@@ -191,7 +201,7 @@ def trusted_ca(content: TlsContent) -> bytes:
 
 def url(config: Config, port: int) -> str:
     """Returns the URL at which clients on this machine reach the server."""
-    host = config.bind_address
+    host = config.serving.bind_address
     if host in ("0.0.0.0", "::", ""):  # noqa: S104  compared, not bound
         host = "127.0.0.1"
     elif ":" in host:
@@ -209,7 +219,7 @@ def bind(config: Config, port: int, *, reuse_port: bool) -> list[socket.socket]:
     with ExitStack() as stack:
         sockets: list[socket.socket] = []
         try:
-            for family, address in _addresses(config.bind_address, port):
+            for family, address in _addresses(config.serving.bind_address, port):
                 bound = stack.enter_context(socket.socket(family))
                 bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
@@ -236,7 +246,9 @@ def listen_error(config: Config, error: OSError) -> CannotStart:
     """Returns the reason, without the address that asyncio's own text repeats."""
     is_of_names = isinstance(error, socket.gaierror) or not error.errno
     reason = (error.strerror or str(error)) if is_of_names else os.strerror(error.errno or errno.EINVAL)
-    return CannotStart(f"cannot listen on {config.bind_address}:{config.secure_port}: {reason}")
+    return CannotStart(
+        f"cannot listen on {config.serving.bind_address}:{config.serving.secure_port}: {reason}"
+    )
 
 
 def read_optional(path: Path | None) -> bytes | None:

@@ -57,13 +57,14 @@ def service_account_tokens(
     uses: TokenUses = NoTokenUses(),  # noqa: B008  has no state
 ) -> ServiceAccountTokens:
     """Reads the keys. clock: seconds since 1970. Raises CannotStart."""
-    signing_file = config.service_account_signing_key_file or certificates.service_account_key
+    options = config.authentication
+    signing_file = options.service_account_signing_key_file or certificates.service_account_key
     signing_key = _read(signing_file, read_private_key)
     keys: list[PublicKey] = [signing_key.public_key()]
-    for path in config.service_account_key_file:
+    for path in options.service_account_key_file:
         keys += _read(path, read_public_keys)
-    issuers, brand = config.service_account_issuer, config.brand
-    audiences = config.api_audiences or issuers
+    issuers, brand = options.service_account_issuer, config.brand
+    audiences = options.api_audiences or issuers
     claim = f"{brand.vendor}.io"
     accepted = AcceptedTokens(
         keys,
@@ -71,7 +72,7 @@ def service_account_tokens(
         audiences,
         claim,
         f"authentication.{brand.vendor}.io",
-        looks_up_legacy=config.service_account_lookup,
+        looks_up_legacy=options.service_account_lookup,
     )
     authenticator = ServiceAccountAuthenticator(accepted, get, clock, uses)
     return ServiceAccountTokens(

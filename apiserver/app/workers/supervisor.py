@@ -94,7 +94,7 @@ def supervise(
         for library in _LIBRARIES:
             with contextlib.suppress(ImportError):  # uvloop is optional
                 importlib.import_module(library)
-    reserved = listening.bind(config, config.secure_port, reuse_port=False)
+    reserved = listening.bind(config, config.serving.secure_port, reuse_port=False)
     port = reserved[0].getsockname()[1]
     if _SPREADS_BY_PORT:
         listening.allow_port_reuse(reserved)
@@ -128,7 +128,7 @@ class _Supervisor:
     ) -> None:
         self._config, self._port, self._reserved = config, port, reserved
         self._on_ready, self._loop_factory, self._serve = on_ready, loop_factory, serve
-        self._slots = [WorkerSlot(number) for number in range(1, config.workers + 1)]
+        self._slots = [WorkerSlot(number) for number in range(1, config.serving.workers + 1)]
         self._is_announced = self._is_stopping = False
         self._exit_code = 0
         self._selector = selectors.DefaultSelector()

@@ -3,12 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from apiserver.admission import plugin_names
+from apiserver.admission.configuration.plugin_configurations import TOLERATION_S, PluginConfigurations
 from apiserver.cli import flag_values
 from apiserver.cli.flag import Flag
+from apiserver.meta.vocabulary import IPNetwork
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AdmissionOptions:
+    """The options of admission plugins."""
+
+    webhook_deny_cidrs: tuple[IPNetwork, ...] = flag_values.CREDENTIALS_SERVICES
+    enable_admission_plugins: tuple[str, ...] = ()
+    disable_admission_plugins: tuple[str, ...] = ()
+    default_not_ready_toleration_seconds: int = TOLERATION_S
+    default_unreachable_toleration_seconds: int = TOLERATION_S
+    admission_control_config_file: Path | None = None
+    # What is in that file, and in flags of plugins.
+    plugin_configurations: PluginConfigurations = field(default_factory=PluginConfigurations)
+
+    def runs_admission_plugin(self, name: str) -> bool:
+        """Whether an admission plugin of this server is enabled."""
+        if name in plugin_names.ON_BY_DEFAULT:
+            return name not in self.disable_admission_plugins
+        return name in self.enable_admission_plugins
+
 
 FLAGS: Final[Sequence[Flag]] = (
     Flag(

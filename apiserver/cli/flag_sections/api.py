@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,36 @@ from apiserver.meta.brand import Brand
 from apiserver.releases.emulation import DEFAULT_MINOR, MAJOR, NEWEST_MINOR, OLDEST_MINOR
 from apiserver.releases.gate_effects import effective_gates
 from apiserver.releases.gates import FeatureGates
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ApiOptions:
+    """The options of what is served, controllers and signing."""
+
+    # What this later release, 1.x, has removed is not served; None: all is.
+    emulate_removal: int | None = None
+    emulate_removal_header: bool = False
+    # Whether versions and resources are served, by the keys of --runtime-config.
+    runtime_config: Mapping[str, bool] = field(default_factory=dict)
+    controllers: tuple[str, ...] = ("*",)
+    # The CA that signs certificate requests; None: the one in the data directory, or shared by replicas.
+    cluster_signing_cert_file: Path | None = None
+    cluster_signing_key_file: Path | None = None
+    cluster_signing_duration_s: int = 365 * 24 * 3600
+    # As they are given; those that have an effect have fields of their own.
+    feature_gates: tuple[tuple[str, bool], ...] = ()
+
+    def runs_controller(self, name: str) -> bool:
+        """Whether a controller is enabled: the last item of --controllers that names it decides."""
+        names = (name, flag_values.CONTROLLERS[name])
+        is_enabled = False
+        for item in self.controllers:
+            if item in ("*", "-*"):
+                is_enabled = item == "*"
+            elif item.removeprefix("-") in names:
+                is_enabled = not item.startswith("-")
+        return is_enabled
+
 
 # How those feature gates are told that the default release has, that have an effect, and that can be set.
 _GATES: Final = FeatureGates(DEFAULT_MINOR).described(

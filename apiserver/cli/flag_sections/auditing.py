@@ -3,11 +3,118 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from apiserver.audit.backends import options as audit_options
+from apiserver.audit.policy import Policy as AuditPolicy
 from apiserver.cli import flag_values
 from apiserver.cli.flag import Flag
+from apiserver.meta.brand import Brand
+from apiserver.webhooks.kubeconfig import Kubeconfig
+
+_AUDIT_VERSION: Final = f"{Brand().group('audit')}/v1"
+_MEGABYTE: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AuditOptions:
+    """The options of auditing."""
+
+    audit_policy_file: Path | None = None
+    # What is in that file.
+    audit_policy: AuditPolicy | None = None
+    # `-` for standard output; empty: events are written to no file.
+    audit_log_path: str = ""
+    audit_log_format: str = audit_options.JSON
+    audit_log_version: str = _AUDIT_VERSION
+    audit_log_maxage: int = 366
+    audit_log_maxbackup: int = 100
+    # In megabytes.
+    audit_log_maxsize: int = 100
+    audit_log_compress: bool = False
+    audit_log_mode: str = audit_options.BLOCKING
+    audit_log_batch_buffer_size: int = 10_000
+    audit_log_batch_max_size: int = 1
+    audit_log_batch_max_wait_s: float = 0.0
+    audit_log_batch_throttle_enable: bool = False
+    audit_log_batch_throttle_qps: float = 0.0
+    audit_log_batch_throttle_burst: int = 0
+    audit_log_truncate_enabled: bool = False
+    audit_log_truncate_max_batch_size: int = 10 * 1024 * 1024
+    audit_log_truncate_max_event_size: int = 100 * 1024
+    audit_webhook_config_file: Path | None = None
+    # What is in that file.
+    audit_webhook_server: Kubeconfig | None = None
+    audit_webhook_version: str = _AUDIT_VERSION
+    audit_webhook_initial_backoff_s: float = 10.0
+    audit_webhook_mode: str = audit_options.BATCH
+    audit_webhook_batch_buffer_size: int = 10_000
+    audit_webhook_batch_max_size: int = 400
+    audit_webhook_batch_max_wait_s: float = 30.0
+    audit_webhook_batch_throttle_enable: bool = True
+    audit_webhook_batch_throttle_qps: float = 10.0
+    audit_webhook_batch_throttle_burst: int = 15
+    audit_webhook_truncate_enabled: bool = False
+    audit_webhook_truncate_max_batch_size: int = 10 * 1024 * 1024
+    audit_webhook_truncate_max_event_size: int = 100 * 1024
+
+    @property
+    def audit_log(self) -> audit_options.LogOptions | None:
+        """How audit events are written to a file; None if they are not."""
+        if not self.audit_log_path:
+            return None
+        return audit_options.LogOptions(
+            self.audit_log_path,
+            self.audit_log_format,
+            self.audit_log_version,
+            audit_options.RotationOptions(
+                self.audit_log_maxsize * _MEGABYTE,
+                self.audit_log_maxage,
+                self.audit_log_maxbackup,
+                self.audit_log_compress,
+            ),
+            audit_options.DeliveryOptions(
+                self.audit_log_mode,
+                self.audit_log_batch_buffer_size,
+                self.audit_log_batch_max_size,
+                self.audit_log_batch_max_wait_s,
+                self.audit_log_batch_throttle_enable,
+                self.audit_log_batch_throttle_qps,
+                self.audit_log_batch_throttle_burst,
+            ),
+            audit_options.TruncateOptions(
+                self.audit_log_truncate_enabled,
+                self.audit_log_truncate_max_batch_size,
+                self.audit_log_truncate_max_event_size,
+            ),
+        )
+
+    @property
+    def audit_webhook(self) -> audit_options.WebhookOptions | None:
+        """How audit events are sent to a server; None if they are not."""
+        if self.audit_webhook_config_file is None:
+            return None
+        return audit_options.WebhookOptions(
+            str(self.audit_webhook_config_file),
+            self.audit_webhook_version,
+            self.audit_webhook_initial_backoff_s,
+            audit_options.DeliveryOptions(
+                self.audit_webhook_mode,
+                self.audit_webhook_batch_buffer_size,
+                self.audit_webhook_batch_max_size,
+                self.audit_webhook_batch_max_wait_s,
+                self.audit_webhook_batch_throttle_enable,
+                self.audit_webhook_batch_throttle_qps,
+                self.audit_webhook_batch_throttle_burst,
+            ),
+            audit_options.TruncateOptions(
+                self.audit_webhook_truncate_enabled,
+                self.audit_webhook_truncate_max_batch_size,
+                self.audit_webhook_truncate_max_event_size,
+            ),
+        )
 
 
 def _audit_delivery(plugin: str) -> tuple[Flag, ...]:

@@ -3,12 +3,82 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-from apiserver.auth.authn.authentication_configuration import SIGNING_ALGORITHMS
+from apiserver.auth.authn.authentication_configuration import SIGNING_ALGORITHMS, AuthenticationConfiguration
+from apiserver.auth.authn.request_header import STANDARD_NAMES, RequestHeaderNames
 from apiserver.cli import flag_values
 from apiserver.cli.flag import Flag
+from apiserver.webhooks.credentials import ClientCredentials
+from apiserver.webhooks.kubeconfig import KubeconfigCluster
+
+
+class AuthenticationFiles(NamedTuple):
+    """What authenticates tokens of others. content: that of the file of `--authentication-config`.
+
+    webhook: the server that reviews tokens; None if there is none.
+    """
+
+    configuration: AuthenticationConfiguration = AuthenticationConfiguration()
+    content: bytes = b""
+    webhook: tuple[KubeconfigCluster, ClientCredentials] | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AuthenticationOptions:
+    """The options of authentication."""
+
+    client_ca_file: Path | None = None
+    # None: the CA of front proxies that is in the data directory, or shared by replicas.
+    requestheader_client_ca_file: Path | None = None
+    requestheader_allowed_names: tuple[str, ...] = ()
+    requestheader_username_headers: tuple[str, ...] = STANDARD_NAMES.users
+    requestheader_uid_headers: tuple[str, ...] = STANDARD_NAMES.uids
+    requestheader_group_headers: tuple[str, ...] = STANDARD_NAMES.groups
+    requestheader_extra_headers_prefix: tuple[str, ...] = STANDARD_NAMES.extra_prefixes
+    # What extension servers are shown; None: the certificate of a front proxy in the data directory.
+    proxy_client_cert_file: Path | None = None
+    proxy_client_key_file: Path | None = None
+    token_auth_file: Path | None = None
+    enable_bootstrap_token_auth: bool = False
+    anonymous_auth: bool = True
+    authentication_config: Path | None = None
+    oidc_issuer_url: str = ""
+    oidc_client_id: str = ""
+    oidc_ca_file: Path | None = None
+    oidc_username_claim: str = "sub"
+    oidc_username_prefix: str = ""
+    oidc_groups_claim: str = ""
+    oidc_groups_prefix: str = ""
+    oidc_signing_algs: tuple[str, ...] = ("RS256",)
+    # Of each claim, the last value counts.
+    oidc_required_claim: tuple[tuple[str, str], ...] = ()
+    authentication_token_webhook_config_file: Path | None = None
+    authentication_token_webhook_version: str = "v1beta1"  # noqa: S105  no token
+    authentication_token_webhook_cache_ttl_s: float = 120.0
+    # What is in these files and flags.
+    files: AuthenticationFiles = field(default_factory=AuthenticationFiles)
+    # The first issues service account tokens; those of all of them are accepted.
+    service_account_issuer: tuple[str, ...] = ("https://kubernetes.default.svc",)
+    service_account_signing_key_file: Path | None = None
+    service_account_key_file: tuple[Path, ...] = ()
+    service_account_max_token_expiration_s: int = 0
+    service_account_jwks_uri: str = ""
+    service_account_lookup: bool = True
+    service_account_extend_token_expiration: bool = True
+    api_audiences: tuple[str, ...] = ()
+
+    @property
+    def request_header_names(self) -> RequestHeaderNames:
+        return RequestHeaderNames(
+            self.requestheader_username_headers,
+            self.requestheader_uid_headers,
+            self.requestheader_group_headers,
+            self.requestheader_extra_headers_prefix,
+        )
+
 
 FLAGS: Final[Sequence[Flag]] = (
     Flag(

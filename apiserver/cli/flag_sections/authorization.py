@@ -3,12 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from apiserver.auth.authz.configuration import MODES
+from apiserver.auth.authz.configuration import (
+    MODES,
+    RBAC,
+    V1BETA1,
+    ConfiguredAuthorizer,
+    WebhookSettings,
+    of_modes,
+)
 from apiserver.cli import flag_values
 from apiserver.cli.flag import Flag
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AuthorizationOptions:
+    """The options of authorization."""
+
+    authorization_mode: tuple[str, ...] = (RBAC,)
+    # Instead of the modes; what is in the file, as bytes and parsed.
+    authorization_config: Path | None = None
+    authorization_config_content: bytes = b""
+    authorization_config_authorizers: tuple[ConfiguredAuthorizer, ...] = ()
+    # 0: watches are not authorized again.
+    authorization_recheck_interval_s: float = 60.0
+    authorization_webhook_config_file: Path | None = None
+    authorization_webhook_version: str = V1BETA1
+    authorization_webhook_cache_authorized_ttl_s: float = 300.0
+    authorization_webhook_cache_unauthorized_ttl_s: float = 30.0
+
+    @property
+    def authorizers(self) -> tuple[ConfiguredAuthorizer, ...]:
+        """The authorizers, in the order in which they are asked."""
+        if self.authorization_config is not None:
+            return self.authorization_config_authorizers
+        webhook = None
+        if self.authorization_webhook_config_file is not None:
+            webhook = WebhookSettings(
+                kubeconfig=str(self.authorization_webhook_config_file),
+                authorized_ttl_s=self.authorization_webhook_cache_authorized_ttl_s,
+                unauthorized_ttl_s=self.authorization_webhook_cache_unauthorized_ttl_s,
+                version=self.authorization_webhook_version,
+            )
+        return of_modes(self.authorization_mode, webhook)
+
 
 FLAGS: Final[Sequence[Flag]] = (
     Flag(

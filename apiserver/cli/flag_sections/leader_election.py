@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from apiserver.cli import flag_values
 from apiserver.cli.flag import Flag
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LeaderElectionOptions:
+    """The options of leader election."""
+
+    leader_elect: bool = True
+    leader_elect_resource_name: str = "apiserver-controllers"
+    leader_elect_lease_duration_s: int = 15
+    leader_elect_renew_deadline_s: float = 10.0
+    leader_elect_retry_period_s: float = 2.0
+
 
 FLAGS: Final[Sequence[Flag]] = (
     Flag(

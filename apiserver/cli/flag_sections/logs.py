@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from apiserver.cli import flag_values
 from apiserver.cli.flag import Flag
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class LoggingOptions:
+    """The options of logs."""
+
+    verbosity: int = 0
+    logging_format: str = "text"
+
 
 FLAGS: Final[Sequence[Flag]] = (
     Flag(

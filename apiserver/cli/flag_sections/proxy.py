@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from apiserver.cli import flag_values
 from apiserver.cli.flag import Flag
+from apiserver.meta.vocabulary import IPNetwork
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ProxyOptions:
+    """The options of connections to pods, nodes and kubelets."""
+
+    proxy_deny_cidrs: tuple[IPNetwork, ...] = flag_values.CREDENTIALS_SERVICES
+    kubelet_certificate_authority: Path | None = None
+    kubelet_client_certificate: Path | None = None
+    kubelet_client_key: Path | None = None
+    kubelet_preferred_address_types: tuple[str, ...] = (
+        "Hostname",
+        "InternalDNS",
+        "InternalIP",
+        "ExternalDNS",
+        "ExternalIP",
+    )
+
 
 FLAGS: Final[Sequence[Flag]] = (
     Flag(

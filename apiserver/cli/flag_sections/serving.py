@@ -3,12 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from apiserver.cli import flag_values
 from apiserver.cli.flag import Flag
-from apiserver.golang.tls import INSECURE_SUITES, PREFERRED_SUITES, TLS13_SUITES, VERSIONS
+from apiserver.cli.flag_values import NamedCertificate
+from apiserver.golang.tls import DEFAULT_VERSION, INSECURE_SUITES, PREFERRED_SUITES, TLS13_SUITES, VERSIONS
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ServingOptions:
+    """The options of serving: addresses, certificates, limits and times of requests."""
+
+    data_dir: Path = Path("apiserver-data")
+    bind_address: str = "127.0.0.1"
+    secure_port: int = 6443
+    # Empty: the bind address, or that of the default route.
+    advertise_address: str = ""
+    # Empty: the advertised address.
+    external_hostname: str = ""
+    workers: int = 1
+    # Of the serving certificate; None: in the data directory.
+    cert_dir: Path | None = None
+    tls_cert_file: Path | None = None
+    tls_private_key_file: Path | None = None
+    tls_sni_cert_key: tuple[NamedCertificate, ...] = ()
+    tls_min_version: str = DEFAULT_VERSION
+    # Empty: those that are usual.
+    tls_cipher_suites: tuple[str, ...] = ()
+    strict_transport_security_directives: tuple[str, ...] = ()
+    # Regular expressions, in Go's syntax.
+    cors_allowed_origins: tuple[str, ...] = ()
+    max_connections: int = 10_000
+    max_connections_per_client: int = 8_000
+    # A share of it, four fifths, is what a user alone can have: more than the informers of all controllers.
+    max_watches: int = 10_000
+    max_requests_inflight: int = 400
+    max_mutating_requests_inflight: int = 200
+    enable_priority_and_fairness: bool = True
+    request_timeout_s: float = 60.0
+    min_request_timeout_s: float = 1800.0
+    livez_grace_period_s: float = 0.0
+    shutdown_delay_s: float = 0.0
+    enable_fault_injection: bool = False
+
 
 FLAGS: Final[Sequence[Flag]] = (
     Flag("--bind-address", "ip", str, "The IP address on which to listen for the --secure-port port."),

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from apiserver.cli import flag_values
 from apiserver.cli.flag import Flag
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SimulationOptions:
+    """The options of what is simulated, for tests."""
+
+    # For tests: nodes that pretend to run pods, what becomes of these, and the controllers of workloads.
+    simulate_nodes: int = 0
+    simulate_stages: str | None = None
+    simulate_workloads: bool = False
+
 
 FLAGS: Final[Sequence[Flag]] = (
     Flag(

@@ -2,12 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from apiserver.cli import flag_values
 from apiserver.cli.flag import Flag
+from storage.encryption.configuration import EncryptionConfiguration
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class StorageOptions:
+    """The options of the store, its encryption, and the watch caches."""
+
+    # Empty: etcd if there are servers, else the embedded store.
+    storage_backend: str = ""
+    etcd_servers: tuple[str, ...] = ()
+    etcd_cafile: Path | None = None
+    etcd_certfile: Path | None = None
+    etcd_keyfile: Path | None = None
+    etcd_prefix: str = "/registry"
+    etcd_compaction_interval_s: float = 300.0
+    etcd_db_metric_poll_interval_s: float = 30.0
+    encryption_provider_config: Path | None = None
+    encryption_provider_config_automatic_reload: bool = False
+    # What is in that file.
+    encryption: EncryptionConfiguration | None = None
+    event_ttl_s: int = 3600
+    default_watch_cache_size: int = 102_400
+    # For single resources, by group and name.
+    watch_cache_sizes: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    watch_cache_history_bytes: int = 256 * 1024 * 1024
+    # None: that of the container, if it has one. 0: none.
+    memory_limit_bytes: int | None = None
+
 
 FLAGS: Final[Sequence[Flag]] = (
     Flag(

@@ -103,14 +103,15 @@ def _port(text: str) -> int:
 
 def with_memory_beside_stand_in(config: Config, *, connected_within_s: float = CONNECTED_WITHIN_S) -> Config:
     """Returns a configuration with the store in memory, if no real etcd is named. Raises UsageError."""
-    servers = config.etcd_servers
+    servers = config.storage.etcd_servers
     if not servers or not all(is_stand_in(each, connected_within_s) for each in servers):
         return config
-    if config.workers > 1:
+    if config.serving.workers > 1:
         raise UsageError(
             "--workers requires a real etcd, not a stand-in: `apiserver envtest-assets --etcd real` has one"
         )
-    return replace(config, etcd_servers=(), storage_backend=flag_values.MEMORY)
+    storage = replace(config.storage, etcd_servers=(), storage_backend=flag_values.MEMORY)
+    return replace(config, storage=storage)
 
 
 def is_stand_in(url: str, connected_within_s: float = CONNECTED_WITHIN_S) -> bool:

@@ -115,12 +115,12 @@ def test_help_names_those_that_are_implemented(capsys: pytest.CaptureFixture[str
 
 def test_what_is_enabled_by_default() -> None:
     config = parse([])
-    assert {name for name in IMPLEMENTED if config.runs_admission_plugin(name)} == ON_BY_DEFAULT
+    assert {name for name in IMPLEMENTED if config.admission.runs_admission_plugin(name)} == ON_BY_DEFAULT
 
 
 def test_others_are_enabled_by_name() -> None:
     config = parse(["--enable-admission-plugins=NodeRestriction", "--enable-admission-plugins=AlwaysDeny"])
-    on = {name for name in IMPLEMENTED if config.runs_admission_plugin(name)}
+    on = {name for name in IMPLEMENTED if config.admission.runs_admission_plugin(name)}
     assert on == ON_BY_DEFAULT | {"NodeRestriction", "AlwaysDeny"}
     assert config.warnings == ()
 
@@ -129,19 +129,19 @@ def test_some_are_switched_off() -> None:
     config = parse(
         ["--disable-admission-plugins=ServiceAccount, Priority", "--disable-admission-plugins=LimitRanger"]
     )
-    off = {name for name in ON_BY_DEFAULT if not config.runs_admission_plugin(name)}
+    off = {name for name in ON_BY_DEFAULT if not config.admission.runs_admission_plugin(name)}
     assert off == {"ServiceAccount", "Priority", "LimitRanger"}
 
 
 def test_an_empty_list_takes_back_those_before() -> None:
     config = parse(["--disable-admission-plugins=Priority", "--disable-admission-plugins="])
-    assert config.runs_admission_plugin("Priority")
+    assert config.admission.runs_admission_plugin("Priority")
 
 
 def test_to_name_one_that_is_on_changes_nothing() -> None:
     config = parse(["--enable-admission-plugins=ServiceAccount,NamespaceLifecycle"])
-    assert config.runs_admission_plugin("ServiceAccount")
-    assert config.runs_admission_plugin("Priority")
+    assert config.admission.runs_admission_plugin("ServiceAccount")
+    assert config.admission.runs_admission_plugin("Priority")
     assert config.warnings == ()
 
 
@@ -179,8 +179,8 @@ def test_to_disable_one_that_is_not_implemented_is_no_reason_to_warn() -> None:
 @pytest.mark.parametrize("plugin", REMOVED)
 def test_t11_a_plugin_that_later_releases_have_not_is_off_by_default(plugin: str) -> None:
     release = f"--emulated-version=1.{REMOVED[plugin] - 1}"
-    assert not parse([release]).runs_admission_plugin(plugin)
-    assert parse([release, f"--enable-admission-plugins={plugin}"]).runs_admission_plugin(plugin)
+    assert not parse([release]).admission.runs_admission_plugin(plugin)
+    assert parse([release, f"--enable-admission-plugins={plugin}"]).admission.runs_admission_plugin(plugin)
     assert parse([release, f"--disable-admission-plugins={plugin}"]).warnings == ()
 
 

@@ -28,7 +28,7 @@ def test_the_defaults_are_kube_apiservers(tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text(KUBECONFIG)
     config = parse(["--audit-log-path=-", f"--audit-webhook-config-file={file}"])
-    log, webhook = config.audit_log, config.audit_webhook
+    log, webhook = config.auditing.audit_log, config.auditing.audit_webhook
     assert log is not None
     assert webhook is not None
     assert (log.path, log.format, log.version) == ("-", "json", "audit.k8s.io/v1")
@@ -37,12 +37,12 @@ def test_the_defaults_are_kube_apiservers(tmp_path: Path) -> None:
     assert webhook.delivery == DeliveryOptions("batch", 10_000, 400, 30.0, True, 10.0, 15)
     assert webhook.initial_backoff_s == 10.0
     assert log.truncation == webhook.truncation == TruncateOptions(False, 10 * 1024 * 1024, 100 * 1024)
-    assert config.audit_webhook_server is not None
-    assert config.audit_webhook_server.current()[0].server == "https://audit.example/events"
+    assert config.auditing.audit_webhook_server is not None
+    assert config.auditing.audit_webhook_server.current()[0].server == "https://audit.example/events"
 
 
 def test_the_policy_that_is_shipped_is_valid() -> None:
-    policy = parse([f"--audit-policy-file={ROOT / 'deploy' / 'audit-policy.yaml'}"]).audit_policy
+    policy = parse([f"--audit-policy-file={ROOT / 'deploy' / 'audit-policy.yaml'}"]).auditing.audit_policy
     assert policy is not None
     secrets = [
         rule.config.level
@@ -54,7 +54,7 @@ def test_the_policy_that_is_shipped_is_valid() -> None:
 
 
 def test_a_deprecated_name_of_a_flag(tmp_path: Path) -> None:
-    assert parse(["--audit-webhook-batch-initial-backoff=3s"]).audit_webhook_initial_backoff_s == 3.0
+    assert parse(["--audit-webhook-batch-initial-backoff=3s"]).auditing.audit_webhook_initial_backoff_s == 3.0
 
 
 LOG: Final = "--audit-log-path=-"

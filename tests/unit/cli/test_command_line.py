@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.cli.command_line import parse
-from apiserver.cli.config import Config
+from apiserver.cli.config import SECTION_OF, Config
 from apiserver.cli.flag import Flag
 from apiserver.cli.flag_values import NamedCertificate, duration_s
 from apiserver.cli.flags import SECTIONS, UsageError
@@ -227,7 +227,7 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
 
 @pytest.mark.parametrize(("arguments", "expected"), FLAGS.values(), ids=FLAGS)
 def test_what_a_flag_sets(arguments: list[str], expected: dict[str, Any]) -> None:
-    assert parse(arguments) == Config(**expected)
+    assert parse(arguments) == Config.of(expected)
 
 
 BAD: Final = {
@@ -467,7 +467,11 @@ def test_files_that_are_there_are_taken(tmp_path: Path) -> None:
     file.write_text("x")
     flags = ["tls-cert-file", "tls-private-key-file", "client-ca-file", "token-auth-file"]
     config = parse([f"--{flag}={file}" for flag in flags])
-    assert (config.tls_cert_file, config.client_ca_file, config.token_auth_file) == (file, file, file)
+    assert (
+        config.serving.tls_cert_file,
+        config.authentication.client_ca_file,
+        config.authentication.token_auth_file,
+    ) == (file, file, file)
 
 
 def test_certificates_for_names(tmp_path: Path) -> None:
@@ -478,9 +482,9 @@ def test_certificates_for_names(tmp_path: Path) -> None:
     a_cert, a_key, b_cert, b_key = files
     values = [f"{a_cert}, {a_key}: *.a.example,::1", f"{b_cert},{b_key}"]
     expected = (NamedCertificate(a_cert, a_key, ("*.a.example", "::1")), NamedCertificate(b_cert, b_key))
-    assert parse([f"--tls-sni-cert-key={each}" for each in values]).tls_sni_cert_key == expected
+    assert parse([f"--tls-sni-cert-key={each}" for each in values]).serving.tls_sni_cert_key == expected
     in_file = yaml.safe_dump({"tls-sni-cert-key": values})
-    assert from_file(tmp_path, in_file).tls_sni_cert_key == expected
+    assert from_file(tmp_path, in_file).serving.tls_sni_cert_key == expected
 
 
 def test_insecure_cipher_suites_are_warned_about() -> None:
@@ -669,13 +673,17 @@ FILES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 
 @pytest.mark.parametrize(("text", "expected"), FILES.values(), ids=FILES)
 def test_what_a_file_sets(tmp_path: Path, text: str, expected: dict[str, Any]) -> None:
-    assert from_file(tmp_path, text) == Config(**expected)
+    assert from_file(tmp_path, text) == Config.of(expected)
 
 
 def test_the_command_line_counts_more_than_the_file(tmp_path: Path) -> None:
     text = "secure-port: 1\nanonymous-auth: false\nv: 2\n"
     config = from_file(tmp_path, text, "--secure-port=2", "--anonymous-auth=true")
-    assert (config.secure_port, config.anonymous_auth, config.verbosity) == (2, True, 2)
+    assert (config.serving.secure_port, config.authentication.anonymous_auth, config.logs.verbosity) == (
+        2,
+        True,
+        2,
+    )
 
 
 BAD_FILES: Final = {
@@ -763,7 +771,7 @@ CONTROLLERS: Final = {
 
 @pytest.mark.parametrize(("arguments", "runs"), CONTROLLERS.values(), ids=CONTROLLERS)
 def test_which_controllers_run(arguments: list[str], runs: bool) -> None:
-    assert parse(arguments).runs_controller("namespace-controller") is runs
+    assert parse(arguments).api.runs_controller("namespace-controller") is runs
 
 
 # ---- --help
@@ -797,13 +805,21 @@ def test_every_flag_sets_a_field_of_the_configuration() -> None:
         *("disabled_metrics", "allow_metric_labels", "allow_metric_labels_manifest"),
     }
     destinations = {flag.destination for flag in FLAG_TABLE.values()}
-    fields = {field.name for field in dataclasses.fields(Config)}
-    assert destinations - composed <= fields
-    set_otherwise = {"deviations", "brand", "release", "metrics", "warnings"}
-    of_files = {"plugin_configurations", "encryption", "authentication"}
+    of_files = {"plugin_configurations", "encryption", "files"}
     of_files |= {"audit_policy", "audit_webhook_server"}
     of_files |= {"authorization_config_content", "authorization_config_authorizers"}
-    assert fields - destinations == set_otherwise | of_files
+    assert SECTION_OF.keys() == destinations - composed | of_files
+
+
+def test_the_options_of_a_section_are_those_of_its_flags() -> None:
+    section_of = dict(zip(SECTIONS, (each.name for each in dataclasses.fields(Config)), strict=False))
+    wrong = {
+        flag.name: section
+        for section, flags in SECTIONS.items()
+        for flag in flags
+        if SECTION_OF.get(flag.destination, section_of[section]) != section_of[section]
+    }
+    assert not wrong
 
 
 DEFAULTS: Final = {
@@ -836,7 +852,7 @@ def test_flags_of_an_openid_issuer(tmp_path: Path) -> None:
             *("--oidc-required-claim=a=b=c,d", "--oidc-required-claim=hd=x", "--oidc-required-claim=hd=y"),
         ]
     )
-    (found,) = config.authentication.configuration.jwt
+    (found,) = config.authentication.files.configuration.jwt
     assert (found.issuer.url, found.issuer.audiences) == ("https://a.example", ("c",))
     assert (found.username.claim, found.username.prefix) == ("sub", "https://a.example#")
     assert (found.groups.claim, found.groups.prefix) == ("groups", "g:")
@@ -848,7 +864,9 @@ def test_the_anonymous_are_in_a_file_or_in_a_flag(tmp_path: Path) -> None:
     path = tmp_path / "authentication.yaml"
     head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n"
     path.write_text(head)
-    assert not parse([f"--authentication-config={path}", "--anonymous-auth=false"]).anonymous_auth
+    assert not parse(
+        [f"--authentication-config={path}", "--anonymous-auth=false"]
+    ).authentication.anonymous_auth
     path.write_text(f"{head}anonymous: {{enabled: true}}\n")
     with pytest.raises(UsageError, match="--anonymous-auth cannot be set when the field anonymous"):
         parse([f"--authentication-config={path}", "--anonymous-auth=true"])

@@ -320,6 +320,6 @@ def test_the_flag_names_the_file(tmp_path: Path) -> None:
             parse([flag])
         assert str(raised.value) == f"--encryption-provider-config: {why}"
     path.write_bytes(document(rule(GCM)))
-    assert parse([flag]).encryption == parsed(document(rule(GCM)))
+    assert parse([flag]).storage.encryption == parsed(document(rule(GCM)))
     with pytest.raises(UsageError, match="must be set with --encryption-provider-config"):
         parse(["--encryption-provider-config-automatic-reload"])

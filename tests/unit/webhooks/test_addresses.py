@@ -13,7 +13,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from apiserver.cli.config import Config
 from apiserver.webhooks.addresses import AddressDenied, AddressRules, CheckedResolver
 
-RULES: Final = AddressRules(Config().webhook_deny_cidrs)
+RULES: Final = AddressRules(Config().admission.webhook_deny_cidrs)
 
 DENIED: Final = {
     "metadata of most clouds": "169.254.169.254",
@@ -108,4 +108,4 @@ async def test_each_address_that_a_name_gets_is_checked() -> None:
 
 
 def test_the_default_is_link_local() -> None:
-    assert ipaddress.ip_network("169.254.0.0/16") in Config().webhook_deny_cidrs
+    assert ipaddress.ip_network("169.254.0.0/16") in Config().admission.webhook_deny_cidrs

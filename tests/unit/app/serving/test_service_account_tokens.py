@@ -43,14 +43,14 @@ async def believes(asked: ServiceAccountTokens, token: str) -> bool:
 def test_what_holds_without_flags() -> None:
     config = Config()
     assert parse([]) == config
-    assert config.service_account_issuer == ("https://kubernetes.default.svc",)
-    assert config.service_account_max_token_expiration_s == 0
+    assert config.authentication.service_account_issuer == ("https://kubernetes.default.svc",)
+    assert config.authentication.service_account_max_token_expiration_s == 0
 
 
 def test_flags_may_be_given_more_than_once() -> None:
     config = parse(["--service-account-issuer=https://a", "--service-account-issuer=https://b"])
-    assert config.service_account_issuer == ("https://a", "https://b")
-    assert parse(["--api-audiences=a, b"]).api_audiences == ("a", "b")
+    assert config.authentication.service_account_issuer == ("https://a", "https://b")
+    assert parse(["--api-audiences=a, b"]).authentication.api_audiences == ("a", "b")
 
 
 BAD_FLAGS: Final = {
