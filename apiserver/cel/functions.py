@@ -10,10 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from apiserver.cel.types import Type
+from apiserver.cel.types import Type, type_of_type
 
 if TYPE_CHECKING:
     from apiserver.cel.syntax import Node
@@ -98,6 +97,18 @@ class Overload:
     is_method: bool = field(default=False, kw_only=True)
 
 
+def method(
+    id_: str,
+    args: tuple[Type, ...],
+    result: Type,
+    call: Callable[..., Any],
+    call_cost: CallCost | None = None,
+    estimate: CallEstimator | None = None,
+) -> tuple[Overload, ...]:
+    """Declares a method with one overload. args: the receiver's type first."""
+    return (Overload(id_, args, result, call, call_cost, estimate, is_method=True),)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class MacroRule:
     """A call that is rewritten while the text is parsed.
@@ -131,8 +142,13 @@ class Library:
     """
 
     name: str
-    functions: Mapping[str, tuple[Overload, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    functions: Mapping[str, tuple[Overload, ...]] = field(default_factory=dict)
     macros: tuple[MacroRule, ...] = ()
-    constants: Mapping[str, tuple[Type, Any]] = field(default_factory=lambda: MappingProxyType({}))
+    constants: Mapping[str, tuple[Type, Any]] = field(default_factory=dict)
     since: tuple[int, int] = (1, 0)
     gate: str = ""
+
+
+def named_types(*found: Type) -> Mapping[str, tuple[Type, Any]]:
+    """Returns types as the constants of a library, by their names."""
+    return {each.name: (type_of_type(each), each) for each in found}

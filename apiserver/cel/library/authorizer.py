@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import Any, ClassVar, Final, Protocol
 
 from apiserver.cel import types
@@ -17,13 +16,14 @@ from apiserver.cel.compatibility_version import SELECTORS_GATE
 from apiserver.cel.functions import (
     LIST_COST,
     MESSAGE_COST,
-    ONE,
     STRING_FACTOR,
     Argument,
     Bounds,
     CallEstimate,
     Library,
     Overload,
+    method,
+    named_types,
 )
 from apiserver.cel.types import BOOL, STRING, Type
 from apiserver.cel.values import EvaluationError
@@ -149,101 +149,68 @@ def _estimate_selector(args: Sequence[Argument]) -> CallEstimate:
     return CallEstimate(_selector_cost(args[1].size))
 
 
-def _method(
-    id_: str, args: tuple[Type, ...], result: Type, call: Callable[..., Any], cost: int = 1
-) -> Overload:
-    estimated = CallEstimate(Bounds(cost, cost) if cost > 1 else ONE)
-    call_cost = (lambda _, __: cost) if cost > 1 else None
-    return Overload(
-        id_, args, result, call, is_method=True, call_cost=call_cost, estimate=lambda _: estimated
-    )
+def _cost_of_check(args: Sequence[Any], result: Any) -> int:
+    return _CHECK_COST
 
 
-def _resource_step(name: str, attribute: str) -> tuple[Overload, ...]:
-    call = _step(ResourceCheck, attribute)
-    return (_method(name, (RESOURCE_CHECK, STRING), RESOURCE_CHECK, call),)
+def _estimate_check(args: Sequence[Argument]) -> CallEstimate:
+    return CallEstimate(Bounds(_CHECK_COST, _CHECK_COST))
 
 
-def _selector(name: str, attribute: str) -> tuple[Overload, ...]:
-    return (
-        Overload(
-            name,
-            (RESOURCE_CHECK, STRING),
-            RESOURCE_CHECK,
-            _step(ResourceCheck, attribute),
-            is_method=True,
-            call_cost=_cost_of_selector,
-            estimate=_estimate_selector,
-        ),
-    )
+def _check(id_: str, receiver: Type) -> tuple[Overload, ...]:
+    args = (receiver, STRING)
+    return method(id_, args, DECISION, _CheckBuilder.check, _cost_of_check, _estimate_check)
+
+
+def _resource_step(id_: str, attribute: str) -> tuple[Overload, ...]:
+    return method(id_, (RESOURCE_CHECK, STRING), RESOURCE_CHECK, _step(ResourceCheck, attribute))
+
+
+def _selector(id_: str, attribute: str) -> tuple[Overload, ...]:
+    args, step = (RESOURCE_CHECK, STRING), _step(ResourceCheck, attribute)
+    return method(id_, args, RESOURCE_CHECK, step, _cost_of_selector, _estimate_selector)
 
 
 def _of_decision(name: str, result: Type, call: Callable[[DecisionValue], Any]) -> tuple[Overload, ...]:
-    return (_method(f"decision_{name}", (DECISION,), result, call),)
+    return method(f"decision_{name}", (DECISION,), result, call)
 
 
 AUTHORIZERS: Final = Library(
     "kubernetes.authz",
-    MappingProxyType(
-        {
-            "path": (
-                _method(
-                    "authorizer_path",
-                    (AUTHORIZER, STRING),
-                    PATH_CHECK,
-                    _step(PathCheck, "path", may_be_empty=False),
-                ),
-            ),
-            "group": (
-                _method("authorizer_group", (AUTHORIZER, STRING), GROUP_CHECK, _step(GroupCheck, "group")),
-            ),
-            "serviceAccount": (
-                _method(
-                    "authorizer_serviceaccount", (AUTHORIZER, STRING, STRING), AUTHORIZER, _service_account
-                ),
-            ),
-            "resource": (
-                _method(
-                    "groupcheck_resource",
-                    (GROUP_CHECK, STRING),
-                    RESOURCE_CHECK,
-                    _step(ResourceCheck, "resource", may_be_empty=False),
-                ),
-            ),
-            "subresource": _resource_step("resourcecheck_subresource", "subresource"),
-            "namespace": _resource_step("resourcecheck_namespace", "namespace"),
-            "name": _resource_step("resourcecheck_name", "name"),
-            "check": (
-                _method("pathcheck_check", (PATH_CHECK, STRING), DECISION, _CheckBuilder.check, _CHECK_COST),
-                _method(
-                    "resourcecheck_check",
-                    (RESOURCE_CHECK, STRING),
-                    DECISION,
-                    _CheckBuilder.check,
-                    _CHECK_COST,
-                ),
-            ),
-            "allowed": _of_decision("allowed", BOOL, lambda decision: decision.is_allowed),
-            "reason": _of_decision("reason", STRING, lambda decision: decision.reason),
-            "errored": _of_decision("errored", BOOL, lambda decision: decision.error is not None),
-            "error": _of_decision("error", STRING, lambda decision: decision.error or ""),
-        }
-    ),
-    constants=MappingProxyType(
-        {
-            type_.name: (types.type_of_type(type_), type_)
-            for type_ in (AUTHORIZER, PATH_CHECK, GROUP_CHECK, RESOURCE_CHECK, DECISION)
-        }
-    ),
+    {
+        "path": method(
+            "authorizer_path", (AUTHORIZER, STRING), PATH_CHECK, _step(PathCheck, "path", may_be_empty=False)
+        ),
+        "group": method("authorizer_group", (AUTHORIZER, STRING), GROUP_CHECK, _step(GroupCheck, "group")),
+        "serviceAccount": method(
+            "authorizer_serviceaccount", (AUTHORIZER, STRING, STRING), AUTHORIZER, _service_account
+        ),
+        "resource": method(
+            "groupcheck_resource",
+            (GROUP_CHECK, STRING),
+            RESOURCE_CHECK,
+            _step(ResourceCheck, "resource", may_be_empty=False),
+        ),
+        "subresource": _resource_step("resourcecheck_subresource", "subresource"),
+        "namespace": _resource_step("resourcecheck_namespace", "namespace"),
+        "name": _resource_step("resourcecheck_name", "name"),
+        "check": (
+            *_check("pathcheck_check", PATH_CHECK),
+            *_check("resourcecheck_check", RESOURCE_CHECK),
+        ),
+        "allowed": _of_decision("allowed", BOOL, lambda decision: decision.is_allowed),
+        "reason": _of_decision("reason", STRING, lambda decision: decision.reason),
+        "errored": _of_decision("errored", BOOL, lambda decision: decision.error is not None),
+        "error": _of_decision("error", STRING, lambda decision: decision.error or ""),
+    },
+    constants=named_types(AUTHORIZER, PATH_CHECK, GROUP_CHECK, RESOURCE_CHECK, DECISION),
     since=(1, 27),
 )
 AUTHORIZER_SELECTORS: Final = Library(
     "kubernetes.authzSelectors",
-    MappingProxyType(
-        {
-            "fieldSelector": _selector("authorizer_fieldselector", "field_selector"),
-            "labelSelector": _selector("authorizer_labelselector", "label_selector"),
-        }
-    ),
+    {
+        "fieldSelector": _selector("authorizer_fieldselector", "field_selector"),
+        "labelSelector": _selector("authorizer_labelselector", "label_selector"),
+    },
     gate=SELECTORS_GATE,
 )

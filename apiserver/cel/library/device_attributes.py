@@ -6,17 +6,15 @@ Source: k8s.io/dynamic-resource-allocation, cel/compile.go (release 1.36).
 from __future__ import annotations
 
 from itertools import islice
-from types import MappingProxyType
 from typing import Any, Final
 
 from apiserver.cel.compatibility_version import LIST_ATTRIBUTES_GATE
-from apiserver.cel.functions import Bounds, CallEstimate, Library, Overload
+from apiserver.cel.functions import Bounds, CallEstimate, Library, method
 from apiserver.cel.types import BOOL, DYN
 from apiserver.cel.values import EvaluationError, equal
 
 # The most values that an attribute of a device may have.
 VALUES_MAX: Final = 48
-_ESTIMATE: Final = CallEstimate(Bounds(0, VALUES_MAX))
 
 
 def _includes(value: Any, sought: Any) -> bool:
@@ -32,19 +30,14 @@ def _includes(value: Any, sought: Any) -> bool:
 
 DEVICE_ATTRIBUTES: Final = Library(
     "dra",
-    MappingProxyType(
-        {
-            "includes": (
-                Overload(
-                    "dra_includes_dyn_dyn",
-                    (DYN, DYN),
-                    BOOL,
-                    _includes,
-                    estimate=lambda _: _ESTIMATE,
-                    is_method=True,
-                ),
-            )
-        }
-    ),
+    {
+        "includes": method(
+            "dra_includes_dyn_dyn",
+            (DYN, DYN),
+            BOOL,
+            _includes,
+            estimate=lambda _: CallEstimate(Bounds(0, VALUES_MAX)),
+        )
+    },
     gate=LIST_ATTRIBUTES_GATE,
 )

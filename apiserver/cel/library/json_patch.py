@@ -6,7 +6,6 @@ It is not in the base environment: only expressions that mutate have it.
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Final
 
 from apiserver.cel import types
@@ -34,18 +33,16 @@ def _escape_key(key: str) -> str:
 
 JSON_PATCH: Final = Library(
     "kubernetes.jsonpatch",
-    MappingProxyType(
-        {
-            "jsonpatch.escapeKey": (
-                Overload(
-                    "string_jsonpatch_escapeKey_string",
-                    (STRING,),
-                    STRING,
-                    _escape_key,
-                    call_cost=of_text(),
-                    estimate=estimate_text,
-                ),
-            )
-        }
-    ),
+    {
+        "jsonpatch.escapeKey": (
+            Overload(
+                "string_jsonpatch_escapeKey_string",
+                (STRING,),
+                STRING,
+                _escape_key,
+                call_cost=of_text(),
+                estimate=estimate_text,
+            ),
+        )
+    },
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import MappingProxyType
 from typing import Any, Final
 
 from apiserver.cel import types
@@ -85,23 +84,21 @@ def _of_items(id_: str, call: Callable[[list[Any]], Any]) -> tuple[Overload, ...
 
 LISTS: Final = Library(
     "kubernetes.lists",
-    MappingProxyType(
-        {
-            "isSorted": overloads(
-                lambda name, type_: _declared(
-                    f"list_{name}_is_sorted_bool", (types.list_of(type_),), BOOL, _is_sorted
-                )
+    {
+        "isSorted": overloads(
+            lambda name, type_: _declared(
+                f"list_{name}_is_sorted_bool", (types.list_of(type_),), BOOL, _is_sorted
+            )
+        ),
+        "sum": overloads(
+            lambda name, type_: _declared(
+                f"list_{name}_sum_{name}", (types.list_of(type_),), type_, _SUMS[name]
             ),
-            "sum": overloads(
-                lambda name, type_: _declared(
-                    f"list_{name}_sum_{name}", (types.list_of(type_),), type_, _SUMS[name]
-                ),
-                _SUMS,
-            ),
-            "max": _of_items("list_{0}_max_{0}", _extreme("max", max)),
-            "min": _of_items("list_{0}_min_{0}", _extreme("min", min)),
-            "indexOf": (_declared("list_a_index_of_int", (LIST_A, A), INT, _index_of),),
-            "lastIndexOf": (_declared("list_a_last_index_of_int", (LIST_A, A), INT, _last_index_of),),
-        }
-    ),
+            _SUMS,
+        ),
+        "max": _of_items("list_{0}_max_{0}", _extreme("max", max)),
+        "min": _of_items("list_{0}_min_{0}", _extreme("min", min)),
+        "indexOf": (_declared("list_a_index_of_int", (LIST_A, A), INT, _index_of),),
+        "lastIndexOf": (_declared("list_a_last_index_of_int", (LIST_A, A), INT, _last_index_of),),
+    },
 )

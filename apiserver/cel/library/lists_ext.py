@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from types import MappingProxyType
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from apiserver.cel import types
@@ -18,6 +17,7 @@ from apiserver.cel.functions import (
     MacroError,
     MacroRule,
     Overload,
+    method,
 )
 from apiserver.cel.library.ordering import are_alike, overloads
 from apiserver.cel.library.shared_costs import actual_size, check_cost, estimate_list, of_list
@@ -173,87 +173,57 @@ def _estimate_compared(keys: int, type_: Type | None = None) -> CallEstimator:
 # ---- declarations
 
 
-def _method(
-    name: str,
-    args: tuple[Type, ...],
-    result: Type,
-    call: Callable[..., Any],
-    call_cost: CallCost,
-    estimate: CallEstimator,
-) -> tuple[Overload, ...]:
-    return (Overload(name, args, result, call, is_method=True, call_cost=call_cost, estimate=estimate),)
-
-
 def _sorting(name: str, type_: Type) -> Overload:
     own = types.list_of(type_)
-    (overload,) = _method(
-        f"list_{type_.kind.value}_sort",
-        (own,),
-        own,
-        _sort,
-        _cost_of_compared(0),
-        _estimate_compared(0, type_),
-    )
-    return overload
+    costs = _cost_of_compared(0), _estimate_compared(0, type_)
+    return Overload(f"list_{type_.kind.value}_sort", (own,), own, _sort, *costs, is_method=True)
 
 
 def _sorting_by(name: str, type_: Type) -> Overload:
-    (overload,) = _method(
-        f"list_{type_.kind.value}_sortByAssociatedKeys",
-        (LIST_A, types.list_of(type_)),
-        LIST_A,
-        _sort_by,
-        _cost_of_compared(1),
-        _estimate_compared(1, type_),
-    )
-    return overload
+    id_, args = f"list_{type_.kind.value}_sortByAssociatedKeys", (LIST_A, types.list_of(type_))
+    costs = _cost_of_compared(1), _estimate_compared(1, type_)
+    return Overload(id_, args, LIST_A, _sort_by, *costs, is_method=True)
 
 
 LISTS_EXT: Final = Library(
     "cel.lib.ext.lists",
-    MappingProxyType(
-        {
-            "slice": _method(
-                "list_slice", (LIST_A, INT, INT), LIST_A, _slice, _cost_of_result, _estimate_slice
+    {
+        "slice": method("list_slice", (LIST_A, INT, INT), LIST_A, _slice, _cost_of_result, _estimate_slice),
+        "flatten": (
+            *method(
+                "list_flatten",
+                (types.list_of(LIST_A),),
+                LIST_A,
+                _flatten,
+                _cost_of_flatten,
+                _estimate_flatten,
             ),
-            "flatten": (
-                *_method(
-                    "list_flatten",
-                    (types.list_of(LIST_A),),
-                    LIST_A,
-                    _flatten,
-                    _cost_of_flatten,
-                    _estimate_flatten,
-                ),
-                *_method(
-                    "list_flatten_int",
-                    (LIST_DYN, INT),
-                    LIST_DYN,
-                    _flatten,
-                    _cost_of_flatten,
-                    _estimate_flatten,
-                ),
+            *method(
+                "list_flatten_int",
+                (LIST_DYN, INT),
+                LIST_DYN,
+                _flatten,
+                _cost_of_flatten,
+                _estimate_flatten,
             ),
-            "sort": overloads(_sorting),
-            "@sortByAssociatedKeys": overloads(_sorting_by),
-            "lists.range": (
-                Overload(
-                    "lists_range",
-                    (INT,),
-                    types.list_of(INT),
-                    _range,
-                    call_cost=_cost_of_result,
-                    estimate=_estimate_range,
-                ),
+        ),
+        "sort": overloads(_sorting),
+        "@sortByAssociatedKeys": overloads(_sorting_by),
+        "lists.range": (
+            Overload(
+                "lists_range",
+                (INT,),
+                types.list_of(INT),
+                _range,
+                call_cost=_cost_of_result,
+                estimate=_estimate_range,
             ),
-            "reverse": _method(
-                "list_reverse", (LIST_A,), LIST_A, _reverse, _cost_of_result, _estimate_reverse
-            ),
-            "distinct": _method(
-                "list_distinct", (LIST_A,), LIST_A, _distinct, _cost_of_compared(0), _estimate_compared(0)
-            ),
-        }
-    ),
+        ),
+        "reverse": method("list_reverse", (LIST_A,), LIST_A, _reverse, _cost_of_result, _estimate_reverse),
+        "distinct": method(
+            "list_distinct", (LIST_A,), LIST_A, _distinct, _cost_of_compared(0), _estimate_compared(0)
+        ),
+    },
     macros=(MacroRule("sortBy", 2, True, _sort_by_macro),),
     since=(1, 34),
 )

@@ -9,19 +9,19 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from types import MappingProxyType
 from typing import Any, ClassVar, Final, TypeAlias
 
 from apiserver.cel import types
 from apiserver.cel.costs import regex_cost
 from apiserver.cel.functions import (
-    ONE,
     REGEX_FACTOR,
     STRING_FACTOR,
     Argument,
     CallEstimate,
     Library,
     Overload,
+    method,
+    named_types,
 )
 from apiserver.cel.types import STRING, Type
 from apiserver.cel.values import NONE, OptionalValue
@@ -139,34 +139,21 @@ def _constant(format_: Format) -> Callable[[], Format]:
 
 FORMAT_LIBRARY: Final = Library(
     "format",
-    MappingProxyType(
-        {
-            "validate": (
-                Overload(
-                    "format-validate",
-                    (FORMAT, STRING),
-                    types.optional_of(types.list_of(STRING)),
-                    _validate,
-                    is_method=True,
-                    call_cost=_call_cost,
-                    estimate=_estimate,
-                ),
-            ),
-            "format.named": (
-                Overload(
-                    "format-named",
-                    (STRING,),
-                    types.optional_of(FORMAT),
-                    _named,
-                    estimate=lambda _: CallEstimate(ONE),
-                ),
-            ),
-            **{
-                f"format.{name}": (Overload(f"format.{name}", (), FORMAT, _constant(format_)),)
-                for name, format_ in FORMATS.items()
-            },
-        }
-    ),
-    constants=MappingProxyType({FORMAT.name: (types.type_of_type(FORMAT), FORMAT)}),
+    {
+        "validate": method(
+            "format-validate",
+            (FORMAT, STRING),
+            types.optional_of(types.list_of(STRING)),
+            _validate,
+            _call_cost,
+            _estimate,
+        ),
+        "format.named": (Overload("format-named", (STRING,), types.optional_of(FORMAT), _named),),
+        **{
+            f"format.{name}": (Overload(f"format.{name}", (), FORMAT, _constant(format_)),)
+            for name, format_ in FORMATS.items()
+        },
+    },
+    constants=named_types(FORMAT),
     since=(1, 31),
 )

@@ -9,7 +9,6 @@ import ipaddress
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from apiserver.cel import types
@@ -18,11 +17,11 @@ from apiserver.cel.functions import (
     STRING_FACTOR,
     Argument,
     Bounds,
-    CallCost,
     CallEstimate,
-    CallEstimator,
     Library,
     Overload,
+    method,
+    named_types,
 )
 from apiserver.cel.library.shared_costs import actual_size, of_text
 from apiserver.cel.types import BOOL, INT, STRING, Type
@@ -175,105 +174,75 @@ def _contains_cidr(cidr: Cidr, other: Cidr) -> bool:
     return cidr.prefix <= other.prefix and cidr.contains(other.ip)
 
 
-# ---- costs
+# ---- declarations
+
+_BYTES: Final = Bounds(4, 16)
 
 
-def _cost_of_containment(*, of_range: bool, of_text_too: bool) -> CallCost:
+def _containment(id_: str, other: Type, call: Callable[[Any, Any], bool], *, of_range: bool) -> Overload:
+    is_text = other is STRING
+
     def call_cost(args: Sequence[Any], result: Any) -> int:
         size = actual_size(args[0])
         cost = math.ceil((size + size) * STRING_FACTOR)
         if of_range:
             cost += math.ceil(size * STRING_FACTOR) + 1
-        if of_text_too:
-            cost += math.ceil(actual_size(args[1]) * STRING_FACTOR)
-        return cost
-
-    return call_cost
-
-
-def _estimate_containment(*, of_range: bool, of_text_too: bool) -> CallEstimator:
-    bytes_ = Bounds(4, 16)
+        return cost + math.ceil(actual_size(args[1]) * STRING_FACTOR) if is_text else cost
 
     def estimate(args: Sequence[Argument]) -> CallEstimate:
-        cost = bytes_.plus(bytes_).scaled(STRING_FACTOR)
+        cost = _BYTES.plus(_BYTES).scaled(STRING_FACTOR)
         if of_range:
-            cost = cost.plus(bytes_.scaled(STRING_FACTOR)).plus(ONE)
-        if of_text_too:
-            cost = cost.plus(args[1].size.scaled(STRING_FACTOR))
-        return CallEstimate(cost)
+            cost = cost.plus(_BYTES.scaled(STRING_FACTOR)).plus(ONE)
+        return CallEstimate(cost.plus(args[1].size.scaled(STRING_FACTOR)) if is_text else cost)
 
-    return estimate
-
-
-# ---- declarations
-
-
-def _method(id_: str, receiver: Type, result: Type, call: Callable[[Any], Any]) -> tuple[Overload, ...]:
-    return (Overload(id_, (receiver,), result, call, is_method=True, estimate=lambda _: CallEstimate(ONE)),)
-
-
-def _containment(id_: str, other: Type, call: Callable[[Any, Any], bool], *, of_range: bool) -> Overload:
-    of_text_too = other is STRING
-    return Overload(
-        id_,
-        (CIDR, other),
-        BOOL,
-        call,
-        is_method=True,
-        call_cost=_cost_of_containment(of_range=of_range, of_text_too=of_text_too),
-        estimate=_estimate_containment(of_range=of_range, of_text_too=of_text_too),
-    )
+    return Overload(id_, (CIDR, other), BOOL, call, call_cost, estimate, is_method=True)
 
 
 IPS: Final = Library(
     "kubernetes.net.ip",
-    MappingProxyType(
-        {
-            "ip": (Overload("string_to_ip", (STRING,), IP, _ip, call_cost=of_text()),),
-            "isIP": (Overload("is_ip", (STRING,), BOOL, _is(_ip), call_cost=of_text()),),
-            "ip.isCanonical": (
-                # It is read, then compared. Its estimate is 1, since Kubernetes' expects a receiver.
-                Overload("ip_is_canonical", (STRING,), BOOL, _is_canonical, call_cost=of_text(2)),
-            ),
-            "family": _method("ip_family", IP, INT, _family),
-            "isUnspecified": _method("ip_is_unspecified", IP, BOOL, _is_unspecified),
-            "isLoopback": _method("ip_is_loopback", IP, BOOL, _is_loopback),
-            "isLinkLocalMulticast": _method("ip_is_link_local_multicast", IP, BOOL, _is_link_local_multicast),
-            "isLinkLocalUnicast": _method("ip_is_link_local_unicast", IP, BOOL, _is_link_local_unicast),
-            "isGlobalUnicast": _method("ip_is_global_unicast", IP, BOOL, _is_global_unicast),
-            "string": (Overload("ip_to_string", (IP,), STRING, str),),
-        }
-    ),
-    constants=MappingProxyType({IP.name: (types.type_of_type(IP), IP)}),
+    {
+        "ip": (Overload("string_to_ip", (STRING,), IP, _ip, call_cost=of_text()),),
+        "isIP": (Overload("is_ip", (STRING,), BOOL, _is(_ip), call_cost=of_text()),),
+        "ip.isCanonical": (
+            # It is read, then compared. Its estimate is 1, since Kubernetes' expects a receiver.
+            Overload("ip_is_canonical", (STRING,), BOOL, _is_canonical, call_cost=of_text(2)),
+        ),
+        "family": method("ip_family", (IP,), INT, _family),
+        "isUnspecified": method("ip_is_unspecified", (IP,), BOOL, _is_unspecified),
+        "isLoopback": method("ip_is_loopback", (IP,), BOOL, _is_loopback),
+        "isLinkLocalMulticast": method("ip_is_link_local_multicast", (IP,), BOOL, _is_link_local_multicast),
+        "isLinkLocalUnicast": method("ip_is_link_local_unicast", (IP,), BOOL, _is_link_local_unicast),
+        "isGlobalUnicast": method("ip_is_global_unicast", (IP,), BOOL, _is_global_unicast),
+        "string": (Overload("ip_to_string", (IP,), STRING, str),),
+    },
+    constants=named_types(IP),
     since=(1, 30),
 )
 CIDRS: Final = Library(
     "net.cidr",
-    MappingProxyType(
-        {
-            "cidr": (Overload("string_to_cidr", (STRING,), CIDR, _cidr, call_cost=of_text()),),
-            "isCIDR": (Overload("is_cidr", (STRING,), BOOL, _is(_cidr), call_cost=of_text()),),
-            "containsIP": (
-                _containment(
-                    "cidr_contains_ip_string", STRING, lambda cidr, ip: cidr.contains(_ip(ip)), of_range=False
-                ),
-                _containment("cidr_contains_ip_ip", IP, _contains_ip, of_range=False),
+    {
+        "cidr": (Overload("string_to_cidr", (STRING,), CIDR, _cidr, call_cost=of_text()),),
+        "isCIDR": (Overload("is_cidr", (STRING,), BOOL, _is(_cidr), call_cost=of_text()),),
+        "containsIP": (
+            _containment(
+                "cidr_contains_ip_string", STRING, lambda cidr, ip: cidr.contains(_ip(ip)), of_range=False
             ),
-            "containsCIDR": (
-                _containment(
-                    "cidr_contains_cidr_string",
-                    STRING,
-                    lambda cidr, other: _contains_cidr(cidr, _cidr(other)),
-                    of_range=True,
-                ),
-                _containment("cidr_contains_cidr", CIDR, _contains_cidr, of_range=True),
+            _containment("cidr_contains_ip_ip", IP, _contains_ip, of_range=False),
+        ),
+        "containsCIDR": (
+            _containment(
+                "cidr_contains_cidr_string",
+                STRING,
+                lambda cidr, other: _contains_cidr(cidr, _cidr(other)),
+                of_range=True,
             ),
-            "ip": _method("cidr_ip", CIDR, IP, lambda cidr: cidr.ip),
-            "prefixLength": _method("cidr_prefix_length", CIDR, INT, lambda cidr: cidr.prefix),
-            "masked": _method("cidr_masked", CIDR, CIDR, Cidr.masked),
-            "string": (Overload("cidr_to_string", (CIDR,), STRING, str),),
-        }
-    ),
-    constants=MappingProxyType({CIDR.name: (types.type_of_type(CIDR), CIDR)}),
+            _containment("cidr_contains_cidr", CIDR, _contains_cidr, of_range=True),
+        ),
+        "ip": method("cidr_ip", (CIDR,), IP, lambda cidr: cidr.ip),
+        "prefixLength": method("cidr_prefix_length", (CIDR,), INT, lambda cidr: cidr.prefix),
+        "masked": method("cidr_masked", (CIDR,), CIDR, Cidr.masked),
+        "string": (Overload("cidr_to_string", (CIDR,), STRING, str),),
+    },
+    constants=named_types(CIDR),
     since=(1, 30),
 )

@@ -6,11 +6,10 @@ The second argument of `or` and `orValue` is asked for only if the first has no 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any, Final
 
 from apiserver.cel import types
-from apiserver.cel.functions import Library, Overload
+from apiserver.cel.functions import Library, Overload, method
 from apiserver.cel.library.timestamps import TIMESTAMP_MIN
 from apiserver.cel.macros import OPTIONAL_MACROS
 from apiserver.cel.types import BOOL, INT, LIST_A, MAP_A_B, A, B
@@ -81,48 +80,44 @@ def _unwrap(items: list[Any]) -> list[Any]:
 
 OPTIONALS: Final = Library(
     "optional",
-    MappingProxyType(
-        {
-            "optional.of": (Overload("optional_of", (A,), _OPTIONAL, OptionalValue),),
-            "optional.ofNonZeroValue": (
-                Overload("optional_ofNonZeroValue", (A,), _OPTIONAL, _of_non_zero_value),
+    {
+        "optional.of": (Overload("optional_of", (A,), _OPTIONAL, OptionalValue),),
+        "optional.ofNonZeroValue": (
+            Overload("optional_ofNonZeroValue", (A,), _OPTIONAL, _of_non_zero_value),
+        ),
+        "optional.none": (Overload("optional_none", (), _OPTIONAL, lambda: NONE),),
+        "optional.unwrap": (Overload("optional_unwrap", (_OPTIONALS,), LIST_A, _unwrap),),
+        "unwrapOpt": method("optional_unwrapOpt", (_OPTIONALS,), LIST_A, _unwrap),
+        "value": method("optional_value", (_OPTIONAL,), A, _value),
+        "hasValue": method("optional_hasValue", (_OPTIONAL,), BOOL, _has_value),
+        "or": method("optional_or_optional", (_OPTIONAL, _OPTIONAL), _OPTIONAL, _or),
+        "orValue": method("optional_orValue_value", (_OPTIONAL, A), A, _or_value),
+        "first": method("list_first", (LIST_A,), _OPTIONAL, _first),
+        "last": method("list_last", (LIST_A,), _OPTIONAL, _last),
+        "_[?_]": (
+            Overload("list_optindex_optional_int", (LIST_A, INT), _OPTIONAL, _never),
+            Overload(
+                "optional_list_optindex_optional_int",
+                (_OPTIONAL_LIST, INT),
+                _OPTIONAL,
+                _never,
             ),
-            "optional.none": (Overload("optional_none", (), _OPTIONAL, lambda: NONE),),
-            "optional.unwrap": (Overload("optional_unwrap", (_OPTIONALS,), LIST_A, _unwrap),),
-            "unwrapOpt": (Overload("optional_unwrapOpt", (_OPTIONALS,), LIST_A, _unwrap, is_method=True),),
-            "value": (Overload("optional_value", (_OPTIONAL,), A, _value, is_method=True),),
-            "hasValue": (Overload("optional_hasValue", (_OPTIONAL,), BOOL, _has_value, is_method=True),),
-            "or": (Overload("optional_or_optional", (_OPTIONAL, _OPTIONAL), _OPTIONAL, _or, is_method=True),),
-            "orValue": (Overload("optional_orValue_value", (_OPTIONAL, A), A, _or_value, is_method=True),),
-            "first": (Overload("list_first", (LIST_A,), _OPTIONAL, _first, is_method=True),),
-            "last": (Overload("list_last", (LIST_A,), _OPTIONAL, _last, is_method=True),),
-            "_[?_]": (
-                Overload("list_optindex_optional_int", (LIST_A, INT), _OPTIONAL, _never),
-                Overload(
-                    "optional_list_optindex_optional_int",
-                    (_OPTIONAL_LIST, INT),
-                    _OPTIONAL,
-                    _never,
-                ),
-                Overload("map_optindex_optional_value", (MAP_A_B, A), _OPTIONAL_B, _never),
-                Overload(
-                    "optional_map_optindex_optional_value",
-                    (_OPTIONAL_MAP, A),
-                    _OPTIONAL_B,
-                    _never,
-                ),
+            Overload("map_optindex_optional_value", (MAP_A_B, A), _OPTIONAL_B, _never),
+            Overload(
+                "optional_map_optindex_optional_value",
+                (_OPTIONAL_MAP, A),
+                _OPTIONAL_B,
+                _never,
             ),
-            "_[_]": (
-                Overload("optional_list_index_int", (_OPTIONAL_LIST, INT), _OPTIONAL, _never),
-                Overload("optional_map_index_value", (_OPTIONAL_MAP, A), _OPTIONAL_B, _never),
-            ),
-        }
-    ),
+        ),
+        "_[_]": (
+            Overload("optional_list_index_int", (_OPTIONAL_LIST, INT), _OPTIONAL, _never),
+            Overload("optional_map_index_value", (_OPTIONAL_MAP, A), _OPTIONAL_B, _never),
+        ),
+    },
     macros=OPTIONAL_MACROS,
-    constants=MappingProxyType(
-        {
-            "optional_type": (types.type_of_type(_OPTIONAL), types.optional_of(types.DYN)),
-        }
-    ),
+    constants={
+        "optional_type": (types.type_of_type(_OPTIONAL), types.optional_of(types.DYN)),
+    },
     since=(1, 28),
 )

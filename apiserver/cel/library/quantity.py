@@ -11,11 +11,10 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact
-from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from apiserver.cel import types
-from apiserver.cel.functions import ONE, STRING_FACTOR, CallCost, CallEstimate, Library, Overload
+from apiserver.cel.functions import STRING_FACTOR, Library, Overload, method, named_types
 from apiserver.cel.library.shared_costs import of_text
 from apiserver.cel.types import BOOL, DOUBLE, INT, STRING, Type
 from apiserver.cel.values import INT_MAX, INT_MIN, EvaluationError
@@ -134,63 +133,39 @@ def _of_int(number: int) -> CelQuantity:
     return CelQuantity(Quantity(Decimal(number), "DecimalExponent", 0))
 
 
-def _method(
-    id_: str,
-    args: tuple[Type, ...],
-    result: Type,
-    call: Callable[..., Any],
-    call_cost: CallCost | None = None,
-) -> Overload:
-    return Overload(
-        id_,
-        (QUANTITY, *args),
-        result,
-        call,
-        call_cost,
-        is_method=True,
-        estimate=lambda _: CallEstimate(ONE),
-    )
-
-
-def _sum_method(id_: str, arg: Type, call: Callable[..., CelQuantity]) -> Overload:
-    return _method(id_, (arg,), QUANTITY, call, _cost_of_sum)
+def _sum_method(id_: str, arg: Type, call: Callable[..., CelQuantity]) -> tuple[Overload, ...]:
+    return method(id_, (QUANTITY, arg), QUANTITY, call, _cost_of_sum)
 
 
 QUANTITIES: Final = Library(
     "kubernetes.quantity",
-    MappingProxyType(
-        {
-            "quantity": (
-                Overload("string_to_quantity", (STRING,), QUANTITY, _quantity, call_cost=of_text()),
-            ),
-            "isQuantity": (
-                Overload("is_quantity_string", (STRING,), BOOL, _is_quantity, call_cost=of_text()),
-            ),
-            # Kubernetes documents it as a method, and declares it as a function.
-            "sign": (
-                Overload("quantity_sign", (QUANTITY,), INT, _sign, estimate=lambda _: CallEstimate(ONE)),
-                _method("quantity_sign_method", (), INT, _sign),
-            ),
-            "isGreaterThan": (
-                _method("quantity_is_greater_than", (QUANTITY,), BOOL, lambda a, b: a.quantity > b.quantity),
-            ),
-            "isLessThan": (
-                _method("quantity_is_less_than", (QUANTITY,), BOOL, lambda a, b: a.quantity < b.quantity),
-            ),
-            "compareTo": (_method("quantity_compare_to", (QUANTITY,), INT, _compare),),
-            "asApproximateFloat": (_method("quantity_get_float", (), DOUBLE, _as_float),),
-            "asInteger": (_method("quantity_get_int", (), INT, _as_integer),),
-            "isInteger": (_method("quantity_is_integer", (), BOOL, _is_integer),),
-            "add": (
-                _sum_method("quantity_add", QUANTITY, _add),
-                _sum_method("quantity_add_int", INT, lambda a, n: _add(a, _of_int(n))),
-            ),
-            "sub": (
-                _sum_method("quantity_sub", QUANTITY, _subtract),
-                _sum_method("quantity_sub_int", INT, lambda a, n: _subtract(a, _of_int(n))),
-            ),
-        }
-    ),
-    constants=MappingProxyType({QUANTITY.name: (types.type_of_type(QUANTITY), QUANTITY)}),
+    {
+        "quantity": (Overload("string_to_quantity", (STRING,), QUANTITY, _quantity, call_cost=of_text()),),
+        "isQuantity": (Overload("is_quantity_string", (STRING,), BOOL, _is_quantity, call_cost=of_text()),),
+        # Kubernetes documents it as a method, and declares it as a function.
+        "sign": (
+            Overload("quantity_sign", (QUANTITY,), INT, _sign),
+            *method("quantity_sign_method", (QUANTITY,), INT, _sign),
+        ),
+        "isGreaterThan": method(
+            "quantity_is_greater_than", (QUANTITY, QUANTITY), BOOL, lambda a, b: a.quantity > b.quantity
+        ),
+        "isLessThan": method(
+            "quantity_is_less_than", (QUANTITY, QUANTITY), BOOL, lambda a, b: a.quantity < b.quantity
+        ),
+        "compareTo": method("quantity_compare_to", (QUANTITY, QUANTITY), INT, _compare),
+        "asApproximateFloat": method("quantity_get_float", (QUANTITY,), DOUBLE, _as_float),
+        "asInteger": method("quantity_get_int", (QUANTITY,), INT, _as_integer),
+        "isInteger": method("quantity_is_integer", (QUANTITY,), BOOL, _is_integer),
+        "add": (
+            *_sum_method("quantity_add", QUANTITY, _add),
+            *_sum_method("quantity_add_int", INT, lambda a, n: _add(a, _of_int(n))),
+        ),
+        "sub": (
+            *_sum_method("quantity_sub", QUANTITY, _subtract),
+            *_sum_method("quantity_sub_int", INT, lambda a, n: _subtract(a, _of_int(n))),
+        ),
+    },
+    constants=named_types(QUANTITY),
     since=(1, 28),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import MappingProxyType
 from typing import Any, Final
 
 from apiserver.cel import types
@@ -48,13 +47,11 @@ _COSTS: Final[dict[str, Any]] = {"is_method": True, "call_cost": new_regex_searc
 
 REGEX: Final = Library(
     "kubernetes.regex",
-    MappingProxyType(
-        {
-            "find": (Overload("string_find_string", (STRING, STRING), STRING, _find, **_COSTS),),
-            "findAll": (
-                Overload("string_find_all_string", (STRING, STRING), _STRINGS, _find_all, **_COSTS),
-                Overload("string_find_all_string_int", (STRING, STRING, INT), _STRINGS, _find_all, **_COSTS),
-            ),
-        }
-    ),
+    {
+        "find": (Overload("string_find_string", (STRING, STRING), STRING, _find, **_COSTS),),
+        "findAll": (
+            Overload("string_find_all_string", (STRING, STRING), _STRINGS, _find_all, **_COSTS),
+            Overload("string_find_all_string_int", (STRING, STRING, INT), _STRINGS, _find_all, **_COSTS),
+        ),
+    },
 )

@@ -7,11 +7,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import total_ordering
-from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from apiserver.cel import types
-from apiserver.cel.functions import ONE, CallEstimate, Library, Overload
+from apiserver.cel.functions import Library, Overload, method, named_types
 from apiserver.cel.library.shared_costs import of_text
 from apiserver.cel.types import BOOL, INT, STRING, Type
 from apiserver.cel.values import UINT_MAX, EvaluationError
@@ -153,32 +152,24 @@ def _piece(index: int) -> Callable[[Semver], int]:
     return piece
 
 
-def _method(id_: str, args: tuple[Type, ...], result: Type, call: Callable[..., Any]) -> tuple[Overload, ...]:
-    return (
-        Overload(id_, (SEMVER, *args), result, call, is_method=True, estimate=lambda _: CallEstimate(ONE)),
-    )
-
-
 SEMVERS: Final = Library(
     "kubernetes.Semver",
-    MappingProxyType(
-        {
-            "semver": (
-                Overload("string_to_semver", (STRING,), SEMVER, _semver, call_cost=of_text()),
-                Overload("string_bool_to_semver", (STRING, BOOL), SEMVER, _semver, call_cost=of_text()),
-            ),
-            "isSemver": (
-                Overload("is_semver_string", (STRING,), BOOL, _is_semver, call_cost=of_text()),
-                Overload("is_semver_string_bool", (STRING, BOOL), BOOL, _is_semver, call_cost=of_text()),
-            ),
-            "isGreaterThan": _method("semver_is_greater_than", (SEMVER,), BOOL, operator.gt),
-            "isLessThan": _method("semver_is_less_than", (SEMVER,), BOOL, operator.lt),
-            "compareTo": _method("semver_compare_to", (SEMVER,), INT, _compare),
-            "major": _method("semver_major", (), INT, _piece(0)),
-            "minor": _method("semver_minor", (), INT, _piece(1)),
-            "patch": _method("semver_patch", (), INT, _piece(2)),
-        }
-    ),
-    constants=MappingProxyType({SEMVER.name: (types.type_of_type(SEMVER), SEMVER)}),
+    {
+        "semver": (
+            Overload("string_to_semver", (STRING,), SEMVER, _semver, call_cost=of_text()),
+            Overload("string_bool_to_semver", (STRING, BOOL), SEMVER, _semver, call_cost=of_text()),
+        ),
+        "isSemver": (
+            Overload("is_semver_string", (STRING,), BOOL, _is_semver, call_cost=of_text()),
+            Overload("is_semver_string_bool", (STRING, BOOL), BOOL, _is_semver, call_cost=of_text()),
+        ),
+        "isGreaterThan": method("semver_is_greater_than", (SEMVER, SEMVER), BOOL, operator.gt),
+        "isLessThan": method("semver_is_less_than", (SEMVER, SEMVER), BOOL, operator.lt),
+        "compareTo": method("semver_compare_to", (SEMVER, SEMVER), INT, _compare),
+        "major": method("semver_major", (SEMVER,), INT, _piece(0)),
+        "minor": method("semver_minor", (SEMVER,), INT, _piece(1)),
+        "patch": method("semver_patch", (SEMVER,), INT, _piece(2)),
+    },
+    constants=named_types(SEMVER),
     since=(1, 33),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import MappingProxyType
 from typing import Any, Final
 
 from apiserver.cel.functions import ONE, Argument, CallCost, CallEstimate, CallEstimator, Library, Overload
@@ -45,25 +44,23 @@ def _estimate(factor: int) -> CallEstimator:
 
 SETS: Final = Library(
     "cel.lib.ext.sets",
-    MappingProxyType(
-        {
-            f"sets.{name}": (
-                Overload(
-                    f"list_sets_{name}_list",
-                    (LIST_A, LIST_A),
-                    BOOL,
-                    call,
-                    call_cost=_call_cost(factor),
-                    estimate=_estimate(factor),
-                ),
-            )
-            for name, call, factor in (
-                ("contains", _contains, 1),
-                ("intersects", _intersects, 1),
-                # Each must contain the other.
-                ("equivalent", _equivalent, 2),
-            )
-        }
-    ),
+    {
+        f"sets.{name}": (
+            Overload(
+                f"list_sets_{name}_list",
+                (LIST_A, LIST_A),
+                BOOL,
+                call,
+                call_cost=_call_cost(factor),
+                estimate=_estimate(factor),
+            ),
+        )
+        for name, call, factor in (
+            ("contains", _contains, 1),
+            ("intersects", _intersects, 1),
+            # Each must contain the other.
+            ("equivalent", _equivalent, 2),
+        )
+    },
     since=(1, 29),
 )

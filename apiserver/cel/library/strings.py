@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Final
 
 from apiserver.cel import types
@@ -255,16 +254,14 @@ def _printing(format_: Callable[[str, list[Any]], str]) -> Mapping[str, tuple[Ov
 
 STRINGS: Final = Library(
     "cel.lib.ext.strings",
-    MappingProxyType(
-        {
-            **_BASIC,
-            **_STRICT,
-            **_printing(format_plainly),
-            "reverse": (_method("string_reverse", (), STRING, _reverse, **_READ),),
-        }
-    ),
+    {
+        **_BASIC,
+        **_STRICT,
+        **_printing(format_plainly),
+        "reverse": (_method("string_reverse", (), STRING, _reverse, **_READ),),
+    },
 )
 KUBERNETES_STRINGS: Final = (
-    Library("cel.lib.ext.strings", MappingProxyType(_BASIC)),
-    Library("cel.lib.ext.strings.2", MappingProxyType(_printing(format_localized)), since=(1, 29)),
+    Library("cel.lib.ext.strings", _BASIC),
+    Library("cel.lib.ext.strings.2", _printing(format_localized), since=(1, 29)),
 )

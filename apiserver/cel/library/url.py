@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
-from types import MappingProxyType
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from apiserver.cel import types
-from apiserver.cel.functions import ONE, CallEstimate, Library, Overload
+from apiserver.cel.functions import Library, Overload, method, named_types
 from apiserver.cel.library.shared_costs import estimate_text, of_large_text, of_text
 from apiserver.cel.types import BOOL, STRING, Type
 from apiserver.cel.values import EvaluationError
@@ -50,36 +49,28 @@ def _url(text: str) -> CelUrl:
         raise EvaluationError(f"URL parse error during conversion from string: {invalid.message}") from None
 
 
-def _part(id_: str, result: Type, call: Callable[[CelUrl], Any]) -> tuple[Overload, ...]:
-    return (Overload(id_, (URL,), result, call, is_method=True, estimate=lambda _: CallEstimate(ONE)),)
-
-
 URLS: Final = Library(
     "kubernetes.urls",
-    MappingProxyType(
-        {
-            "url": (
-                Overload(
-                    "string_to_url",
-                    (STRING,),
-                    URL,
-                    _url,
-                    call_cost=of_text(),
-                    estimate=estimate_text,
-                ),
+    {
+        "url": (
+            Overload(
+                "string_to_url",
+                (STRING,),
+                URL,
+                _url,
+                call_cost=of_text(),
+                estimate=estimate_text,
             ),
-            "isURL": (
-                Overload("is_url_string", (STRING,), BOOL, urls.is_request_uri, call_cost=of_large_text),
-            ),
-            "getScheme": _part("url_get_scheme", STRING, lambda value: value.url.scheme),
-            "getHost": _part("url_get_host", STRING, lambda value: value.url.host),
-            "getHostname": _part("url_get_hostname", STRING, lambda value: value.url.hostname),
-            "getPort": _part("url_get_port", STRING, lambda value: value.url.port),
-            "getEscapedPath": _part("url_get_escaped_path", STRING, lambda value: value.escaped_path),
-            "getQuery": _part(
-                "url_get_query", types.map_of(STRING, types.list_of(STRING)), lambda value: value.queries
-            ),
-        }
-    ),
-    constants=MappingProxyType({URL.name: (types.type_of_type(URL), URL)}),
+        ),
+        "isURL": (Overload("is_url_string", (STRING,), BOOL, urls.is_request_uri, call_cost=of_large_text),),
+        "getScheme": method("url_get_scheme", (URL,), STRING, lambda value: value.url.scheme),
+        "getHost": method("url_get_host", (URL,), STRING, lambda value: value.url.host),
+        "getHostname": method("url_get_hostname", (URL,), STRING, lambda value: value.url.hostname),
+        "getPort": method("url_get_port", (URL,), STRING, lambda value: value.url.port),
+        "getEscapedPath": method("url_get_escaped_path", (URL,), STRING, lambda value: value.escaped_path),
+        "getQuery": method(
+            "url_get_query", (URL,), types.map_of(STRING, types.list_of(STRING)), lambda value: value.queries
+        ),
+    },
+    constants=named_types(URL),
 )
