@@ -6,8 +6,7 @@ length of the text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from apiserver.cel import syntax, types, validators
@@ -26,6 +25,7 @@ from apiserver.cel.syntax import (
     InvalidExpression,
     Issue,
     Node,
+    Scopes,
     Select,
     first_operand,
     with_first_operand,
@@ -98,14 +98,14 @@ def check(node: Node, source: str, resolver: NameResolver, options: CheckOptions
     return checked
 
 
-class _Checker:
+class _Checker(Scopes[Type]):
     def __init__(self, resolver: NameResolver, options: CheckOptions) -> None:
+        super().__init__()
         self._resolver = resolver
         self._functions = resolver.declarations.functions
         self._longest = max(resolver.name_parts_max.values(), default=0)
         self._options = options
         self._unifier = Unifier()
-        self._locals: dict[str, Type] = {}
         self._open: list[Node] = []  # those whose types have free parameters
         self._candidates = validators.Candidates()
         self._in_format = 0
@@ -160,13 +160,6 @@ class _Checker:
 
     def _undeclared(self, node: syntax.NodeBase, name: str) -> None:
         self._report(node, f"undeclared reference to '{name}' (in container '{self._resolver.container}')")
-
-    @contextmanager
-    def _scope(self, variables: Mapping[str, Type]) -> Iterator[None]:
-        outer = self._locals
-        self._locals = {**outer, **variables}
-        yield
-        self._locals = outer
 
     def _constant(self, node: Constant) -> None:
         node.type = _CONSTANTS[type(node.value)]

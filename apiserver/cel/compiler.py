@@ -10,8 +10,8 @@ of a name that is only a branch of `?:` or an index, itself nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from apiserver.cel.costs import PER_CALL_LIMIT, regex_search
@@ -29,6 +29,7 @@ from apiserver.cel.syntax import (
     CreateMessage,
     Ident,
     Node,
+    Scopes,
     Select,
     first_operand,
 )
@@ -141,11 +142,11 @@ def compile_tree(node: Node) -> Program:
     return Program(code.evaluate, code.cost, compiler.globals, compiler.size)
 
 
-class _Compiler:
+class _Compiler(Scopes[Code]):
     def __init__(self) -> None:
+        super().__init__()
         self.globals: dict[str, int] = {}
         self.size = 1
-        self._locals: dict[str, Code] = {}
 
     def _slot(self) -> int:
         self.size += 1
@@ -354,13 +355,6 @@ class _Compiler:
         return Code(literals.make_message(node.type, entries), cost)
 
     # ---- bindings and loops
-
-    @contextmanager
-    def _scope(self, variables: Mapping[str, Code]) -> Iterator[None]:
-        outer = self._locals
-        self._locals = {**outer, **variables}
-        yield
-        self._locals = outer
 
     def _bind(self, node: Bind) -> Code:
         value, slot = self.compile(node.value), self._slot()

@@ -11,7 +11,6 @@ Source: cel-go checker/cost.go; k8s.io/apiextensions-apiserver pkg/apiserver/sch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -30,7 +29,7 @@ from apiserver.cel.functions import (
     CallEstimate,
     Overload,
 )
-from apiserver.cel.syntax import MACRO_TARGET, Node, first_operand
+from apiserver.cel.syntax import MACRO_TARGET, Node, Scopes, first_operand
 from apiserver.cel.types import Type, TypeKind, list_of
 
 
@@ -112,10 +111,10 @@ _SCALARS: Final = frozenset(
 )
 
 
-class _Estimator:
+class _Estimator(Scopes[_NodeEstimate]):
     def __init__(self, root: Type) -> None:
+        super().__init__()
         self._root = root
-        self._locals: dict[str, _NodeEstimate] = {}
 
     def of(self, node: Node) -> _NodeEstimate:
         # Along first operands without recursion: chains of operators may be long.
@@ -156,7 +155,7 @@ class _Estimator:
                 return self._comprehension(node, first)
             case syntax.Bind():
                 # cel-go has what is bound twice in its tree.
-                with self._local({node.name: first}):
+                with self._scope({node.name: first}):
                     return self.of(node.body)
             case _:
                 assert isinstance(node, syntax.Call)
@@ -256,7 +255,7 @@ class _Estimator:
         return _NodeEstimate(cost, _fixed(len(values)), entry=_any_of(values))
 
     def _bind(self, node: syntax.Bind, value: _NodeEstimate) -> _NodeEstimate:
-        with self._local({node.name: value}):
+        with self._scope({node.name: value}):
             body = self.of(node.body)
         # cel-go's binding is a loop over an empty list, which it counts as made.
         cost = value.cost.plus(body.cost).plus(_fixed(LIST_COST))
@@ -264,7 +263,7 @@ class _Estimator:
 
     def _comprehension(self, node: syntax.Comprehension, source: _NodeEstimate) -> _NodeEstimate:
         loop = _LOOPS[node.macro]
-        with self._local(self._iterated(node, source)):
+        with self._scope(self._iterated(node, source)):
             condition = None if node.condition is None else self.of(node.condition)
             result = None if node.result is None else self.of(node.result)
             item = self._item(node) if result is None else result
@@ -292,13 +291,6 @@ class _Estimator:
     def _item(self, node: syntax.Comprehension) -> _NodeEstimate:
         local = self._locals[node.variables[0]]
         return local if local.origin.size is None else local._replace(size=local.origin.size)
-
-    @contextmanager
-    def _local(self, variables: dict[str, _NodeEstimate]) -> Iterator[None]:
-        outer = self._locals
-        self._locals = outer | variables
-        yield
-        self._locals = outer
 
 
 def _turn(loop: _LoopCost, condition: _NodeEstimate | None, result: _NodeEstimate | None) -> Bounds:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from apiserver.cel import values
+from apiserver.cel.escaping import RESERVED
 from apiserver.cel.functions import MacroError, MacroRule
 from apiserver.cel.grammar import (
     ARGUMENT,
@@ -63,6 +64,7 @@ from apiserver.cel.syntax import (
     Issue,
     Node,
     Select,
+    children,
 )
 from apiserver.cel.token_reader import ParsingAbandoned, TokenReader, UnexpectedToken, missing
 
@@ -70,13 +72,9 @@ from apiserver.cel.token_reader import ParsingAbandoned, TokenReader, Unexpected
 CODE_POINTS_MAX: Final = 100_000
 DEPTH_MAX: Final = 250  # of expressions in each other, and of operators and selections upon each other
 
-RESERVED: Final = frozenset(
-    (
-        *("as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop"),
-        *("package", "namespace", "return", "var", "void", "while"),
-    )
-)
-_RESERVED_NAMES: Final = RESERVED | {f".{word}" for word in RESERVED}
+# Words that are no identifiers; the others that `escape` escapes are tokens of their own.
+_RESERVED: Final = RESERVED - {"true", "false", "null", "in"}
+_RESERVED_NAMES: Final = _RESERVED | {f".{word}" for word in _RESERVED}
 
 Macros: TypeAlias = Mapping[tuple[str, bool], Sequence[MacroRule]]
 
@@ -87,19 +85,17 @@ def parse(
     *,
     optional_syntax: bool = True,
     quoted_fields: bool = False,
-    code_points_max: int = CODE_POINTS_MAX,
-    depth_max: int = DEPTH_MAX,
 ) -> Node:
     """Returns the tree of an expression. Raises InvalidExpression.
 
     macros: by name and whether they are methods; see `macros.by_name`.
     optional_syntax: whether `.?`, `[?` and `{?` are known; quoted_fields: whether a.`b-c` is.
-    depth_max: no tree is deeper than three times as much, so that what walks trees may recurse.
+    No tree is deeper than three times DEPTH_MAX, so that what walks trees may recurse.
     """
-    if len(text) > code_points_max:
-        message = f"expression code point size exceeds limit: size: {len(text)}, limit {code_points_max}"
+    if len(text) > CODE_POINTS_MAX:
+        message = f"expression code point size exceeds limit: size: {len(text)}, limit {CODE_POINTS_MAX}"
         raise InvalidExpression(text, [Issue(message)])
-    parser = _Parser(text, macros, optional_syntax, quoted_fields, depth_max)
+    parser = _Parser(text, macros, optional_syntax, quoted_fields)
     tree = parser.parse()
     if parser.issues:
         raise InvalidExpression(text, sorted(parser.issues, key=_place)[:ISSUES_MAX])
@@ -128,21 +124,18 @@ class _Parser(TokenReader):
     __slots__ = (
         "_counted",
         "_depth",
-        "_depth_max",
         "_has_braces",
         "_macros",
         "_optional_syntax",
         "_quoted_fields",
     )
 
-    def __init__(
-        self, text: str, macros: Macros, optional_syntax: bool, quoted_fields: bool, depth_max: int
-    ) -> None:
+    def __init__(self, text: str, macros: Macros, optional_syntax: bool, quoted_fields: bool) -> None:
         super().__init__(text)
         self._macros = macros
         self._optional_syntax, self._quoted_fields = optional_syntax, quoted_fields
         self._has_braces = "{" in text
-        self._depth, self._depth_max = 0, depth_max
+        self._depth = 0
         self._counted = 0  # operators and selections
 
     def parse(self) -> Node:
@@ -153,7 +146,7 @@ class _Parser(TokenReader):
             tree = self._expression(WHOLE)
             if self._kinds[self._position] != END:
                 self._match(END, "start", frozenset())
-            if self._counted > self._depth_max and _height(tree) > self._depth_max:
+            if self._counted > DEPTH_MAX and _height(tree) > DEPTH_MAX:
                 self.issues.append(Issue("max recursion depth exceeded"))
         except (UnexpectedToken, ParsingAbandoned):
             pass
@@ -217,7 +210,7 @@ class _Parser(TokenReader):
 
     def _deeper(self) -> None:
         self._depth += 1
-        if self._depth > self._depth_max:
+        if self._depth > DEPTH_MAX:
             self._report_too_deep()
             raise ParsingAbandoned
 
@@ -547,7 +540,7 @@ class _Parser(TokenReader):
         return Constant(_WORDS[kind], offset=offset)
 
     def _report_too_deep(self) -> None:
-        self.issues.append(Issue(f"expression recursion limit exceeded: {self._depth_max}"))
+        self.issues.append(Issue(f"expression recursion limit exceeded: {DEPTH_MAX}"))
 
 
 _WORDS: Final = {"true": True, "false": False, "null": None}
@@ -584,25 +577,10 @@ def _height(tree: Node) -> int:
     waiting: list[tuple[Node, int]] = [(tree, 0)]
     while waiting:
         node, height = waiting.pop()
-        parts: list[Node | None] = []
-        match node:
-            case Select():
-                height += 1
-                parts = [node.operand]
-            case Call():
-                height += node.target is not None or node.function in _COUNTED
-                parts = [node.target, *node.args]
-            case CreateList():
-                parts = [*node.items]
-            case CreateMap() | CreateMessage():
-                for entry in node.entries:
-                    parts += [None if isinstance(entry.key, str) else entry.key, entry.value]
-            case Comprehension():
-                height += 1
-                parts = [node.range, node.condition, node.result]
-            case Bind():
-                height += 1
-                parts = [node.value, node.body]
+        if isinstance(node, Call):
+            height += node.target is not None or node.function in _COUNTED
+        else:
+            height += isinstance(node, Select | Comprehension | Bind)
         highest = max(highest, height)
-        waiting += [(part, height) for part in parts if part is not None]
+        waiting += [(part, height) for part in children(node)]
     return highest

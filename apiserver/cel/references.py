@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from apiserver.cel import syntax
-from apiserver.cel.syntax import Node
+from apiserver.cel.syntax import Node, children
 
 
 @dataclass(slots=True, eq=False)
@@ -59,32 +59,3 @@ def _path(node: Node) -> list[str]:
         path.append(node.key or node.field)
         node = node.operand
     return [node.name, *reversed(path)] if isinstance(node, syntax.Ident) else []
-
-
-def children(node: Node) -> Iterator[Node]:
-    """Yields the parts that a node is made of."""
-    match node:
-        case syntax.Select():
-            yield node.operand
-        case syntax.Call():
-            yield from node.args
-            if node.target is not None:
-                yield node.target
-        case syntax.CreateList():
-            yield from node.items
-        case syntax.CreateMap() | syntax.CreateMessage():
-            for entry in node.entries:
-                if not isinstance(entry.key, str):
-                    yield entry.key
-                yield entry.value
-        case syntax.Comprehension():
-            yield node.range
-            if node.condition is not None:
-                yield node.condition
-            if node.result is not None:
-                yield node.result
-        case syntax.Bind():
-            yield node.value
-            yield node.body
-        case syntax.Constant() | syntax.Ident():
-            pass

@@ -6,15 +6,18 @@ and calls refer to.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from apiserver.cel import types
 from apiserver.cel.types import Type
 
 if TYPE_CHECKING:
     from apiserver.cel.functions import Overload
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
@@ -134,6 +137,32 @@ Node: TypeAlias = (
 )
 
 
+def children(node: Node) -> Iterator[Node]:
+    """Yields the parts that a node is made of."""
+    match node:
+        case Select():
+            yield node.operand
+        case Call():
+            yield from node.args
+            if node.target is not None:
+                yield node.target
+        case CreateList():
+            yield from node.items
+        case CreateMap() | CreateMessage():
+            for entry in node.entries:
+                if not isinstance(entry.key, str):
+                    yield entry.key
+                yield entry.value
+        case Comprehension():
+            yield node.range
+            yield from (each for each in (node.condition, node.result) if each is not None)
+        case Bind():
+            yield node.value
+            yield node.body
+        case Constant() | Ident():
+            pass
+
+
 # ---- chains: `a + b + c + …` and `x.f().g()…` may be thousands deep, so they are walked by loops
 
 
@@ -170,6 +199,20 @@ def with_first_operand(node: Node, child: Node) -> Node:
     elif isinstance(node, Bind):
         node.value = child
     return node
+
+
+class Scopes(Generic[T]):
+    """What a walk over a tree knows of the variables that macros declare around a node."""
+
+    def __init__(self) -> None:
+        self._locals: dict[str, T] = {}
+
+    @contextmanager
+    def _scope(self, variables: Mapping[str, T]) -> Iterator[None]:
+        outer = self._locals
+        self._locals = {**outer, **variables}
+        yield
+        self._locals = outer
 
 
 # ---- errors

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from datetime import date
+from operator import le
 from typing import Final, NamedTuple
 
 # Go's zero time is none: in JSON it is null.
@@ -149,6 +150,25 @@ def parse_time(text: str, *, is_micro: bool = False) -> Moment:
         raise InvalidTime(f"parsing time {_quoted(text)}: extra text: {_quoted(rest)}")
     year, month, day, hour, minute, second = numbers
     return _moment(text, (year, month, day, hour, minute, second), fraction[0][1:], offset)
+
+
+_is_date = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").fullmatch
+_clock = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]+)?(?:z|[+-][0-9]{2}:[0-9]{2})").fullmatch
+
+
+def is_date(text: str) -> bool:
+    """Whether a text is a date as JSON schemas have it. Source: k8s.io/kube-openapi, strfmt, IsDate."""
+    try:
+        return bool(_is_date(text)) and days_since_epoch(*map(int, text.split("-"))) is not None
+    except ValueError:
+        return False
+
+
+def is_date_time(text: str) -> bool:
+    """Whether a text is a time as JSON schemas have it, with any offset. Source: strfmt, IsDateTime."""
+    day, t, rest = text.lower().partition("t")
+    clock = _clock(rest.partition("t")[0]) if t and is_date(day) else None
+    return clock is not None and all(map(le, clock.groups(), ("23", "59", "59")))
 
 
 def _next(text: str, layout: str, rest: str, element: _Element) -> tuple[re.Match[str], str]:

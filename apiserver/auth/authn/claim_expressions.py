@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from apiserver.cel import syntax, types
 from apiserver.cel.compiler import Program, ProgramError
 from apiserver.cel.kubernetes_environments import kubernetes_environment
-from apiserver.cel.references import children, references
-from apiserver.cel.syntax import InvalidExpression, Node
+from apiserver.cel.references import references
+from apiserver.cel.syntax import InvalidExpression, Node, children
 from apiserver.cel.types import BOOL, DYN, STRING, Field
 from apiserver.cel.values import CostExceeded, EvaluationError
 from apiserver.load.size_class import TakesLong

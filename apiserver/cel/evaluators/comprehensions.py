@@ -7,6 +7,7 @@ a constant, such as the empty list, and costs nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from apiserver.cel import values
@@ -75,18 +76,8 @@ def _pairs(range_: Evaluator, slot: int) -> Callable[[Frame], Iterator[Any]]:
 LoopCompiler: TypeAlias = Callable[[Iteration, LoopPart | None, LoopPart | None], tuple[Evaluator, int]]
 
 
-def _all(iteration: Iteration, condition: LoopPart | None, result: LoopPart | None) -> tuple[Evaluator, int]:
-    return _until(iteration, condition, verdict=False, test=_READ_COST + _CALL_COST)
-
-
-def _exists(
-    iteration: Iteration, condition: LoopPart | None, result: LoopPart | None
-) -> tuple[Evaluator, int]:
-    return _until(iteration, condition, verdict=True, test=_READ_COST + _CALL_COST + _CALL_COST)
-
-
 def _until(
-    iteration: Iteration, condition: LoopPart | None, *, verdict: bool, test: int
+    iteration: Iteration, condition: LoopPart | None, result: LoopPart | None, *, verdict: bool, test: int
 ) -> tuple[Evaluator, int]:
     """Iterates until the condition is the verdict, whatever errors there are.
 
@@ -237,8 +228,8 @@ def _entries(
 
 
 LOOPS: Final[Mapping[Macro, LoopCompiler]] = {
-    "all": _all,
-    "exists": _exists,
+    "all": partial(_until, verdict=False, test=_READ_COST + _CALL_COST),
+    "exists": partial(_until, verdict=True, test=_READ_COST + _CALL_COST + _CALL_COST),
     "existsOne": _exists_one,
     "filter": _filter,
     "map": _list,

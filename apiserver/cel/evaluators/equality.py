@@ -44,9 +44,7 @@ def comparison(
     if kind is TypeKind.STRING and other is TypeKind.STRING:
         return _text_equality(left, right, is_equal=is_equal), 0
     if kind in _SIZELESS or other in _SIZELESS:
-        if is_equal:
-            return (lambda frame: values.equal(left(frame), right(frame))), 1
-        return (lambda frame: not values.equal(left(frame), right(frame))), 1
+        return (lambda frame: values.equal(left(frame), right(frame)) is is_equal), 1
 
     def evaluate(frame: Frame) -> bool:
         try:
@@ -94,24 +92,16 @@ def membership(
     item: Evaluator, container: Evaluator, item_type: Type, container_type: Type
 ) -> tuple[Evaluator, int]:
     """Returns the evaluator, and what it always costs."""
-    if container_type.kind is TypeKind.LIST:
-        # Python compares as the language does where no bool can be among numbers.
-        is_plain = item_type.kind in _PLAIN and container_type.element.kind is item_type.kind
-
-        def evaluate(frame: Frame) -> bool:
-            try:
-                value, found = item(frame), container(frame)
-            except EvaluationError:
-                charge(frame, COST_WITHOUT_ARGUMENTS)
-                raise
-            charge(frame, len(found))
-            return bool(value in found) if is_plain else _is_in(frame, value, found)
-
-        return evaluate, 0
     if container_type.kind is TypeKind.MAP:
         return (lambda frame: _is_key(item(frame), container(frame))), 1
+    # Python compares as the language does where no bool can be among numbers.
+    is_plain = (
+        container_type.kind is TypeKind.LIST
+        and item_type.kind in _PLAIN
+        and container_type.element.kind is item_type.kind
+    )
 
-    def evaluate_any(frame: Frame) -> bool:
+    def evaluate(frame: Frame) -> bool:
         try:
             value, found = item(frame), container(frame)
         except EvaluationError:
@@ -121,9 +111,9 @@ def membership(
             charge(frame, 1)
             return _is_key(value, found)
         charge(frame, len(found))
-        return _is_in(frame, value, found)
+        return bool(value in found) if is_plain else _is_in(frame, value, found)
 
-    return evaluate_any, 0
+    return evaluate, 0
 
 
 def _is_in(frame: Frame, value: Any, items: list[Any]) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import Any, ClassVar, Final, TypeAlias
 
 from apiserver.cel import types
@@ -26,6 +25,7 @@ from apiserver.cel.functions import (
 from apiserver.cel.types import STRING, Type
 from apiserver.cel.values import NONE, OptionalValue
 from apiserver.golang import urls
+from apiserver.golang.times import is_date, is_date_time
 from apiserver.meta import names
 
 FORMAT: Final = types.opaque("kubernetes.NamedFormat")
@@ -46,33 +46,6 @@ class Format:
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.I | re.A)
 _BASE64: Final = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})")
-_DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
-_TIME: Final = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))")
-
-
-def _is_date(text: str) -> bool:
-    found = _DATE.fullmatch(text)
-    if found is None:
-        return False
-    year, month, day = map(int, found.groups())
-    try:
-        date(year or 400, month, day)  # the year 0 is a leap year, as 400 is; Python has none
-    except ValueError:
-        return False
-    return True
-
-
-def _is_datetime(text: str) -> bool:
-    day, mark, rest = text.lower().partition("t")
-    found = _TIME.fullmatch(rest.partition("t")[0])
-    return (
-        bool(mark)
-        and _is_date(day)
-        and found is not None
-        and found[1] <= "23"
-        and found[2] <= "59"
-        and found[3] <= "59"
-    )
 
 
 def _rule(is_valid: Callable[[str], object], complaint: str) -> FormatValidator:
@@ -109,8 +82,8 @@ FORMATS: Final = {
     "uri": Format("URI", 1100, _uri),
     "uuid": Format("uuid", 72, _rule(_UUID.fullmatch, "does not match the UUID format")),
     "byte": Format("byte", 91, _rule(_BASE64.fullmatch, "invalid base64")),
-    "date": Format("date", 77, _rule(_is_date, "invalid date")),
-    "datetime": Format("datetime", 77, _rule(_is_datetime, "invalid datetime")),
+    "date": Format("date", 77, _rule(is_date, "invalid date")),
+    "datetime": Format("datetime", 77, _rule(is_date_time, "invalid datetime")),
 }
 
 

@@ -10,7 +10,6 @@ import operator
 import re
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any, Final
 
 from apiserver.cel import costs, macros, types, values
@@ -18,6 +17,7 @@ from apiserver.cel.compatibility_version import CROSS_TYPE_COMPARISONS
 from apiserver.cel.functions import CallCost, CallEstimator, Library, Overload
 from apiserver.cel.library import timestamps
 from apiserver.cel.library.shared_costs import of_large_text
+from apiserver.cel.library.string_conversion import double_text
 from apiserver.cel.types import (
     BOOL,
     BYTES,
@@ -217,19 +217,6 @@ def _uint_to_int(number: UInt) -> int:
     return integer(int(number))
 
 
-def format_double(number: float) -> str:
-    """Formats a double as Go does (`%g`): `1e+06`, `0.5`, `+Inf`."""
-    if not math.isfinite(number):
-        return "NaN" if number != number else "+Inf" if number > 0 else "-Inf"
-    shortest = Decimal(repr(float(number))).normalize()
-    power = shortest.adjusted()
-    if -4 <= power < 6:
-        return format(shortest, "f")
-    first, *rest = map(str, shortest.as_tuple().digits)
-    mantissa = first + ("." if rest else "") + "".join(rest)
-    return f"{'-' if number < 0 else ''}{mantissa}e{power:+03}"
-
-
 def _bytes_to_text(data: bytes) -> str:
     try:
         return data.decode()
@@ -255,8 +242,8 @@ def _matches(text: str, pattern: str) -> bool:
 # ---- the tables
 
 
-_COMPARED_TEXT: Final = (costs.comparison, costs.comparison_worst)
-_JOINED_TEXT: Final = (costs.concatenation, costs.concatenation_worst)
+_COMPARED: Final = (costs.comparison, costs.comparison_worst)
+_JOINED: Final = (costs.concatenation, costs.concatenation_worst)
 # The names of types in the ids of overloads.
 _NAMES: Final = {
     BOOL: "bool",
@@ -284,7 +271,7 @@ def _ordering(name: str, compare: Callable[[Any, Any], bool]) -> tuple[Overload,
             (type_, type_),
             BOOL,
             compare,
-            *(_COMPARED_TEXT if type_ in (STRING, BYTES) else ()),
+            *(_COMPARED if type_ in (STRING, BYTES) else ()),
         )
         for type_, short in _NAMES.items()
     ]
@@ -358,8 +345,6 @@ def _parts(name: str) -> tuple[Overload, ...]:
     return tuple(found)
 
 
-_EQUALITY: Final = (costs.comparison, costs.comparison_worst)
-
 STANDARD: Final = Library(
     "standard",
     macros=macros.STANDARD,
@@ -385,14 +370,14 @@ STANDARD: Final = Library(
         "_||_": (Overload("logical_or", (BOOL, BOOL), BOOL, _never),),
         "_?_:_": (Overload("conditional", (BOOL, A, A), A, _never),),
         "!_": (Overload("logical_not", (BOOL,), BOOL, operator.not_),),
-        "_==_": (Overload("equals", (A, A), BOOL, values.equal, *_EQUALITY),),
-        "_!=_": (Overload("not_equals", (A, A), BOOL, lambda a, b: not values.equal(a, b), *_EQUALITY),),
+        "_==_": (Overload("equals", (A, A), BOOL, values.equal, *_COMPARED),),
+        "_!=_": (Overload("not_equals", (A, A), BOOL, lambda a, b: not values.equal(a, b), *_COMPARED),),
         "_<_": _ordering("less", operator.lt),
         "_<=_": _ordering("less_equals", operator.le),
         "_>_": _ordering("greater", operator.gt),
         "_>=_": _ordering("greater_equals", operator.ge),
         "_+_": (
-            Overload("add_bytes", (BYTES, BYTES), BYTES, operator.add, *_JOINED_TEXT),
+            Overload("add_bytes", (BYTES, BYTES), BYTES, operator.add, *_JOINED),
             Overload("add_double", (DOUBLE, DOUBLE), DOUBLE, operator.add),
             Overload(
                 "add_duration_duration",
@@ -421,7 +406,7 @@ STANDARD: Final = Library(
                 costs.list_concatenation,
                 costs.list_concatenation_worst,
             ),
-            Overload("add_string", (STRING, STRING), STRING, operator.add, *_JOINED_TEXT),
+            Overload("add_string", (STRING, STRING), STRING, operator.add, *_JOINED),
             Overload("add_uint64", (UINT, UINT), UINT, lambda a, b: unsigned(a + b)),
         ),
         "_-_": (
@@ -504,7 +489,7 @@ STANDARD: Final = Library(
                 STRING: _same,
                 BOOL: lambda value: "true" if value else "false",
                 BYTES: _bytes_to_text,
-                DOUBLE: format_double,
+                DOUBLE: double_text,
                 DURATION: timestamps.format_duration,
                 INT: str,
                 TIMESTAMP: timestamps.format_timestamp,

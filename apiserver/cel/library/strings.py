@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from apiserver.cel import types
-from apiserver.cel.functions import UNBOUNDED, Argument, Bounds, CallEstimate, Library, Overload
+from apiserver.cel.functions import UNBOUNDED, Argument, Bounds, CallEstimate, Library, Overload, method
 from apiserver.cel.library.shared_costs import (
     ITEMS_MAX,
     actual_size,
@@ -23,7 +23,7 @@ from apiserver.cel.library.shared_costs import (
 )
 from apiserver.cel.library.string_conversion import cel_quoted
 from apiserver.cel.library.string_format import format_localized, format_plainly
-from apiserver.cel.types import INT, STRING, Type
+from apiserver.cel.types import INT, STRING
 from apiserver.cel.values import NO_SUCH_OVERLOAD, EvaluationError
 
 # White space as Unicode defines it; Python takes more for it.
@@ -189,12 +189,6 @@ def _cost_of_join(args: Sequence[Any], result: Any) -> int:
 # ---- declarations
 
 
-def _method(
-    name: str, args: tuple[Type, ...], result: Type, call: Callable[..., Any], **more: Any
-) -> Overload:
-    return Overload(name, (STRING, *args), result, call, is_method=True, **more)
-
-
 _READ: Final[dict[str, Any]] = {"call_cost": of_text(), "estimate": estimate_text}
 _SOUGHT: Final[dict[str, Any]] = {"call_cost": of_tree_traversal, "estimate": estimate_tree_traversal}
 _REPLACED: Final[dict[str, Any]] = {"call_cost": of_text(2), "estimate": _estimate_replace}
@@ -202,50 +196,56 @@ _SPLIT: Final[dict[str, Any]] = {"call_cost": of_text(2), "estimate": _estimate_
 _JOINED: Final[dict[str, Any]] = {"call_cost": _cost_of_join, "estimate": _estimate_join}
 
 _BASIC: Final[Mapping[str, tuple[Overload, ...]]] = {
-    "charAt": (_method("string_char_at_int", (INT,), STRING, _char_at),),
+    "charAt": method("string_char_at_int", (STRING, INT), STRING, _char_at),
     "indexOf": (
-        _method("string_index_of_string", (STRING,), INT, _index_of, **_SOUGHT),
-        _method("string_index_of_string_int", (STRING, INT), INT, _index_of, **_SOUGHT),
+        *method("string_index_of_string", (STRING, STRING), INT, _index_of, **_SOUGHT),
+        *method("string_index_of_string_int", (STRING, STRING, INT), INT, _index_of, **_SOUGHT),
     ),
     "lastIndexOf": (
-        _method("string_last_index_of_string", (STRING,), INT, _last_index_of, **_SOUGHT),
-        _method("string_last_index_of_string_int", (STRING, INT), INT, _last_index_of_from, **_SOUGHT),
+        *method("string_last_index_of_string", (STRING, STRING), INT, _last_index_of, **_SOUGHT),
+        *method(
+            "string_last_index_of_string_int", (STRING, STRING, INT), INT, _last_index_of_from, **_SOUGHT
+        ),
     ),
-    "lowerAscii": (_method("string_lower_ascii", (), STRING, _lower_ascii, **_READ),),
-    "upperAscii": (_method("string_upper_ascii", (), STRING, _upper_ascii, **_READ),),
+    "lowerAscii": method("string_lower_ascii", (STRING,), STRING, _lower_ascii, **_READ),
+    "upperAscii": method("string_upper_ascii", (STRING,), STRING, _upper_ascii, **_READ),
     "replace": (
-        _method("string_replace_string_string", (STRING, STRING), STRING, _replace, **_REPLACED),
-        _method("string_replace_string_string_int", (STRING, STRING, INT), STRING, _replace, **_REPLACED),
+        *method("string_replace_string_string", (STRING, STRING, STRING), STRING, _replace, **_REPLACED),
+        *method(
+            "string_replace_string_string_int", (STRING, STRING, STRING, INT), STRING, _replace, **_REPLACED
+        ),
     ),
     "split": (
-        _method("string_split_string", (STRING,), _STRINGS, _split, **_SPLIT),
-        _method("string_split_string_int", (STRING, INT), _STRINGS, _split, **_SPLIT),
+        *method("string_split_string", (STRING, STRING), _STRINGS, _split, **_SPLIT),
+        *method("string_split_string_int", (STRING, STRING, INT), _STRINGS, _split, **_SPLIT),
     ),
     "substring": (
-        _method("string_substring_int", (INT,), STRING, _substring, **_READ),
-        _method("string_substring_int_int", (INT, INT), STRING, _substring_between, **_READ),
+        *method("string_substring_int", (STRING, INT), STRING, _substring, **_READ),
+        *method("string_substring_int_int", (STRING, INT, INT), STRING, _substring_between, **_READ),
     ),
-    "trim": (_method("string_trim", (), STRING, _trim, **_READ),),
+    "trim": method("string_trim", (STRING,), STRING, _trim, **_READ),
     "join": (
-        Overload("list_join", (_STRINGS,), STRING, _join, is_method=True, **_JOINED),
-        Overload("list_join_string", (_STRINGS, STRING), STRING, _join, is_method=True, **_JOINED),
+        *method("list_join", (_STRINGS,), STRING, _join, **_JOINED),
+        *method("list_join_string", (_STRINGS, STRING), STRING, _join, **_JOINED),
     ),
 }
 _STRICT: Final[Mapping[str, tuple[Overload, ...]]] = {
     "indexOf": (
         _BASIC["indexOf"][0],
-        _method("string_index_of_string_int", (STRING, INT), INT, _within(_index_of)),
+        *method("string_index_of_string_int", (STRING, STRING, INT), INT, _within(_index_of)),
     ),
     "lastIndexOf": (
         _BASIC["lastIndexOf"][0],
-        _method("string_last_index_of_string_int", (STRING, INT), INT, _within(_last_index_of_from)),
+        *method("string_last_index_of_string_int", (STRING, STRING, INT), INT, _within(_last_index_of_from)),
     ),
 }
 
 
 def _printing(format_: Callable[[str, list[Any]], str]) -> Mapping[str, tuple[Overload, ...]]:
     return {
-        "format": (_method("string_format", (types.LIST_DYN,), STRING, format_, call_cost=of_large_result),),
+        "format": method(
+            "string_format", (STRING, types.LIST_DYN), STRING, format_, call_cost=of_large_result
+        ),
         "strings.quote": (
             Overload("strings_quote", (STRING,), STRING, cel_quoted, call_cost=of_large_result),
         ),
@@ -258,7 +258,7 @@ STRINGS: Final = Library(
         **_BASIC,
         **_STRICT,
         **_printing(format_plainly),
-        "reverse": (_method("string_reverse", (), STRING, _reverse, **_READ),),
+        "reverse": method("string_reverse", (STRING,), STRING, _reverse, **_READ),
     },
 )
 KUBERNETES_STRINGS: Final = (

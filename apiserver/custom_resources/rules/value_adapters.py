@@ -12,14 +12,14 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta, timezone
-from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
+from apiserver.cel.library.timestamps import SECOND, parse_duration_ns
 from apiserver.cel.references import References
 from apiserver.cel.values import Duration, MapList, SetList, Timestamp
 from apiserver.custom_resources.rules.schema_types import resource_properties
 from apiserver.custom_resources.schemas.json_schema import JSONSchema
+from apiserver.golang.times import InvalidTime, days_since_epoch, parse_time
 from apiserver.schema.extensions import Extensions
 
 # Returns the very value that it got where nothing is to be converted.
@@ -133,70 +133,41 @@ def _bytes(value: Any) -> Any:
         return value
 
 
-_TIME: Final = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?(?:[Zz]|([+-])(\d\d):?(\d\d))?"
-)
-_NANOS: Final = 1_000_000_000
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
 def _time(value: Any) -> Any:
-    match = _TIME.fullmatch(value) if type(value) is str else None
-    if match is None:
-        return value
-    *parts, fraction, sign, hours, minutes = match.groups()
-    offset = (int(hours or 0) * 60 + int(minutes or 0)) * (-60 if sign == "-" else 60)
     try:
-        zone = timezone(timedelta(seconds=offset))
-        at = datetime(*(int(part or 0) for part in parts), tzinfo=zone)  # type: ignore[arg-type,misc]
-    except ValueError:
+        seconds, nanoseconds, offset = parse_time(value.upper())
+    except (AttributeError, InvalidTime):
         return value
-    since = at - _EPOCH
-    nanos = int(f"{fraction or 0:0<9}"[:9])
-    return Timestamp((since.days * 86_400 + since.seconds) * _NANOS + nanos, offset)
+    return Timestamp(seconds * SECOND + nanoseconds, offset)
 
 
 def _date(value: Any) -> Any:
     try:
-        return Timestamp((date.fromisoformat(value) - _EPOCH.date()).days * 86_400 * _NANOS)
-    except (TypeError, ValueError):
+        year, month, day = map(int, value.split("-"))
+        return Timestamp(days_since_epoch(year, month, day) * 86_400 * SECOND)
+    except (AttributeError, ValueError):
         return value
 
 
-_UNITS: Final = {
-    "ns": 1,
-    "us": 1_000,
-    "\u00b5s": 1_000,
-    "\u03bcs": 1_000,
-    "ms": 1_000_000,
-    "s": _NANOS,
-    "m": 60 * _NANOS,
-    "h": 3_600 * _NANOS,
-}
 # The longer names are prefixes: `hours`, `minutes`.
 _LONG_UNITS: Final[tuple[tuple[tuple[str, ...], str, int], ...]] = (
     (("ns",), "nano", 1),
     (("us", "\u00b5s"), "micro", 1_000),
     (("ms",), "milli", 1_000_000),
-    (("s",), "sec", _NANOS),
-    (("m",), "min", 60 * _NANOS),
-    (("h", "hr"), "hour", 3_600 * _NANOS),
-    (("d",), "day", 86_400 * _NANOS),
-    (("w",), "week", 7 * 86_400 * _NANOS),
+    (("s",), "sec", SECOND),
+    (("m",), "min", 60 * SECOND),
+    (("h", "hr"), "hour", 3_600 * SECOND),
+    (("d",), "day", 86_400 * SECOND),
+    (("w",), "week", 7 * 86_400 * SECOND),
 )
-_GO_PART: Final = re.compile(r"(\d++(?:\.\d*+)?|\.\d++)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)")
-_GO_DURATION: Final = re.compile(rf"([+-]?)((?:{_GO_PART.pattern})+)")
 _WORDS: Final = re.compile(r"(\d+)\s*([A-Za-z\u00b5]+)")
 
 
 def _duration(value: Any) -> Any:
     if type(value) is not str:
         return value
-    if value.lstrip("+-") == "0":
-        return Duration(0)
-    if match := _GO_DURATION.fullmatch(value):
-        nanos = sum(int(Fraction(number) * _UNITS[unit]) for number, unit in _GO_PART.findall(match[2]))
-        return Duration(-nanos if match[1] == "-" else nanos)
+    if (nanos := parse_duration_ns(value)) is not None:
+        return Duration(nanos)
     found = [int(number) * factor for number, unit in _WORDS.findall(value) if (factor := _factor(unit))]
     return Duration(sum(found)) if found else value
 

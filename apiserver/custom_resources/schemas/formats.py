@@ -10,10 +10,9 @@ import ipaddress
 import re
 import unicodedata
 from collections.abc import Callable, Mapping
-from datetime import date
-from operator import le
 from typing import Final, TypeAlias
 
+from apiserver.golang.times import is_date, is_date_time
 from apiserver.golang.urls import is_request_uri
 from apiserver.meta.quantity import InvalidQuantity, parse_quantity
 
@@ -189,27 +188,7 @@ def _uuid(version: str, variant: str) -> FormatCheck:
     return _pattern(rf"{_HEX}{{8}}-?{_HEX}{{4}}-?{version}{_HEX}{{3}}-?{variant}{_HEX}{{3}}-?{_HEX}{{12}}")
 
 
-# ---- times
-
-_is_date = _pattern(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_is_time = re.compile(r"(\d\d):(\d\d):(\d\d)(?:.\d+)?(?:z|[+-]\d\d:\d\d)", re.ASCII).fullmatch
-
-
-def _date(text: str) -> bool:
-    if not _is_date(text):
-        return False
-    try:
-        # Go has a year 0, which is a leap year.
-        return date.fromisoformat(f"2000{text[4:]}" if text.startswith("0000") else text) is not None
-    except ValueError:
-        return False
-
-
-def _datetime(text: str) -> bool:
-    day, t, rest = text.lower().partition("t")
-    time = _is_time(rest.partition("t")[0]) if t and _date(day) else None
-    return time is not None and all(map(le, time.groups(), ("23", "59", "59")))
-
+# ---- durations and quantities
 
 _is_go_duration = _pattern(
     r"[+-]?(?:0|(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|[\u00b5\u03bc]s|ms|s|m|h))+)"
@@ -266,9 +245,9 @@ _FORMATS: Final[Mapping[str, FormatCheck]] = {
     "rgbcolor": _pattern(rf"rgb\({_BYTE_OF_COLOUR},{_BYTE_OF_COLOUR},{_BYTE_OF_COLOUR}\)"),
     "byte": _pattern(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=|[A-Za-z0-9+/]{4})"),
     "password": lambda text: True,
-    "date": _date,
+    "date": is_date,
     "duration": _duration,
-    "datetime": _datetime,
+    "datetime": is_date_time,
     "quantity": _quantity,
     "k8sshortname": lambda text: len(text) <= _SHORT_NAME_MAX and _is_short_name(text),
     "k8slongname": lambda text: len(text) <= _LONG_NAME_MAX and _is_long_name(text),
