@@ -10,7 +10,6 @@ from apiserver.catalogue.builtin_type import BuiltinType, status_subresource
 from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.custom_resources.definitions import strategy as definition_strategy
 from apiserver.custom_resources.definitions.validation.custom_resource_definitions import DefinitionValidator
-from apiserver.meta import table
 from apiserver.meta.brand import Brand
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.schema.structural import Schema
@@ -46,5 +45,4 @@ def builtin_type(
             mark_deleted=definition_strategy.mark_deleted(brand),
             has_dependents=False,
         ),
-        columns=table.DEFAULT,
     )

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from apiserver.catalogue.builtin_type import BuiltinType, HubConversion
 from apiserver.meta.field_errors import Errors
@@ -14,6 +14,10 @@ from apiserver.meta.table import Columns
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.compile import Default
 from apiserver.schema.validation.defaults import in_turn
+
+# The types that have replaced removed versions, each in the version that comes first, by group (as
+# `BuiltinType` has it) and resource.
+CurrentTypes: TypeAlias = Mapping[tuple[str, str], BuiltinType]
 
 _NO_DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType({})
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.catalogue.builtin_type import BuiltinType, clear_status
+from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_subresource
 from apiserver.catalogue.common.participants import validate_own_name
 from apiserver.catalogue.lifecycle.eviction_fields import (
     GATE,
@@ -16,10 +16,8 @@ from apiserver.catalogue.lifecycle.eviction_fields import (
     validate_progress,
     validate_target,
 )
-from apiserver.meta import table
 from apiserver.meta.field_errors import Errors, required
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import (
     Strategy,
     UpdateStrategy,
@@ -59,9 +57,8 @@ BUILTIN_TYPE: Final = BuiltinType(
     "evictionrequests",
     "EvictionRequest",
     subresources=(
-        Subresource(
-            "status",
-            update=UpdateStrategy(only_status_without_metadata, validate_status, resets=("metadata", "spec")),
+        status_subresource(
+            validate_status, prepare=only_status_without_metadata, resets=("metadata", "spec")
         ),
     ),
     strategy=Strategy(
@@ -71,6 +68,5 @@ BUILTIN_TYPE: Final = BuiltinType(
         has_generation=True,
         allows_unconditional_update=False,
     ),
-    columns=table.DEFAULT,
     feature_gates=(GATE,),
 )

@@ -17,7 +17,7 @@ from apiserver.catalogue.lifecycle.eviction_fields import (
     validate_target,
 )
 from apiserver.catalogue.lifecycle.responders import Progress, validate_responders, validate_turns
-from apiserver.meta import table, timestamps
+from apiserver.meta import timestamps
 from apiserver.meta.field_errors import Errors, invalid, too_many
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import Subresource
@@ -110,6 +110,5 @@ BUILTIN_TYPE: Final = BuiltinType(
         has_generation=True,
         allows_unconditional_update=False,
     ),
-    columns=table.DEFAULT,
     feature_gates=(GATE,),
 )

@@ -6,29 +6,8 @@ That is the version which has replaced it, the *current* one: rules, columns and
 hub's; what differs from it is declared here: fields (`schema/removed_definitions.json`), defaults, what must
 be set, and what may change.
 
-    current_types          the types that have replaced them
-    renamed                versions that differ in their names alone, of all groups
-    reviews                those of authentication and authorization
-    admissionregistration  webhook configurations and policies
-    apiextensions          definitions of custom resources
-    apps                   what runs pods; `workloads` has what it shares with `extensions`
-    audit_sinks            where audit events are sent
-    autoscaling            autoscalers of pods
-    batch                  jobs by the clock
-    certificates           requests for certificates
-    cluster_cidrs          addresses of pods
-    coordination           candidates for leases
-    discovery              endpoint slices
-    events                 events of events.k8s.io
-    extensions             the group whose types have moved to other groups
-    flowcontrol            flow schemas and priority levels
-    networking             ingresses and their classes
-    node                   runtime classes
-    pod_presets            what is put into pods when they are created
-    policy                 disruption budgets, and security policies (`pod_security_policies`)
-    rbac                   roles and their bindings
-    resource               devices, and claims of them; `request_policies` has what v1alpha3 has no fields for
-    storagemigration       what is to be stored in its storage version
+Modules have the names of the groups. Besides these, `renamed` and `reviews` have versions of several groups,
+and types that no version has replaced have modules of their own, as `pod_presets`.
 
 Nothing of this is imported by a server that serves none of them, until it meets an object that is stored in
 one.
@@ -48,12 +27,10 @@ from apiserver.catalogue.removed_versions import (
     apps,
     audit_sinks,
     autoscaling,
-    batch,
     certificates,
     cluster_cidrs,
     coordination,
     discovery,
-    events,
     extensions,
     flowcontrol,
     networking,
@@ -66,7 +43,6 @@ from apiserver.catalogue.removed_versions import (
     reviews,
     storagemigration,
 )
-from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.meta.brand import Brand
 from apiserver.schema.structural import Schema
@@ -83,7 +59,9 @@ def types(
     schema_of: returns the built-in schema of a definition. current: the types that have replaced them.
     compatibility: what new expressions may use.
     """
-    there = CurrentTypes(current)
+    there: dict[tuple[str, str], BuiltinType] = {}
+    for each in current:
+        there.setdefault((each.group, each.resource), each)
     return (
         *renamed.types(there),
         *reviews.types(there),
@@ -92,12 +70,10 @@ def types(
         *apps.types(there),
         audit_sinks.BUILTIN_TYPE,
         *autoscaling.types(there),
-        *batch.types(there),
         *certificates.types(there),
         cluster_cidrs.BUILTIN_TYPE,
         *coordination.types(there),
         *discovery.types(there),
-        *events.types(there),
         *extensions.types(there),
         *flowcontrol.types(brand, there),
         *networking.types(there),

@@ -14,8 +14,7 @@ from typing import Final
 from apiserver.catalogue.admissionregistration.match_rules import default_selectors
 from apiserver.catalogue.admissionregistration.webhook_configurations import validate_webhook_configuration
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.common.other_versions import hub_of, other_version
-from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.catalogue.common.other_versions import CurrentTypes, hub_of, other_version
 from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.meta.field_errors import Errors, required
 from apiserver.meta.vocabulary import Document
@@ -35,8 +34,8 @@ def types(
     schema_of: Callable[[str], Schema], current: CurrentTypes, compatibility: CompatibilityVersion
 ) -> tuple[BuiltinType, ...]:
     """Returns the types. schema_of: finds built-in schemas. compatibility: what new expressions may use."""
-    webhooks = (_webhooks(current.find(_GROUP, resource), compatibility) for resource in _WEBHOOKS)
-    policies, bindings = (current.find(_GROUP, resource) for resource in _POLICIES)
+    webhooks = (_webhooks(current[_GROUP, resource], compatibility) for resource in _WEBHOOKS)
+    policies, bindings = (current[_GROUP, resource] for resource in _POLICIES)
     hub = hub_of(
         bindings,
         bind_to_deny,

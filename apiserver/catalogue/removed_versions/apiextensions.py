@@ -12,8 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, status_subresource
-from apiserver.catalogue.common.other_versions import hub_of, other_version
-from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.catalogue.common.other_versions import CurrentTypes, hub_of, other_version
 from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.custom_resources.definitions import strategy as definition_strategy
 from apiserver.custom_resources.definitions.validation.custom_resource_definitions import DefinitionValidator
@@ -43,7 +42,7 @@ def types(
     compatibility: CompatibilityVersion,
 ) -> tuple[BuiltinType, ...]:
     """Returns the types. schema_of: finds built-in schemas. compatibility: what new expressions may use."""
-    v1 = current.find("apiextensions.", "customresourcedefinitions")
+    v1 = current["apiextensions.", "customresourcedefinitions"]
     checks = DefinitionValidator(brand, partial(schema_of, _META), compatibility, of_v1beta1=True)
     validate = partial(validate_common_fields, Extensions(brand.vendor))
     completions = {

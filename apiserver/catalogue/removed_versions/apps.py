@@ -6,8 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.common.other_versions import hub_of, other_version
-from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.catalogue.common.other_versions import CurrentTypes, hub_of, other_version
 from apiserver.catalogue.removed_versions.workloads import (
     deployment_from_v1,
     deployment_to_v1,
@@ -24,9 +23,9 @@ _WORKLOADS: Final = ("daemonsets", "deployments", "replicasets", "statefulsets")
 
 
 def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
-    revisions = current.find(_GROUP, "controllerrevisions")
+    revisions = current[_GROUP, "controllerrevisions"]
     return (
-        *(_v1beta2(current.find(_GROUP, resource)) for resource in _WORKLOADS),
+        *(_v1beta2(current[_GROUP, resource]) for resource in _WORKLOADS),
         other_version(revisions, "v1beta2"),
         _deployment_of_v1beta1(current),
         _stateful_set_of_v1beta1(current),
@@ -39,7 +38,7 @@ def _v1beta2(v1: BuiltinType) -> BuiltinType:
 
 
 def _deployment_of_v1beta1(current: CurrentTypes) -> BuiltinType:
-    v1 = current.find(_GROUP, "deployments")
+    v1 = current[_GROUP, "deployments"]
     builtin = _of_apps(
         v1,
         "v1beta1",
@@ -51,7 +50,7 @@ def _deployment_of_v1beta1(current: CurrentTypes) -> BuiltinType:
 
 
 def _stateful_set_of_v1beta1(current: CurrentTypes) -> BuiltinType:
-    v1 = current.find(_GROUP, "statefulsets")
+    v1 = current[_GROUP, "statefulsets"]
     return _of_apps(
         v1,
         "v1beta1",

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.meta import table
 from apiserver.meta.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
@@ -73,5 +72,4 @@ BUILTIN_TYPE: Final = BuiltinType(
         f"{_PACKAGE}.ServiceReference": setting(port=443),
     },
     strategy=Strategy(validate=validate_audit_sink, has_generation=True, allows_unconditional_update=False),
-    columns=table.DEFAULT,
 )

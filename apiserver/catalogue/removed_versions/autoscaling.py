@@ -21,15 +21,14 @@ from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers.validation impor
     complete_spec,
 )
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.common.other_versions import columns_of_hub, hub_of, other_version
-from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.catalogue.common.other_versions import CurrentTypes, columns_of_hub, hub_of, other_version
 from apiserver.meta.vocabulary import Document
 
 _SPEC_OF_V2BETA1: Final = "io.k8s.api.autoscaling.v2beta1.HorizontalPodAutoscalerSpec"
 
 
 def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
-    v2 = current.find("autoscaling", "horizontalpodautoscalers")
+    v2 = current["autoscaling", "horizontalpodautoscalers"]
     return (
         other_version(v2, "v2beta2", hub=hub_of(v2, v2beta2_to_v2, v2_to_v2beta2)),
         other_version(

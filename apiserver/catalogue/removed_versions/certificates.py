@@ -27,8 +27,7 @@ from apiserver.catalogue.certificates.signers import (
     check_kubelet_serving,
     read_request,
 )
-from apiserver.catalogue.common.other_versions import other_version
-from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.catalogue.common.other_versions import CurrentTypes, other_version
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.compile import Default
 from apiserver.schema.validation.defaults import setting_empty
@@ -37,14 +36,14 @@ _CHECKS: Final = ((KUBELET_CLIENT, check_kubelet_client), (KUBELET_SERVING, chec
 
 
 def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
-    v1, of_v1beta1 = current.find("certificates.", "certificatesigningrequests"), updates(of_v1beta1=True)
+    v1, of_v1beta1 = current["certificates.", "certificatesigningrequests"], updates(of_v1beta1=True)
     strategy = v1.strategy._replace(
         validate_create=partial(validate_certificate_request, of_v1beta1=True),
         update=of_v1beta1.main,
     )
     return (
         other_version(v1, "v1beta1", adds=DEFAULTS, strategy=strategy, subresources=of_v1beta1.subresources),
-        other_version(current.find("certificates.", "podcertificaterequests"), "v1alpha1"),
+        other_version(current["certificates.", "podcertificaterequests"], "v1alpha1"),
     )
 
 

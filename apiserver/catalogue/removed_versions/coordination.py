@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.common.other_versions import hub_of, other_version
+from apiserver.catalogue.common.other_versions import CurrentTypes, hub_of, other_version
 from apiserver.catalogue.coordination.lease_candidates import (
     OLDEST_EMULATION_VERSION,
     validate_strategy,
     validate_versions,
 )
-from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 from apiserver.cel.library.semver import Semver, parse_semver
 from apiserver.meta.field_errors import Errors, required
 from apiserver.meta.vocabulary import Document
@@ -25,7 +24,7 @@ _FIRST: Final = "strategy"
 
 
 def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
-    later = current.find("coordination.", "leasecandidates")
+    later = current["coordination.", "leasecandidates"]
     strategy = later.strategy._replace(validate=_validate)
     return (other_version(later, "v1alpha1", strategy=strategy, hub=hub_of(later, to_hub, from_hub)),)
 

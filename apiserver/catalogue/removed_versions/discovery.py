@@ -11,9 +11,8 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.common.other_versions import hub_of, other_version
+from apiserver.catalogue.common.other_versions import CurrentTypes, hub_of, other_version
 from apiserver.catalogue.discovery.endpoint_slices import count_endpoint_slice_update
-from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import DEFAULT_STRATEGY, UpdateStrategy
 
@@ -23,7 +22,7 @@ _HOST: Final = "kubernetes.io/hostname"
 
 
 def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
-    v1 = current.find("discovery.", "endpointslices")
+    v1 = current["discovery.", "endpointslices"]
     strategy = v1.strategy._replace(
         prepare_create=DEFAULT_STRATEGY.prepare_create,
         update=UpdateStrategy(count_endpoint_slice_update),

@@ -9,8 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, HubConversion
-from apiserver.catalogue.common.other_versions import hub_of
-from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.catalogue.common.other_versions import CurrentTypes, hub_of
 from apiserver.catalogue.removed_versions.networking import ingress_of_v1beta1
 from apiserver.catalogue.removed_versions.pod_security_policies import pod_security_policy
 from apiserver.catalogue.removed_versions.workloads import (
@@ -38,14 +37,14 @@ def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
     ingresses = ingress_of_v1beta1(current)
     assert ingresses.hub is not None
     security_policies = pod_security_policy()
-    network_policies = current.find("networking.", "networkpolicies")
+    network_policies = current["networking.", "networkpolicies"]
     return (
-        _daemon_set(current.find("apps", "daemonsets")),
-        _deployment(current.find("apps", "deployments")),
+        _daemon_set(current["apps", "daemonsets"]),
+        _deployment(current["apps", "deployments"]),
         _in_extensions(ingresses, ingresses.hub),
         _in_extensions(network_policies, hub_of(network_policies, _as_it_is, _as_it_is)),
         _in_extensions(security_policies, hub_of(security_policies, _as_it_is, _as_it_is)),
-        _replica_set(current.find("apps", "replicasets")),
+        _replica_set(current["apps", "replicasets"]),
     )
 
 

@@ -16,8 +16,7 @@ from functools import partial
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.common.other_versions import columns_of_hub, hub_of, other_version
-from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.catalogue.common.other_versions import CurrentTypes, columns_of_hub, hub_of, other_version
 from apiserver.meta.brand import Brand
 from apiserver.meta.table import Columns
 from apiserver.meta.vocabulary import Document
@@ -33,8 +32,8 @@ _ASSURED: Final = "assuredConcurrencyShares"
 
 
 def types(brand: Brand, current: CurrentTypes) -> tuple[BuiltinType, ...]:
-    schemas = current.find(_GROUP, "flowschemas")
-    levels = current.find(_GROUP, "prioritylevelconfigurations")
+    schemas = current[_GROUP, "flowschemas"]
+    levels = current[_GROUP, "prioritylevelconfigurations"]
     return (
         *(other_version(schemas, version) for version in (*_ASSURING, "v1beta3")),
         *(_with_assured_shares(levels, version) for version in _ASSURING),

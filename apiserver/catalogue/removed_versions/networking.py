@@ -14,13 +14,12 @@ from dataclasses import replace
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.common.other_versions import columns_of_hub, hub_of, other_version
+from apiserver.catalogue.common.other_versions import CurrentTypes, columns_of_hub, hub_of, other_version
 from apiserver.catalogue.networking.ingresses import (
     Leniency,
     validate_ingress,
     validate_ingress_class_annotation,
 )
-from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 from apiserver.meta import names
 from apiserver.meta.field_errors import Errors
 from apiserver.meta.vocabulary import Document
@@ -34,12 +33,12 @@ _GROUP: Final = "networking."
 def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
     return (
         ingress_of_v1beta1(current),
-        other_version(current.find(_GROUP, "ingressclasses"), "v1beta1"),
+        other_version(current[_GROUP, "ingressclasses"], "v1beta1"),
     )
 
 
 def ingress_of_v1beta1(current: CurrentTypes) -> BuiltinType:
-    v1 = current.find(_GROUP, "ingresses")
+    v1 = current[_GROUP, "ingresses"]
     strategy = v1.strategy._replace(
         validate=validate_ingress_of_v1beta1,
         validate_ratcheting=DEFAULT_STRATEGY.validate_ratcheting,

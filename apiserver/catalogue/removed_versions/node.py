@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.common.other_versions import columns_of_hub, hub_of, other_version
-from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.catalogue.common.other_versions import CurrentTypes, columns_of_hub, hub_of, other_version
 from apiserver.meta.vocabulary import Document
 
 # Fields of the spec, and those of v1.
@@ -17,7 +16,7 @@ _FIELDS: Final = (("runtimeHandler", "handler"), ("overhead", "overhead"), ("sch
 
 
 def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
-    v1 = current.find("node.", "runtimeclasses")
+    v1 = current["node.", "runtimeclasses"]
     return (
         other_version(
             v1,

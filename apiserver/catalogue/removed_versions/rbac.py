@@ -12,8 +12,7 @@ from functools import partial
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.common.other_versions import hub_of, other_version
-from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.catalogue.common.other_versions import CurrentTypes, hub_of, other_version
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import AUTHENTICATED, Document
 from apiserver.schema.compile import Default
@@ -27,11 +26,10 @@ _USERS: Final = ("User", "Group")
 
 def types(brand: Brand, current: CurrentTypes) -> tuple[BuiltinType, ...]:
     group = brand.group(_GROUP[:-1])
-    roles = (other_version(current.find(_GROUP, each), _VERSION) for each in ("clusterroles", "roles"))
+    roles = (other_version(current[_GROUP, each], _VERSION) for each in ("clusterroles", "roles"))
     complete = partial(complete_subject, group)
     bindings = (
-        _bindings(current.find(_GROUP, each), group, complete)
-        for each in ("clusterrolebindings", "rolebindings")
+        _bindings(current[_GROUP, each], group, complete) for each in ("clusterrolebindings", "rolebindings")
     )
     return (*roles, *bindings)
 

@@ -1,7 +1,7 @@
-"""Versions that differ from those that have replaced them in their names alone.
+"""Versions whose fields have the names and places of those in the versions that have replaced them.
 
 Later versions may have more fields; these are kept in what is stored, and clients of the old version do not
-write them. Rows T03, T12, T15, T19, T22, T23 and T24.
+write them. Rows T03, T06, T08, T12, T15, T19, T22, T23 and T24.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.common.other_versions import other_version
-from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.catalogue.common.other_versions import CurrentTypes, other_version
 
 # Group, version and resources.
 _RENAMED: Final = (
@@ -35,8 +34,18 @@ _RENAMED: Final = (
 
 
 def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
-    return tuple(
-        other_version(current.find(group, resource), version)
-        for group, version, resources in _RENAMED
-        for resource in resources
+    cron_jobs = current["batch", "cronjobs"]
+    # Jobs outlive them by default. Source: pkg/registry/batch/cronjob/strategy.go (release 1.20).
+    orphaning = cron_jobs.strategy._replace(orphans_by_default=True)
+    # What v1 requires of new events, and refuses, is no error in v1beta1.
+    # Source: pkg/apis/core/validation/events.go, ValidateEventCreate (release 1.24).
+    events, rules_of_core = current["events.", "events"], current["", "events"].strategy
+    return (
+        *(
+            other_version(current[group, resource], version)
+            for group, version, resources in _RENAMED
+            for resource in resources
+        ),
+        *(other_version(cron_jobs, version, strategy=orphaning) for version in ("v1beta1", "v2alpha1")),
+        other_version(events, "v1beta1", strategy=rules_of_core),
     )

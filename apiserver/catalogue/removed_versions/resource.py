@@ -11,8 +11,7 @@ from functools import partial
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.common.other_versions import hub_of, other_version
-from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.catalogue.common.other_versions import CurrentTypes, hub_of, other_version
 from apiserver.catalogue.removed_versions.request_policies import (
     policies_annotation,
     restore_policies,
@@ -37,13 +36,13 @@ _VERSION: Final = "v1alpha3"
 
 def types(brand: Brand, current: CurrentTypes) -> tuple[BuiltinType, ...]:
     """Returns none to a release that had other types under the names of these."""
-    if not current.has(_GROUP, "deviceclasses"):
+    if (_GROUP, "deviceclasses") not in current:
         return ()
-    claims, templates = (current.find(_GROUP, each) for each in ("resourceclaims", "resourceclaimtemplates"))
-    slices, completions = current.find(_GROUP, "resourceslices"), {"DeviceRequest": complete_main_request}
+    claims, templates = (current[_GROUP, each] for each in ("resourceclaims", "resourceclaimtemplates"))
+    slices, completions = current[_GROUP, "resourceslices"], {"DeviceRequest": complete_main_request}
     key = policies_annotation(brand)
     return (
-        other_version(current.find(_GROUP, "deviceclasses"), _VERSION),
+        other_version(current[_GROUP, "deviceclasses"], _VERSION),
         other_version(claims, _VERSION, adds=completions, hub=hub_of(claims, claim_to_v1, claim_to_v1beta1)),
         other_version(
             templates, _VERSION, adds=completions, hub=hub_of(templates, template_to_v1, template_to_v1beta1)

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.common.other_versions import hub_of, other_version
-from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.catalogue.common.other_versions import CurrentTypes, hub_of, other_version
 from apiserver.meta.vocabulary import Document
 
 _RENAMED: Final = (
@@ -23,10 +22,10 @@ _WITH_GROUPS: Final = ("localsubjectaccessreviews", "subjectaccessreviews")
 
 
 def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
-    reviews = [other_version(current.find(*each), "v1beta1") for each in _RENAMED]
-    reviews.append(other_version(current.find("authentication.", "selfsubjectreviews"), "v1alpha1"))
+    reviews = [other_version(current[each], "v1beta1") for each in _RENAMED]
+    reviews.append(other_version(current["authentication.", "selfsubjectreviews"], "v1alpha1"))
     for resource in _WITH_GROUPS:
-        v1 = current.find("authorization.", resource)
+        v1 = current["authorization.", resource]
         reviews.append(other_version(v1, "v1beta1", hub=hub_of(v1, to_v1, to_v1beta1)))
     return tuple(reviews)
 

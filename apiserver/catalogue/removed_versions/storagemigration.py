@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.common.other_versions import hub_of, other_version
-from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.catalogue.common.other_versions import CurrentTypes, hub_of, other_version
 from apiserver.catalogue.storagemigration.storage_version_migrations import (
     GROUP,
     RESOURCE,
@@ -28,7 +27,7 @@ _IMMUTABLE: Final = ("group", "version", "resource")
 
 
 def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
-    later = current.find(f"{GROUP}.", RESOURCE)
+    later = current[f"{GROUP}.", RESOURCE]
     strategy = later.strategy._replace(
         validate=_validate,
         update=UpdateStrategy(keep_status, _validate_update),

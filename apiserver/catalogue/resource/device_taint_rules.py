@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.catalogue.builtin_type import BuiltinType, clear_status
+from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_subresource
 from apiserver.catalogue.common.other_versions import other_version
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.catalogue.resource.device_requests import validate_label, validate_pool_name
@@ -16,7 +16,6 @@ from apiserver.catalogue.resource.device_taints import validate_taint
 from apiserver.meta.field_errors import Errors
 from apiserver.meta.table import AGE, columns
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import (
     Strategy,
     UpdateStrategy,
@@ -91,9 +90,8 @@ BUILTIN_TYPE: Final = BuiltinType(
     "DeviceTaintRule",
     is_namespaced=False,
     subresources=(
-        Subresource(
-            "status",
-            update=UpdateStrategy(only_status_without_metadata, validate_status, resets=("metadata", "spec")),
+        status_subresource(
+            validate_status, prepare=only_status_without_metadata, resets=("metadata", "spec")
         ),
     ),
     strategy=Strategy(

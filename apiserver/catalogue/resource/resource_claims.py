@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.catalogue.builtin_type import BuiltinType, clear_status
+from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
 from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.catalogue.resource.device_requests import (
@@ -37,9 +37,7 @@ from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.meta.field_errors import Errors, forbidden, required
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import (
-    STATUS_ALONE,
     Strategy,
     UpdateStrategy,
     keep_status,
@@ -57,12 +55,7 @@ def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
         "resourceclaims",
         "ResourceClaim",
         defaults=DEFAULTS,
-        subresources=(
-            Subresource(
-                "status",
-                update=UpdateStrategy(_prepare_status, validate_claim_status_update, writes=STATUS_ALONE),
-            ),
-        ),
+        subresources=(status_without_metadata(validate_claim_status_update, _prepare_status),),
         strategy=Strategy(
             returns_deleted=True,
             prepare_create=clear_status,

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.builtin_type import BuiltinType, status_subresource
 from apiserver.catalogue.resource.device_requests import validate_pool_name
-from apiserver.meta import names, table
+from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import (
     Strategy,
     UpdateStrategy,
@@ -96,9 +95,8 @@ BUILTIN_TYPE: Final = BuiltinType(
     "ResourcePoolStatusRequest",
     is_namespaced=False,
     subresources=(
-        Subresource(
-            "status",
-            update=UpdateStrategy(only_status_without_metadata, validate_status, resets=("metadata", "spec")),
+        status_subresource(
+            validate_status, prepare=only_status_without_metadata, resets=("metadata", "spec")
         ),
     ),
     defaults={f"{_PACKAGE}ResourcePoolStatusRequestSpec": setting(limit=100)},
@@ -109,6 +107,5 @@ BUILTIN_TYPE: Final = BuiltinType(
         update=UpdateStrategy(keep_status, validate_request_update),
         allows_unconditional_update=False,
     ),
-    columns=table.DEFAULT,
     feature_gates=(GATE,),
 )

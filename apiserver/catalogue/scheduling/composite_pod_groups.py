@@ -21,7 +21,6 @@ from apiserver.catalogue.scheduling.group_fields import (
     validate_workload_reference,
 )
 from apiserver.catalogue.scheduling.scheduling_policies import MIN_GROUP_COUNT
-from apiserver.meta import table
 from apiserver.meta.field_errors import Errors, required
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
@@ -45,7 +44,6 @@ def builtin_type(disabled: frozenset[str]) -> BuiltinType:
             update=UpdateStrategy(partial(_prepare, disabled), _validate_update),
             allows_unconditional_update=False,
         ),
-        columns=table.DEFAULT,
         feature_gates=(COMPOSITE_GATE,),
     )
 

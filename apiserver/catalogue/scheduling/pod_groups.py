@@ -10,7 +10,7 @@ from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.scheduling.scheduling_policies import validate_policy
-from apiserver.meta import names, table
+from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, invalid
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import Subresource
@@ -95,6 +95,5 @@ BUILTIN_TYPE: Final = BuiltinType(
         validate=validate_group,
         update=UpdateStrategy(prepare_group, validate_group_update),
     ),
-    columns=table.DEFAULT,
     feature_gates=(GATE,),
 )

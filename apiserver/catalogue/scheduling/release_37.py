@@ -26,7 +26,6 @@ from apiserver.catalogue.scheduling.template_trees import (
     validate_templates,
     validate_templates_update,
 )
-from apiserver.meta import table
 from apiserver.meta.field_errors import Errors
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
@@ -70,7 +69,6 @@ def _pod_groups(disabled: frozenset[str]) -> BuiltinType:
             validate=_validate_pod_group,
             update=UpdateStrategy(partial(_prepare_group, disabled), _validate_pod_group_update),
         ),
-        columns=table.DEFAULT,
         feature_gates=(pod_groups.GATE,),
     )
 
@@ -113,7 +111,6 @@ def _workloads(disabled: frozenset[str]) -> BuiltinType:
             validate=_validate_workload,
             update=UpdateStrategy(partial(_prepare_workload, disabled), _validate_workload_update),
         ),
-        columns=table.DEFAULT,
         feature_gates=(pod_groups.GATE,),
     )
 

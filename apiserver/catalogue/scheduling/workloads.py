@@ -12,7 +12,7 @@ from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.other_versions import hub_of, other_version
 from apiserver.catalogue.scheduling.pod_groups import GATE, drop_disabled
 from apiserver.catalogue.scheduling.scheduling_policies import validate_policy
-from apiserver.meta import names, table
+from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, duplicate, required
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
@@ -103,7 +103,6 @@ BUILTIN_TYPE: Final = BuiltinType(
         validate_create=validate_workload,
         update=UpdateStrategy(prepare_workload, validate_workload_update),
     ),
-    columns=table.DEFAULT,
     feature_gates=(GATE,),
 )
 _HUB: Final = hub_of(BUILTIN_TYPE, to_v1alpha2, to_v1alpha1)

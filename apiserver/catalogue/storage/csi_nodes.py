@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, clear_status
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, clear_status, status_without_metadata
 from apiserver.catalogue.common.claim_specs import ACCESS_MODES, VOLUME_MODES
 from apiserver.catalogue.common.columns import list_length
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
@@ -20,11 +20,8 @@ from apiserver.meta.field_errors import Errors, duplicate, invalid, required, to
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import (
-    STATUS_ALONE,
     Strategy,
-    UpdateStrategy,
     keep_status,
     only_status_without_metadata,
 )
@@ -56,14 +53,12 @@ def builtin_type(
 
 def _with_status(former: BuiltinType, gates: FeatureGates | None) -> BuiltinType:
     has_health = gates is None or gates.is_on(GATE)
-    status = UpdateStrategy(
-        partial(_only_status, has_health), validate_status, writes=STATUS_ALONE, checks_object=False
-    )
+    status = status_without_metadata(validate_status, partial(_only_status, has_health))
     strategy = former.strategy._replace(
         prepare_create=clear_status,
         update=former.strategy.update._replace(prepare=keep_status),
     )
-    return replace(former, subresources=(Subresource("status", update=status),), strategy=strategy)
+    return replace(former, subresources=(status,), strategy=strategy)
 
 
 def _without_status(validate: Callable[[Document, Document | None], Errors]) -> BuiltinType:

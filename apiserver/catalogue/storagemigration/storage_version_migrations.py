@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
-from apiserver.meta import names, table
+from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
@@ -97,7 +97,6 @@ BUILTIN_TYPE: Final = BuiltinType(
         update=UpdateStrategy(keep_status, validate_migration_update),
         allows_unconditional_update=False,
     ),
-    columns=table.DEFAULT,
     # Off by default, and needed in Kubernetes: here --runtime-config is enough.
     optional_gates=("StorageVersionMigrator",),
 )

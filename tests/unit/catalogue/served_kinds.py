@@ -160,6 +160,11 @@ def changed(document: Document, changes: Changes) -> Document:
     return document
 
 
+def assert_texts_begin(texts: list[str], beginnings: list[str]) -> None:
+    assert len(texts) == len(beginnings), texts
+    assert all(map(str.startswith, texts, beginnings)), texts
+
+
 def least(kind: str, **fields: Any) -> Document:
     """A document of the core group with a name and these fields."""
     return {"apiVersion": "v1", "kind": kind, "metadata": {"name": "a", "namespace": "ns"}, **fields}

@@ -9,6 +9,7 @@ import pytest
 from apiserver.catalogue.apiserverinternal.storage_versions import storage_version_name
 from apiserver.meta.vocabulary import Document
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind
+from tests.unit.catalogue.served_kinds import assert_texts_begin
 
 VERSION: Final = OldKind(
     "storageversions.internal.apiserver.k8s.io",
@@ -152,10 +153,7 @@ STATUSES: Final[dict[str, tuple[Document, list[str]]]] = {
 
 @pytest.mark.parametrize(("status", "beginnings"), STATUSES.values(), ids=STATUSES)
 def test_statuses(status: Document, beginnings: list[str]) -> None:
-    texts = VERSION.update({"status": status}, "status").texts
-    assert len(texts) == len(beginnings)
-    for text, beginning in zip(texts, beginnings, strict=True):
-        assert text.startswith(beginning)
+    assert_texts_begin(VERSION.update({"status": status}, "status").texts, beginnings)
 
 
 def test_hostile_lists_are_told_in_part() -> None:

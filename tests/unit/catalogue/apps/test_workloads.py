@@ -12,7 +12,7 @@ import pytest
 from apiserver.catalogue.apps.daemon_sets import TEMPLATE_GENERATION
 from apiserver.catalogue.common.workloads import int_or_percent_value
 from apiserver.meta.vocabulary import Document
-from tests.unit.catalogue.served_kinds import Changes, ServedKind
+from tests.unit.catalogue.served_kinds import Changes, ServedKind, assert_texts_begin
 
 NAMES: Final = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
 KINDS: Final = {name: ServedKind(f"{name.lower()}s.apps") for name in (*NAMES, "ControllerRevision")}
@@ -342,10 +342,7 @@ INVALID: Final[dict[str, tuple[str, Changes, list[str]]]] = {
 
 @pytest.mark.parametrize(("kind", "changes", "texts"), INVALID.values(), ids=INVALID)
 def test_what_is_wrong_is_told(kind: str, changes: Changes, texts: list[str]) -> None:
-    found = KINDS[kind].created(least(kind), changes).texts
-    assert len(found) == len(texts), found
-    for shown, text in zip(found, texts, strict=True):
-        assert shown.startswith(text)
+    assert_texts_begin(KINDS[kind].created(least(kind), changes).texts, texts)
 
 
 # spec.updateStrategy.rollingUpdate.maxUnavailable of a StatefulSet, and what is wrong with it.

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from apiserver.meta.vocabulary import Document
-from tests.unit.catalogue.served_kinds import Changes, ServedKind
+from tests.unit.catalogue.served_kinds import Changes, ServedKind, assert_texts_begin
 
 PODS: Final[Document] = {
     "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
@@ -58,10 +58,7 @@ INVALID_CRON_JOBS: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 @pytest.mark.parametrize(("changes", "texts"), INVALID_CRON_JOBS.values(), ids=INVALID_CRON_JOBS)
 def test_what_is_wrong_with_a_cron_job_is_told(changes: Changes, texts: list[str]) -> None:
-    found = CRON_JOBS.created(CRON_JOB, changes).texts
-    assert len(found) == len(texts), found
-    for shown, text in zip(found, texts, strict=True):
-        assert shown.startswith(text)
+    assert_texts_begin(CRON_JOBS.created(CRON_JOB, changes).texts, texts)
 
 
 def test_cron_jobs_are_completed_and_their_jobs_are_not() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from apiserver.catalogue.batch.jobs.specs import InvalidIndexes, parse_indexes
 from apiserver.golang.times import ZERO_TIME
 from apiserver.meta.vocabulary import Document
-from tests.unit.catalogue.served_kinds import UID, Changes, ServedKind
+from tests.unit.catalogue.served_kinds import UID, Changes, ServedKind, assert_texts_begin
 
 JOBS: Final = ServedKind("jobs.batch")
 
@@ -206,10 +206,7 @@ INVALID_JOBS: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 @pytest.mark.parametrize(("changes", "texts"), INVALID_JOBS.values(), ids=INVALID_JOBS)
 def test_what_is_wrong_with_a_job_is_told(changes: Changes, texts: list[str]) -> None:
-    found = JOBS.created(JOB, changes).texts
-    assert len(found) == len(texts), found
-    for shown, text in zip(found, texts, strict=True):
-        assert shown.startswith(text)
+    assert_texts_begin(JOBS.created(JOB, changes).texts, texts)
 
 
 # ---- changes of jobs

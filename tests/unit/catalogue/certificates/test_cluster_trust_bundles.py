@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from apiserver.catalogue.common.signer_names import bundle_name_prefix
 from tests.support.certificates import certificate, key
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind, catalogue, read_by_current
-from tests.unit.catalogue.served_kinds import Changes
+from tests.unit.catalogue.served_kinds import Changes, assert_texts_begin
 
 BUNDLES: Final = "clustertrustbundles.certificates.k8s.io"
 CA: Final = certificate("ca", x509.BasicConstraints(ca=True, path_length=None))
@@ -99,10 +99,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 @pytest.mark.parametrize(("changes", "beginnings"), INVALID.values(), ids=INVALID)
 def test_invalid(changes: Changes, beginnings: list[str]) -> None:
-    texts = BUNDLE.create(changes).texts
-    assert len(texts) == len(beginnings)
-    for text, beginning in zip(texts, beginnings, strict=True):
-        assert text.startswith(beginning)
+    assert_texts_begin(BUNDLE.create(changes).texts, beginnings)
 
 
 def test_the_signer_stays() -> None:

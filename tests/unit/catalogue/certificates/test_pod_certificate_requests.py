@@ -17,7 +17,7 @@ from apiserver.meta import timestamps
 from apiserver.meta.vocabulary import Document
 from tests.support.certificates import END, ends_in_year_0
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind, read_by_current
-from tests.unit.catalogue.served_kinds import Changes
+from tests.unit.catalogue.served_kinds import Changes, assert_texts_begin
 
 REQUESTS: Final = "podcertificaterequests.certificates.k8s.io"
 UID: Final = "0b9d2c1e-8f3a-4c4d-9a56-2f1f6d7b8c9d"
@@ -162,10 +162,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 @pytest.mark.parametrize(("changes", "beginnings"), INVALID.values(), ids=INVALID)
 def test_invalid(changes: Changes, beginnings: list[str]) -> None:
-    texts = REQUEST.create(changes).texts
-    assert len(texts) == len(beginnings), texts
-    for text, beginning in zip(texts, beginnings, strict=True):
-        assert text.startswith(beginning)
+    assert_texts_begin(REQUEST.create(changes).texts, beginnings)
 
 
 def test_what_is_asked_for_never_changes() -> None:
@@ -363,10 +360,7 @@ def test_statuses(status: Document, before: Document, beginnings: list[str]) -> 
     assert rules is not None
     rules.prepare(new, stored)
     assert "labels" not in new["metadata"]
-    texts = list(map(str, rules.validate(new, stored)))
-    assert len(texts) == len(beginnings), texts
-    for text, beginning in zip(texts, beginnings, strict=True):
-        assert text.startswith(beginning)
+    assert_texts_begin(list(map(str, rules.validate(new, stored))), beginnings)
 
 
 def test_what_has_been_decided_stays_as_it_was() -> None:

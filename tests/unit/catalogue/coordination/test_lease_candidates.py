@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind, catalogue, read_by_current
-from tests.unit.catalogue.served_kinds import Changes
+from tests.unit.catalogue.served_kinds import Changes, assert_texts_begin
 
 SPEC: Final = {
     "leaseName": "scheduler",
@@ -64,10 +64,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
 @pytest.mark.parametrize(("changes", "beginnings"), INVALID.values(), ids=INVALID)
 def test_invalid(changes: Changes, beginnings: list[str]) -> None:
     assert CANDIDATE.create().texts == []
-    texts = CANDIDATE.create(changes).texts
-    assert len(texts) == len(beginnings)
-    for text, beginning in zip(texts, beginnings, strict=True):
-        assert text.startswith(beginning)
+    assert_texts_begin(CANDIDATE.create(changes).texts, beginnings)
 
 
 def test_a_candidate_stays_one_for_its_lease() -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.meta.vocabulary import Document
-from tests.unit.catalogue.served_kinds import Changes, ServedKind, changed, least
+from tests.unit.catalogue.served_kinds import Changes, ServedKind, assert_texts_begin, changed, least
 
 NODE: Final = ServedKind("nodes")
 NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -154,9 +154,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 @pytest.mark.parametrize(("changes", "texts"), INVALID.values(), ids=INVALID)
 def test_nodes_that_are_wrong(changes: Changes, texts: list[str]) -> None:
-    found = NODE.created(LEAST, changes).texts
-    assert len(found) == len(texts), found
-    assert all(map(str.startswith, found, texts)), found
+    assert_texts_begin(NODE.created(LEAST, changes).texts, texts)
 
 
 CHANGES: Final[dict[str, tuple[Changes, list[str]]]] = {

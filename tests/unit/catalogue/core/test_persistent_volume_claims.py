@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.meta.vocabulary import Document
-from tests.unit.catalogue.served_kinds import Changes, ServedKind, least
+from tests.unit.catalogue.served_kinds import Changes, ServedKind, assert_texts_begin, least
 
 CLAIM: Final = ServedKind("persistentvolumeclaims")
 PVC: Final = least(
@@ -73,9 +73,7 @@ CLAIMS: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 @pytest.mark.parametrize(("changes", "texts"), CLAIMS.values(), ids=CLAIMS)
 def test_claims_that_are_wrong(changes: Changes, texts: list[str]) -> None:
-    found = CLAIM.created(PVC, changes).texts
-    assert len(found) == len(texts), found
-    assert all(map(str.startswith, found, texts)), found
+    assert_texts_begin(CLAIM.created(PVC, changes).texts, texts)
 
 
 def bound(**status: Any) -> Document:

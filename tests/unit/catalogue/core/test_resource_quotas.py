@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from tests.unit.catalogue.served_kinds import Changes, ServedKind, least
+from tests.unit.catalogue.served_kinds import Changes, ServedKind, assert_texts_begin, least
 
 QUOTA: Final = ServedKind("resourcequotas")
 LEAST: Final = least("ResourceQuota", spec={"hard": {"pods": "2", "count/configmaps": "3"}})
@@ -102,9 +102,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 @pytest.mark.parametrize(("changes", "texts"), INVALID.values(), ids=INVALID)
 def test_quotas(changes: Changes, texts: list[str]) -> None:
-    found = QUOTA.created(LEAST, changes).texts
-    assert len(found) == len(texts), found
-    assert all(map(str.startswith, found, texts)), found
+    assert_texts_begin(QUOTA.created(LEAST, changes).texts, texts)
 
 
 def test_usage_is_the_statuss() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from apiserver.schema.validation.checks import without_nulls
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind
-from tests.unit.catalogue.served_kinds import Changes
+from tests.unit.catalogue.served_kinds import Changes, assert_texts_begin
 
 UID: Final = "b37d123b-8637-4b23-a8f3-41523c344fc2"
 POD: Final = {"name": "web.0", "uid": UID}
@@ -78,16 +78,10 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
 }
 
 
-def assert_told(texts: list[str], beginnings: list[str]) -> None:
-    assert len(texts) == len(beginnings), texts
-    for text, beginning in zip(texts, beginnings, strict=True):
-        assert text.startswith(beginning)
-
-
 @pytest.mark.parametrize(("changes", "beginnings"), INVALID.values(), ids=INVALID)
 def test_invalid(changes: Changes, beginnings: list[str]) -> None:
     assert REQUEST.create().texts == []
-    assert_told(REQUEST.create(changes).texts, beginnings)
+    assert_texts_begin(REQUEST.create(changes).texts, beginnings)
 
 
 # What changes, and what is told.
@@ -109,7 +103,7 @@ CHANGES: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 @pytest.mark.parametrize(("changes", "beginnings"), CHANGES.values(), ids=CHANGES)
 def test_changes(changes: Changes, beginnings: list[str]) -> None:
-    assert_told(REQUEST.update(changes).texts, beginnings)
+    assert_texts_begin(REQUEST.update(changes).texts, beginnings)
 
 
 # A status, what changes in it, and what is told.
@@ -157,7 +151,7 @@ STATUSES: Final[dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]]] = {
 @pytest.mark.parametrize(("before", "status", "beginnings"), STATUSES.values(), ids=STATUSES)
 def test_statuses(before: dict[str, Any], status: dict[str, Any], beginnings: list[str]) -> None:
     written = REQUEST.update({"status": status, "spec": {}}, "status", stored={"status": before})
-    assert_told(written.texts, beginnings)
+    assert_texts_begin(written.texts, beginnings)
     assert written.document["spec"] == REQUEST.create().document["spec"]
 
 

@@ -12,9 +12,9 @@ import pytest
 from apiserver.meta import timestamps
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.validation.checks import without_nulls
-from tests.unit.catalogue.lifecycle.test_eviction_requests import POD, assert_told, condition
+from tests.unit.catalogue.lifecycle.test_eviction_requests import POD, condition
 from tests.unit.catalogue.removed_versions.old_kinds import NOW, OldKind
-from tests.unit.catalogue.served_kinds import Changes
+from tests.unit.catalogue.served_kinds import Changes, assert_texts_begin
 
 EVICTION: Final = OldKind("evictions.lifecycle.k8s.io", "v1alpha1", 37, {"spec": {"target": {"pod": POD}}})
 TARGETS: Final = "status.targetResponders"
@@ -403,16 +403,16 @@ CASES: Final = {**TURNS, **TOLD, **OTHERS}
 @pytest.mark.parametrize(("before", "now", "beginnings"), CASES.values(), ids=CASES)
 def test_statuses(before: Document, now: Document, beginnings: list[str]) -> None:
     written = EVICTION.update({"status": now, "spec": {}}, "status", stored={"status": before})
-    assert_told(written.texts, beginnings)
+    assert_texts_begin(written.texts, beginnings)
     assert written.document["spec"] == EVICTION.create().document["spec"]
 
 
 def test_the_target_is_given_once() -> None:
     assert EVICTION.create({"status": EVICTED}).texts == []
     assert EVICTION.create({"status": EVICTED}).document["status"] == {}
-    assert_told(EVICTION.create({"spec.target": {}}).texts, ["spec.target: Invalid value: "])
+    assert_texts_begin(EVICTION.create({"spec.target": {}}).texts, ["spec.target: Invalid value: "])
     changes: Changes = {"spec.target.pod.name": "other"}
-    assert_told(EVICTION.update(changes).texts, ["spec.target: Invalid value: "])
+    assert_texts_begin(EVICTION.update(changes).texts, ["spec.target: Invalid value: "])
     assert EVICTION.update({"metadata.labels": {"a.b/c": "requester"}}).texts == []
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.unit.catalogue.served_kinds import Changes, ServedKind
+from tests.unit.catalogue.served_kinds import Changes, ServedKind, assert_texts_begin
 
 RUNTIME_CLASS: Final = ServedKind("runtimeclasses.node.k8s.io", {"handler": "runc"})
 
@@ -28,9 +28,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
 @pytest.mark.parametrize(("changes", "texts"), INVALID.values(), ids=INVALID)
 def test_invalid(changes: Changes, texts: list[str]) -> None:
     assert RUNTIME_CLASS.create().errors == []
-    found = RUNTIME_CLASS.create(changes).texts
-    assert len(found) == len(texts), found
-    assert all(map(str.startswith, found, texts)), found
+    assert_texts_begin(RUNTIME_CLASS.create(changes).texts, texts)
 
 
 FIXED: Final[dict[str, tuple[Changes, list[str]]]] = {

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind, read_by_current
-from tests.unit.catalogue.served_kinds import Changes
+from tests.unit.catalogue.served_kinds import Changes, assert_texts_begin
 
 OLDEST: Final = "OldestEmulationVersion"
 SPEC: Final = {
@@ -63,10 +63,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 @pytest.mark.parametrize(("changes", "beginnings"), INVALID.values(), ids=INVALID)
 def test_invalid(changes: Changes, beginnings: list[str]) -> None:
-    texts = CANDIDATE.create(changes).texts
-    assert len(texts) == len(beginnings), texts
-    for text, beginning in zip(texts, beginnings, strict=True):
-        assert text.startswith(beginning)
+    assert_texts_begin(CANDIDATE.create(changes).texts, beginnings)
 
 
 def test_the_lease_stays() -> None:

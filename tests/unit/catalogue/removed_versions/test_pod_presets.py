@@ -8,7 +8,7 @@ import pytest
 
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind, catalogue, table
-from tests.unit.catalogue.served_kinds import Changes
+from tests.unit.catalogue.served_kinds import Changes, assert_texts_begin
 
 GROUP: Final = "settings.k8s.io"
 PRESET: Final = OldKind(
@@ -126,10 +126,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 @pytest.mark.parametrize(("changes", "beginnings"), INVALID.values(), ids=INVALID)
 def test_invalid(changes: Changes, beginnings: list[str]) -> None:
-    texts = PRESET.create(changes).texts
-    assert len(texts) == len(beginnings), texts
-    for text, beginning in zip(texts, beginnings, strict=True):
-        assert text.startswith(beginning)
+    assert_texts_begin(PRESET.create(changes).texts, beginnings)
 
 
 SPECS: Final[dict[str, Any]] = {

@@ -14,7 +14,7 @@ from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.stored_object import DamagedObject, ObjectDecoder, encode, head_of
 from storage.interface import Stored
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind, catalogue
-from tests.unit.catalogue.served_kinds import Changes
+from tests.unit.catalogue.served_kinds import Changes, assert_texts_begin
 
 GROUP: Final = "resource.k8s.io"
 SPEC: Final = {"resourceClassName": "gpu", "parametersRef": {"apiGroup": "a.b", "kind": "K", "name": "n"}}
@@ -188,22 +188,16 @@ INVALID: Final[dict[str, tuple[OldKind, Changes, list[str]]]] = {
 }
 
 
-def assert_told(texts: list[str], beginnings: list[str]) -> None:
-    assert len(texts) == len(beginnings), texts
-    for text, beginning in zip(texts, beginnings, strict=True):
-        assert text.startswith(beginning)
-
-
 @pytest.mark.parametrize(("old", "changes", "beginnings"), INVALID.values(), ids=INVALID)
 def test_invalid(old: OldKind, changes: Changes, beginnings: list[str]) -> None:
-    assert_told(old.create(changes).texts, beginnings)
+    assert_texts_begin(old.create(changes).texts, beginnings)
 
 
 def test_what_a_claim_asks_for_stays() -> None:
-    assert_told(CLAIM.update({"spec.resourceClassName": "b"}).texts, ["spec: Invalid value"])
-    assert_told(TEMPLATE.update({"spec.spec.resourceClassName": "b"}).texts, ["spec: Invalid value"])
+    assert_texts_begin(CLAIM.update({"spec.resourceClassName": "b"}).texts, ["spec: Invalid value"])
+    assert_texts_begin(TEMPLATE.update({"spec.spec.resourceClassName": "b"}).texts, ["spec: Invalid value"])
     changes = {"nodeName": "m", "driverName": "c.d"}
-    assert_told(SLICE.update(changes).texts, ["nodeName: Invalid value", "driverName: Invalid value"])
+    assert_texts_begin(SLICE.update(changes).texts, ["nodeName: Invalid value", "driverName: Invalid value"])
     assert CLASS.update({"driverName": "c.d"}).texts == []
     assert CLAIM.update({"status": {"driverName": "a.b"}}).document["status"] == {}
 
@@ -314,7 +308,7 @@ def test_the_status_of_a_claim(before: Document, after: Document, beginnings: li
     assert update is not None
     new = {**stored, "status": after}
     update.prepare(new, stored)
-    assert_told([str(error) for error in update.validate(new, stored)], beginnings)
+    assert_texts_begin([str(error) for error in update.validate(new, stored)], beginnings)
 
 
 def test_a_claim_of_1_26_has_one_handle() -> None:
@@ -324,7 +318,7 @@ def test_a_claim_of_1_26_has_one_handle() -> None:
     for size, beginnings in ((16_384, []), (16_385, ["status.allocation.resourceHandle: Too long: may not"])):
         status = {"driverName": "a.b", "allocation": {"resourceHandle": "x" * size}}
         errors = update.validate({**stored, "status": status}, stored)
-        assert_told([str(error) for error in errors], beginnings)
+        assert_texts_begin([str(error) for error in errors], beginnings)
 
 
 def test_the_status_of_pod_scheduling() -> None:
@@ -333,7 +327,7 @@ def test_the_status_of_pod_scheduling() -> None:
     stored = SCHEDULING.create().document
     claims = [{"name": "a", "unsuitableNodes": ["n", "n"]}, {"name": "a"}]
     errors = update.validate({**stored, "status": {"resourceClaims": claims}}, stored)
-    assert_told(
+    assert_texts_begin(
         [str(error) for error in errors],
         [
             'status.claims[0].unsuitableNodes[1]: Duplicate value: "n"',

@@ -9,7 +9,7 @@ import pytest
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import WriteContext
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind, catalogue, read_by_current
-from tests.unit.catalogue.served_kinds import Changes
+from tests.unit.catalogue.served_kinds import Changes, assert_texts_begin
 
 RULES: Final = "devicetaintrules.resource.k8s.io"
 TAINT: Final = {"key": "example.com/broken", "value": "yes", "effect": "NoExecute"}
@@ -51,10 +51,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 @pytest.mark.parametrize(("changes", "beginnings"), INVALID.values(), ids=INVALID)
 def test_invalid(changes: Changes, beginnings: list[str]) -> None:
-    texts = RULE.create(changes).texts
-    assert len(texts) == len(beginnings), texts
-    for text, beginning in zip(texts, beginnings, strict=True):
-        assert text.startswith(beginning)
+    assert_texts_begin(RULE.create(changes).texts, beginnings)
 
 
 VALID: Final[dict[str, Changes]] = {

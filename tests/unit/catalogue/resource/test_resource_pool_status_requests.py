@@ -8,7 +8,7 @@ import pytest
 
 from apiserver.meta.vocabulary import Document
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind
-from tests.unit.catalogue.served_kinds import Changes
+from tests.unit.catalogue.served_kinds import Changes, assert_texts_begin
 
 REQUEST: Final = OldKind(
     "resourcepoolstatusrequests.resource.k8s.io", "v1alpha3", 36, {"spec": {"driver": "Gpu.example.com"}}
@@ -36,10 +36,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 @pytest.mark.parametrize(("changes", "beginnings"), INVALID.values(), ids=INVALID)
 def test_invalid(changes: Changes, beginnings: list[str]) -> None:
-    texts = REQUEST.create(changes).texts
-    assert len(texts) == len(beginnings), texts
-    for text, beginning in zip(texts, beginnings, strict=True):
-        assert text.startswith(beginning)
+    assert_texts_begin(REQUEST.create(changes).texts, beginnings)
 
 
 def test_what_is_asked_for_never_changes() -> None:
@@ -80,10 +77,7 @@ STATUSES: Final[dict[str, tuple[Document | None, list[str]]]] = {
 
 @pytest.mark.parametrize(("status", "beginnings"), STATUSES.values(), ids=STATUSES)
 def test_statuses(status: Document | None, beginnings: list[str]) -> None:
-    texts = REQUEST.update({"status": status}, "status").texts
-    assert len(texts) == len(beginnings), texts
-    for text, beginning in zip(texts, beginnings, strict=True):
-        assert text.startswith(beginning)
+    assert_texts_begin(REQUEST.update({"status": status}, "status").texts, beginnings)
 
 
 def test_a_status_is_written_once() -> None:

@@ -12,8 +12,8 @@ import pytest
 from apiserver.schema.validation.checks import without_nulls
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind
 from tests.unit.catalogue.scheduling import test_pod_groups
-from tests.unit.catalogue.scheduling.test_release_37 import GROUP, assert_told
-from tests.unit.catalogue.served_kinds import Changes
+from tests.unit.catalogue.scheduling.test_release_37 import GROUP
+from tests.unit.catalogue.served_kinds import Changes, assert_texts_begin
 
 SPEC: Final[dict[str, Any]] = {
     "workloadRef": {"workloadName": "web", "templateName": "main"},
@@ -75,7 +75,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 @pytest.mark.parametrize(("changes", "beginnings"), INVALID.values(), ids=INVALID)
 def test_invalid(changes: Changes, beginnings: list[str]) -> None:
-    assert_told(KIND.create(changes).texts, beginnings)
+    assert_texts_begin(KIND.create(changes).texts, beginnings)
 
 
 def test_groups_in_it_are_disrupted_one_by_one() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from apiserver.meta.vocabulary import Document
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind, read_by_current
-from tests.unit.catalogue.served_kinds import Changes
+from tests.unit.catalogue.served_kinds import Changes, assert_texts_begin
 
 GROUP: Final = "scheduling.k8s.io"
 GANG: Final = {"gang": {"minCount": 3}}
@@ -115,10 +115,7 @@ INVALID: Final[dict[str, tuple[OldKind, Changes, list[str]]]] = {
 @pytest.mark.parametrize(("kind", "changes", "beginnings"), INVALID.values(), ids=INVALID)
 def test_invalid(kind: OldKind, changes: Changes, beginnings: list[str]) -> None:
     assert kind.create().texts == []
-    texts = kind.create(changes).texts
-    assert len(texts) == len(beginnings), texts
-    for text, beginning in zip(texts, beginnings, strict=True):
-        assert text.startswith(beginning)
+    assert_texts_begin(kind.create(changes).texts, beginnings)
 
 
 def test_what_needs_other_features_is_left_out() -> None:

@@ -20,7 +20,7 @@ from apiserver.schema.validation.checks import without_nulls
 from storage.interface import Stored
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind, catalogue
 from tests.unit.catalogue.scheduling import test_pod_groups
-from tests.unit.catalogue.served_kinds import Changes
+from tests.unit.catalogue.served_kinds import Changes, assert_texts_begin
 
 GROUP: Final = "scheduling.k8s.io"
 GANG: Final = {"gang": {"minCount": 3}}
@@ -127,16 +127,10 @@ INVALID: Final[dict[str, tuple[OldKind, Changes, list[str]]]] = {
 }
 
 
-def assert_told(texts: list[str], beginnings: list[str]) -> None:
-    assert len(texts) == len(beginnings), texts
-    for text, beginning in zip(texts, beginnings, strict=True):
-        assert text.startswith(beginning)
-
-
 @pytest.mark.parametrize(("kind", "changes", "beginnings"), INVALID.values(), ids=INVALID)
 def test_invalid(kind: OldKind, changes: Changes, beginnings: list[str]) -> None:
     assert kind.create().texts == []
-    assert_told(kind.create(changes).texts, beginnings)
+    assert_texts_begin(kind.create(changes).texts, beginnings)
 
 
 def test_pods_of_a_group_are_disrupted_one_by_one() -> None:
@@ -265,7 +259,7 @@ CHANGES: Final[dict[str, tuple[OldKind, Changes, list[str]]]] = {
 
 @pytest.mark.parametrize(("kind", "changes", "beginnings"), CHANGES.values(), ids=CHANGES)
 def test_changes(kind: OldKind, changes: Changes, beginnings: list[str]) -> None:
-    assert_told(kind.update(changes).texts, beginnings)
+    assert_texts_begin(kind.update(changes).texts, beginnings)
 
 
 def test_the_status_is_the_schedulers() -> None:
@@ -367,7 +361,7 @@ TREES: Final[dict[str, tuple[list[Document], list[str]]]] = {
 
 @pytest.mark.parametrize(("tree", "beginnings"), TREES.values(), ids=TREES)
 def test_trees_of_templates(tree: list[Document], beginnings: list[str]) -> None:
-    assert_told(WORKLOAD.create({TEMPLATES: None, TREE: tree}).texts, beginnings)
+    assert_texts_begin(WORKLOAD.create({TEMPLATES: None, TREE: tree}).texts, beginnings)
 
 
 # What changes in a tree, and what is told.
@@ -406,7 +400,7 @@ TREE_CHANGES: Final[dict[str, tuple[Changes, list[str]]]] = {
 @pytest.mark.parametrize(("changes", "beginnings"), TREE_CHANGES.values(), ids=TREE_CHANGES)
 def test_changes_of_trees(changes: Changes, beginnings: list[str]) -> None:
     stored: Changes = {TEMPLATES: None, TREE: [COMPOSITE]}
-    assert_told(WORKLOAD.update(changes, old=stored).texts, beginnings)
+    assert_texts_begin(WORKLOAD.update(changes, old=stored).texts, beginnings)
 
 
 def read(document: Document) -> Any:

@@ -15,7 +15,7 @@ from tests.unit.catalogue.core.services.samples import (
     SERVICE,
     stored,
 )
-from tests.unit.catalogue.served_kinds import Changes
+from tests.unit.catalogue.served_kinds import Changes, assert_texts_begin
 
 _NOT_BALANCED: Final = "Forbidden: may only be used when `type` is 'LoadBalancer'"
 _CIDR: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
@@ -218,10 +218,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 @pytest.mark.parametrize(("changes", "texts"), INVALID.values(), ids=INVALID)
 def test_services_that_are_wrong(changes: Changes, texts: list[str]) -> None:
-    found = SERVICE.created(LEAST, changes).texts
-    assert len(found) == len(texts), found
-    for text, start in zip(found, texts, strict=True):
-        assert text.startswith(start)
+    assert_texts_begin(SERVICE.created(LEAST, changes).texts, texts)
 
 
 def test_two_addresses_need_a_policy() -> None:
