@@ -12,4 +12,10 @@ comparison.py    what one way finds and the other one does not
 A field is in migrated.txt if Kubernetes 1.36 has markers for it in a stable version, and its code finds
 errors of the same type there. All of this is pure; `registry.declarative_validation` runs it, and counts
 mismatches.
+
+Why other checks are not declared: those of PodGroups and Workloads (required fields, enums, bounds, names and
+unions), and of Leases, were written as rows of such tables, to learn what that saves. Of the 732 lines of
+scheduling.k8s.io it saved 38, of Leases none, and the rules that markers lack took 51. A PodGroup was checked
+in 49 microseconds instead of 19, a Lease in 3.1 instead of 0.4. A rule of one field is one line of code, too,
+with the checks of `checks`. So a rule is declared if Kubernetes compares it with its code, and no other.
 """
