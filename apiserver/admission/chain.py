@@ -11,11 +11,11 @@ Source: k8s.io/apiserver, pkg/admission.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from time import perf_counter
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import orjson
 
@@ -207,14 +207,33 @@ class PluginRounds:
             self._left = _encoded(document)
 
 
+# A resource, a subresource, and what is done to it.
+HandledWrite: TypeAlias = tuple[GroupResource, str, Operation]
+
+
+def creates(*resources: GroupResource, subresource: str = "") -> frozenset[HandledWrite]:
+    return frozenset((each, subresource, Operation.CREATE) for each in resources)
+
+
+def updates(*resources: GroupResource, subresource: str = "") -> frozenset[HandledWrite]:
+    return frozenset((each, subresource, Operation.UPDATE) for each in resources)
+
+
+def writes(*resources: GroupResource, subresource: str = "") -> frozenset[HandledWrite]:
+    return creates(*resources, subresource=subresource) | updates(*resources, subresource=subresource)
+
+
 class Plugin:
     """An admission plugin. Documents are of the hub version (see `registry.version_codec`).
 
-    name: as `--enable-admission-plugins` has it.
+    name: as `--enable-admission-plugins` has it. handled: the writes for which it is called; None: all.
     has_rounds: whether it may want that all plugins have another turn (see `Rounds`).
+    The methods that admit a write return warnings for the client, if there are any, and raise ApiError to
+    refuse the write.
     """
 
     name: str = ""
+    handled: Collection[HandledWrite] | None = None
     has_rounds: bool = False
 
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
@@ -222,7 +241,7 @@ class Plugin:
 
         The answer is cached, for as long as `stamp` stays the same.
         """
-        return True
+        return self.handled is None or (resource, subresource, operation) in self.handled
 
     def stamp(self) -> object:
         """Returns a value that changes whenever `handles` may answer otherwise; None: it never does."""
@@ -231,10 +250,7 @@ class Plugin:
     async def mutate(
         self, attributes: AdmissionAttributes, new: Document, old: Document | None
     ) -> Sequence[str] | None:
-        """Change what is written. old: the stored object; None for a create.
-
-        Returns warnings for the client, if there are any. Raises ApiError to refuse the write.
-        """
+        """Change what is written. old: the stored object; None for a create."""
 
     async def mutate_deletion(
         self, attributes: AdmissionAttributes, old: Document | None
@@ -248,16 +264,53 @@ class Plugin:
         return ()
 
     async def validate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+        self, attributes: AdmissionAttributes, new: Document, old: Document | None
     ) -> Sequence[str] | None:
-        """Check what will be written. new: None for a delete. Returns and raises as `mutate`."""
+        """Check what will be written."""
+
+    async def validate_deletion(
+        self, attributes: AdmissionAttributes, old: Document | None
+    ) -> Sequence[str] | None:
+        """Check what will be deleted."""
 
 
-class TimedPlugin(NamedTuple):
-    """A plugin, and where the times that it takes are counted."""
+# Mutates or validates: takes the attributes, the new and the old object.
+PluginMethod: TypeAlias = Callable[
+    [AdmissionAttributes, Document | None, Document | None], Awaitable[Sequence[str] | None]
+]
 
-    plugin: Plugin
+
+class AdmissionStep(NamedTuple):
+    """Mutating or validating admission of some kind of write.
+
+    methods: of the plugins that take part, each with the place where its times are counted.
+    """
+
+    methods: tuple[tuple[PluginMethod, AdmissionDurations], ...]
     durations: AdmissionDurations
+
+    async def run(
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> list[str]:
+        """Call the plugins. A refusal carries the warnings of the plugins before it."""
+        warnings: list[str] = []
+        durations = self.durations
+        began = plugin_began = perf_counter()
+        try:
+            for method, durations in self.methods:
+                warnings += await method(attributes, new, old) or ()
+                now = perf_counter()
+                durations.accepted.observe(now - plugin_began)
+                plugin_began = now
+        except Exception as failure:
+            now = perf_counter()
+            durations.rejected.observe(now - plugin_began)
+            self.durations.rejected.observe(now - began)
+            if isinstance(failure, ApiError):
+                failure.add_warnings(warnings)
+            raise
+        self.durations.accepted.observe(plugin_began - began)
+        return warnings
 
 
 class PluginSteps(NamedTuple):
@@ -266,11 +319,9 @@ class PluginSteps(NamedTuple):
     has_rounds: whether one of them may ask for a second round.
     """
 
-    mutating: tuple[TimedPlugin, ...]
+    mutation: AdmissionStep
     checking: tuple[Plugin, ...]
-    validating: tuple[TimedPlugin, ...]
-    mutation: AdmissionDurations
-    validation: AdmissionDurations
+    validation: AdmissionStep
     has_rounds: bool = False
 
 
@@ -284,50 +335,23 @@ class ApplicablePlugins:
     @property
     def may_mutate(self) -> bool:
         """Whether a plugin might change what is written: see `registry.write_request.Admission`."""
-        return bool(self._steps.mutating)
-
-    # The two loops are alike, and a call for each plugin would cost more than many a plugin does.
+        return bool(self._steps.mutation.methods)
 
     async def mutate(self, new: Document | None, old: Document | None) -> list[str]:
-        """Run mutating admission, once more if a plugin wants that: see `registry.write_request.Admission`.
-
-        A refusal carries the warnings of the plugins before it.
-        """
+        """Run mutating admission, twice if a plugin wants that: see `registry.write_request.Admission`."""
+        mutation = self._steps.mutation
         if not self._steps.has_rounds:
-            return await self._mutate(self._attributes, new, old)
+            return await mutation.run(self._attributes, new, old)
         rounds = Rounds()
         attributes = self._attributes._replace(rounds=rounds)
-        warnings = await self._mutate(attributes, new, old)
+        warnings = await mutation.run(attributes, new, old)
         if rounds.is_wanted:
             rounds.is_second = True
             try:
-                warnings += await self._mutate(attributes, new, old)
+                warnings += await mutation.run(attributes, new, old)
             except ApiError as refused:
                 refused.add_warnings(warnings)
                 raise
-        return warnings
-
-    async def _mutate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
-    ) -> list[str]:
-        warnings: list[str] = []
-        step = durations = self._steps.mutation
-        began = plugin_began = perf_counter()
-        try:
-            for plugin, durations in self._steps.mutating:
-                if new is None:
-                    warnings += await plugin.mutate_deletion(attributes, old) or ()
-                else:
-                    warnings += await plugin.mutate(attributes, new, old) or ()
-                now = perf_counter()
-                durations.accepted.observe(now - plugin_began)
-                plugin_began = now
-        except Exception as failure:
-            _observe_refusal(step, began, durations, plugin_began)
-            if isinstance(failure, ApiError):
-                failure.add_warnings(warnings)
-            raise
-        step.accepted.observe(plugin_began - began)
         return warnings
 
     async def check(self, new: Document, old: Document | None) -> Sequence[FieldError]:
@@ -337,31 +361,8 @@ class ApplicablePlugins:
         ]
 
     async def validate(self, new: Document | None, old: Document | None) -> list[str]:
-        """Run validating admission. A refusal carries the warnings of the plugins before it."""
-        warnings: list[str] = []
-        step = durations = self._steps.validation
-        began = plugin_began = perf_counter()
-        try:
-            for plugin, durations in self._steps.validating:
-                warnings += await plugin.validate(self._attributes, new, old) or ()
-                now = perf_counter()
-                durations.accepted.observe(now - plugin_began)
-                plugin_began = now
-        except Exception as failure:
-            _observe_refusal(step, began, durations, plugin_began)
-            if isinstance(failure, ApiError):
-                failure.add_warnings(warnings)
-            raise
-        step.accepted.observe(plugin_began - began)
-        return warnings
-
-
-def _observe_refusal(
-    step: AdmissionDurations, began: float, plugin: AdmissionDurations, plugin_began: float
-) -> None:
-    now = perf_counter()
-    plugin.rejected.observe(now - plugin_began)
-    step.rejected.observe(now - began)
+        """Run validating admission."""
+        return await self._steps.validation.run(self._attributes, new, old)
 
 
 def _overrides(plugin: Plugin, method: str) -> bool:
@@ -392,21 +393,26 @@ class AdmissionChain:
     def _find(self, resource: GroupResource, subresource: str, operation: Operation) -> PluginSteps:
         """Plugins that take no part in a step are not called in it, nor counted."""
         plugins = [each for each in self._all if each.handles(resource, subresource, operation)]
-        of_plugin, of_step, name = self._metrics.of_plugin, self._metrics.of_step, operation.value
-        mutate = "mutate_deletion" if operation is Operation.DELETE else "mutate"
+
+        def step(verb: str, type_: str) -> AdmissionStep:
+            name = f"{verb}_deletion" if operation is Operation.DELETE else verb
+            methods = tuple(
+                (_method(each, name), self._metrics.of_plugin(each.name, type_, operation.value))
+                for each in plugins
+                if _overrides(each, name)
+            )
+            return AdmissionStep(methods, self._metrics.of_step(type_, operation.value))
+
         return PluginSteps(
-            mutating=tuple(
-                TimedPlugin(each, of_plugin(each.name, ADMIT, name))
-                for each in plugins
-                if _overrides(each, mutate)
-            ),
-            checking=tuple(each for each in plugins if _overrides(each, "check")),
-            validating=tuple(
-                TimedPlugin(each, of_plugin(each.name, VALIDATE, name))
-                for each in plugins
-                if _overrides(each, "validate")
-            ),
-            mutation=of_step(ADMIT, name),
-            validation=of_step(VALIDATE, name),
+            step("mutate", ADMIT),
+            tuple(each for each in plugins if _overrides(each, "check")),
+            step("validate", VALIDATE),
             has_rounds=any(each.has_rounds for each in plugins),
         )
+
+
+def _method(plugin: Plugin, name: str) -> PluginMethod:
+    method: Callable[..., Awaitable[Sequence[str] | None]] = getattr(plugin, name)
+    if name.endswith("_deletion"):
+        return lambda attributes, _, old: method(attributes, old)
+    return method

@@ -21,9 +21,10 @@ class AlwaysDeny(Plugin):
     async def mutate_deletion(self, attributes: AdmissionAttributes, old: Document | None) -> None:
         raise _refusal(attributes)
 
-    async def validate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
-    ) -> None:
+    async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
+        raise _refusal(attributes)
+
+    async def validate_deletion(self, attributes: AdmissionAttributes, old: Document | None) -> None:
         raise _refusal(attributes)
 
 

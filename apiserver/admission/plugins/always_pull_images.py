@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, Plugin, writes
 from apiserver.admission.listers import refused
 from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS, work_with
 from apiserver.load.offload import Offload
 from apiserver.meta.field_errors import not_supported
-from apiserver.meta.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document
 
 _ALWAYS: Final = "Always"
 # Of the containers that an error may be about.
@@ -23,23 +23,17 @@ _LISTED_MAX: Final = 100
 
 class AlwaysPullImages(Plugin):
     name = "AlwaysPullImages"
+    handled = writes(PODS)
 
     def __init__(self, offload: Offload) -> None:
         self._offload = offload
-
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource == PODS and not subresource and operation in (Operation.CREATE, Operation.UPDATE)
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         await self._offload.for_user(attributes.user.name).run_begun(
             work_with(new["spec"]), always_pull, new, old
         )
 
-    async def validate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
-    ) -> None:
-        if new is None:
-            return
+    async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         offload = self._offload.for_user(attributes.user.name)
         if texts := await offload.run_begun(work_with(new["spec"]), problems, new, old):
             raise refused(attributes, new, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")

@@ -10,7 +10,7 @@ from typing import Final
 
 from cryptography.x509.oid import NameOID
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, Plugin, creates, updates, writes
 from apiserver.admission.listers import refused
 from apiserver.admission.plugins.privilege_escalation import is_only_gc_change
 from apiserver.auth.authz.attributes import ANY_VERSION, Attributes, Authorizer, Decision, decided
@@ -32,21 +32,16 @@ class SignerPlugin(Plugin):
 
     def __init__(self, authorize: Authorizer, brand: Brand) -> None:
         self._authorize = authorize
-        self._requests = GroupResource(brand.group("certificates"), "certificatesigningrequests")
-
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return (
-            resource == self._requests and subresource == self.subresource and operation is Operation.UPDATE
-        )
+        self._group = brand.group("certificates")
+        requests = GroupResource(self._group, "certificatesigningrequests")
+        self.handled = updates(requests, subresource=self.subresource)
 
     def changes(self, new: Document, old: Document) -> bool:
         """Whether the write is one that needs this permission."""
         return True
 
-    async def validate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
-    ) -> None:
-        if new is None or old is None or not self.changes(new, old):
+    async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
+        if old is None or not self.changes(new, old):
             return
         # The name in the new object is not what will be stored.
         signer = old["spec"].get("signerName", "")
@@ -68,7 +63,7 @@ class SignerPlugin(Plugin):
             self.verb,
             is_resource=True,
             path="",
-            group=self._requests.group,
+            group=self._group,
             resource="signers",
             name=signer,
             version=ANY_VERSION,
@@ -100,15 +95,10 @@ class ClusterTrustBundleAttest(SignerPlugin):
 
     def __init__(self, authorize: Authorizer, brand: Brand) -> None:
         super().__init__(authorize, brand)
-        self._bundles = GroupResource(self._requests.group, "clustertrustbundles")
+        self.handled = writes(GroupResource(self._group, "clustertrustbundles"))
 
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource == self._bundles and operation in (Operation.CREATE, Operation.UPDATE)
-
-    async def validate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
-    ) -> None:
-        if new is None or (old is not None and is_only_gc_change(new, old)):
+    async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
+        if old is not None and is_only_gc_change(new, old):
             return
         # Validation refuses to change the signer.
         signer = (new.get("spec") or {}).get("signerName") or ""
@@ -123,15 +113,10 @@ class CertificateSubjectRestriction(Plugin):
     name = "CertificateSubjectRestriction"
 
     def __init__(self, brand: Brand) -> None:
-        self._requests = GroupResource(brand.group("certificates"), "certificatesigningrequests")
+        self.handled = creates(GroupResource(brand.group("certificates"), "certificatesigningrequests"))
 
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource == self._requests and not subresource and operation is Operation.CREATE
-
-    async def validate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
-    ) -> None:
-        if new is None or new["spec"].get("signerName") != _CLIENTS:
+    async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
+        if new["spec"].get("signerName") != _CLIENTS:
             return
         # The block that Go's decoder finds first, which validation has seen, and which signers will sign.
         block = next(pem_blocks(base64.b64decode(new["spec"].get("request", ""))), None)

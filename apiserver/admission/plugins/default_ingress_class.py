@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, Plugin, creates
 from apiserver.admission.listers import Lister, default_class
 from apiserver.meta.vocabulary import Document, GroupResource
 
@@ -21,10 +21,7 @@ class DefaultIngressClass(Plugin):
     def __init__(self, classes: Lister) -> None:
         """classes: the ingress classes, which are in the same group."""
         self._classes = classes
-        self._ingresses = GroupResource(classes.group_resource.group, "ingresses")
-
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource == self._ingresses and not subresource and operation is Operation.CREATE
+        self.handled = creates(GroupResource(classes.group_resource.group, "ingresses"))
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         spec = new.setdefault("spec", {})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, Plugin, creates
 from apiserver.admission.listers import Lister, default_class
 from apiserver.catalogue.core.persistent_volume_claims import storage_class_of
 from apiserver.meta.vocabulary import Document, GroupResource
@@ -21,13 +21,11 @@ _IS_DEFAULT: Final = (
 
 class DefaultStorageClass(Plugin):
     name = "DefaultStorageClass"
+    handled = creates(CLAIMS)
 
     def __init__(self, classes: Lister) -> None:
         """classes: the storage classes."""
         self._classes = classes
-
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource == CLAIMS and not subresource and operation is Operation.CREATE
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         if storage_class_of(new) is None and (found := await default_class(self._classes, *_IS_DEFAULT)):

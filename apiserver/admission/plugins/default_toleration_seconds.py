@@ -8,23 +8,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
-from apiserver.meta.vocabulary import Document, GroupResource
+from apiserver.admission.chain import AdmissionAttributes, Plugin, writes
+from apiserver.admission.plugins.pod_specs import PODS
+from apiserver.meta.vocabulary import Document
 
 _NOT_READY: Final = "node.kubernetes.io/not-ready"
 _UNREACHABLE: Final = "node.kubernetes.io/unreachable"
-_PODS: Final = GroupResource("", "pods")
 
 
 class DefaultTolerationSeconds(Plugin):
     name = "DefaultTolerationSeconds"
+    handled = writes(PODS)
 
     def __init__(self, not_ready_s: int, unreachable_s: int) -> None:
         """How long pods stay on nodes with each of the two taints."""
         self._stay_s = {_NOT_READY: not_ready_s, _UNREACHABLE: unreachable_s}
-
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource == _PODS and not subresource and operation in (Operation.CREATE, Operation.UPDATE)
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         add_tolerations(new["spec"], self._stay_s)

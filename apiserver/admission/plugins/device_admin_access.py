@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, Plugin, creates, updates
 from apiserver.admission.plugin_context import PluginContext
 from apiserver.meta.field_errors import FieldError, forbidden
 from apiserver.meta.vocabulary import Document, GroupResource
@@ -18,26 +18,21 @@ from apiserver.schema.validation.documents import at
 
 # The first release whose API server checks by default.
 SINCE: Final = 34
-_CLAIMS: Final = "resourceclaims"
-_TEMPLATES: Final = "resourceclaimtemplates"
 
 
 class DeviceAdminAccess(Plugin):
     """The check. It has no name by which it could be disabled."""
 
     def __init__(self, context: PluginContext) -> None:
-        self._group = context.brand.group("resource")
+        group = context.brand.group("resource")
+        claims, templates = (
+            GroupResource(group, "resourceclaims"),
+            GroupResource(group, "resourceclaimtemplates"),
+        )
+        # What is asked for cannot be changed later.
+        self.handled = creates(claims, templates) | updates(claims, subresource="status")
         self._label = f"resource.{context.brand.vendor}.io/admin-access"
         self._namespaces = context.lister("", "namespaces")
-
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        if resource.group != self._group:
-            return False
-        if resource.resource == _CLAIMS and subresource == "status":
-            return operation is Operation.UPDATE
-        # What is asked for cannot be changed later.
-        is_created = operation is Operation.CREATE and not subresource
-        return is_created and resource.resource in (_CLAIMS, _TEMPLATES)
 
     async def check(
         self, attributes: AdmissionAttributes, new: Document, old: Document | None

@@ -12,12 +12,12 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, Plugin, writes
 from apiserver.admission.configuration.event_rate_limit import NAMESPACE, SERVER, USER, EventLimit
 from apiserver.catalogue.core.resource_quotas.usage import resources_without_quota
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import TooManyRequests
-from apiserver.meta.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document
 
 # Keys are made of what clients send.
 KEY_LENGTH_MAX: Final = 1_024
@@ -37,16 +37,11 @@ class EventRateLimit(Plugin):
     ) -> None:
         """clock: seconds since some time."""
         self._limits = [_Limit(each, clock) for each in limits]
-        self._events = resources_without_quota(brand)
+        self.handled = writes(*resources_without_quota(brand))
 
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource in self._events and operation in (Operation.CREATE, Operation.UPDATE)
-
-    async def validate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
-    ) -> None:
+    async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         """Count an Event against every limit, also after one has refused it. Raises TooManyEvents."""
-        if attributes.is_dry_run or new is None:
+        if attributes.is_dry_run:
             return
         refusal = None
         for limit in self._limits:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, Plugin, writes
 from apiserver.admission.plugins.pod_specs import PODS, containers, work_with
 from apiserver.catalogue.pod_specs.resource_requirements import is_extended_resource
 from apiserver.load.offload import Offload
-from apiserver.meta.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document
 
 # By which tolerations are told apart.
 _FIELDS: Final = ("key", "operator", "value", "effect")
@@ -19,12 +19,10 @@ _FIELDS: Final = ("key", "operator", "value", "effect")
 
 class ExtendedResourceToleration(Plugin):
     name = "ExtendedResourceToleration"
+    handled = writes(PODS)
 
     def __init__(self, offload: Offload) -> None:
         self._offload = offload
-
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource == PODS and not subresource and operation in (Operation.CREATE, Operation.UPDATE)
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         spec = new["spec"]

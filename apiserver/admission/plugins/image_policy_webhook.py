@@ -16,12 +16,12 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, Plugin, writes
 from apiserver.admission.configuration.image_policy import ImagePolicy
 from apiserver.admission.listers import refused
 from apiserver.admission.plugins.pod_specs import PODS, containers
 from apiserver.meta.brand import Brand
-from apiserver.meta.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.review_server import CallerFactory, ReviewServer
 
@@ -39,6 +39,7 @@ _TOLD: Final = ".image-policy.k8s.io/"
 
 class ImagePolicyWebhook(Plugin):
     name = "ImagePolicyWebhook"
+    handled = writes(PODS) | writes(PODS, subresource="ephemeralcontainers")
 
     def __init__(
         self,
@@ -56,19 +57,8 @@ class ImagePolicyWebhook(Plugin):
         # What was answered to a review, by its digest, and until when that counts; the last one at the end.
         self._answers: OrderedDict[bytes, tuple[float, Document]] = OrderedDict()
 
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return (
-            resource == PODS
-            and subresource in ("", "ephemeralcontainers")
-            and operation in (Operation.CREATE, Operation.UPDATE)
-        )
-
-    async def validate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
-    ) -> None:
+    async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         """Ask the webhook about the images of a pod. Raises Forbidden."""
-        if new is None:
-            return
         body = orjson.dumps({**self._head, "spec": _review(attributes, new)}, option=orjson.OPT_SORT_KEYS)
         key = hashlib.sha256(body).digest()
         status = self._known(key)

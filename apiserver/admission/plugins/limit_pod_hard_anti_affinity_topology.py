@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, Plugin, writes
 from apiserver.admission.listers import refused
 from apiserver.admission.plugins.pod_specs import PODS
-from apiserver.meta.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document
 from apiserver.schema.validation.documents import at
 
 _ALLOWED: Final = "kubernetes.io/hostname"
@@ -19,15 +19,9 @@ _TERMS: Final = ("affinity", "podAntiAffinity", "requiredDuringSchedulingIgnored
 
 class LimitPodHardAntiAffinityTopology(Plugin):
     name = "LimitPodHardAntiAffinityTopology"
+    handled = writes(PODS)
 
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource == PODS and not subresource and operation in (Operation.CREATE, Operation.UPDATE)
-
-    async def validate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
-    ) -> None:
-        if new is None:
-            return
+    async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         for term in at(new["spec"], *_TERMS) or ():
             if (key := term.get("topologyKey", "")) != _ALLOWED:
                 raise refused(

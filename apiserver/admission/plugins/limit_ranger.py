@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, Plugin, creates, updates, writes
 from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.default_storage_class import CLAIMS
 from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS, containers, work_with
@@ -16,7 +16,7 @@ from apiserver.catalogue.pod_specs.resource_totals import quantities, total_of_p
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import size_class
 from apiserver.meta.quantity import EXACT, Quantity, ratio_text
-from apiserver.meta.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.stored_object import StoredObject
 from storage.turns import in_turns
 
@@ -27,13 +27,11 @@ Needs = tuple[Mapping[str, Quantity], Mapping[str, Quantity]]
 
 class LimitRanger(Plugin):
     name = "LimitRanger"
+    handled = creates(PODS) | updates(PODS, subresource="resize") | writes(CLAIMS)
 
     def __init__(self, limit_ranges: Lister, offload: Offload) -> None:
         self._limit_ranges = limit_ranges
         self._offload = offload
-
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return (resource, subresource, operation) in _CONCERNED
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         if attributes.resource.stored_group_resource == PODS and old is None:
@@ -41,10 +39,8 @@ class LimitRanger(Plugin):
             async for each in in_turns(await self._limit_ranges.list(attributes.namespace)):
                 await offload.run_begun(max(size, size_class(len(each.tail))), _set_defaults, new, each)
 
-    async def validate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
-    ) -> None:
-        if new is None or (old is not None and "deletionTimestamp" in old["metadata"]):
+    async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
+        if old is not None and "deletionTimestamp" in old["metadata"]:
             return
         problems = claim_problems if attributes.resource.stored_group_resource == CLAIMS else pod_problems
 
@@ -60,16 +56,6 @@ class LimitRanger(Plugin):
 
 def _set_defaults(pod: Document, limit_range: StoredObject) -> None:
     set_defaults(pod, limit_range.document())
-
-
-_CONCERNED: Final = frozenset(
-    {
-        (PODS, "", Operation.CREATE),
-        (PODS, "resize", Operation.UPDATE),
-        (CLAIMS, "", Operation.CREATE),
-        (CLAIMS, "", Operation.UPDATE),
-    }
-)
 
 
 def set_defaults(pod: Document, limit_range: Document) -> None:

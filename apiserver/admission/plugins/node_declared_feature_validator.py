@@ -10,30 +10,26 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, Plugin, updates
 from apiserver.admission.listers import Lister
 from apiserver.admission.plugins.pod_specs import PODS
 from apiserver.golang.quoting import go_quote
 from apiserver.meta.errors import Forbidden
-from apiserver.meta.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document
 
 GATE: Final = "NodeDeclaredFeatures"
 
 
 class NodeDeclaredFeatureValidator(Plugin):
     name = "NodeDeclaredFeatureValidator"
+    handled = updates(PODS) | updates(PODS, subresource="resize")
 
     def __init__(self, nodes: Lister) -> None:
         self._nodes = nodes
 
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource == PODS and subresource in ("", "resize") and operation is Operation.UPDATE
-
-    async def validate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
-    ) -> None:
+    async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         """Refuse a resize that the node does not support. Raises Forbidden, and the storage's errors."""
-        if new is None or old is None:
+        if old is None:
             return
         spec, old_spec = new["spec"], old["spec"]
         name = spec.get("nodeName")

@@ -33,11 +33,9 @@ class OwnerReferencesPermissionEnforcement(Plugin):
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return operation in (Operation.CREATE, Operation.UPDATE) and (resource, subresource) != _UNCHECKED
 
-    async def validate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
-    ) -> None:
+    async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         owners, before = _owners(new), _owners(old)
-        if new is None or owners == before:
+        if owners == before:
             return
         if old is not None and (why := await self._refusal(self._deletion(attributes))) is not None:
             raise refused(attributes, new, f"cannot set an ownerRef on a resource you can't delete: {why}")

@@ -5,28 +5,24 @@ Source: kubernetes, plugin/pkg/admission/storage/persistentvolume/resize.
 
 from __future__ import annotations
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, Plugin, updates
 from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.default_storage_class import CLAIMS
 from apiserver.catalogue.core.persistent_volume_claims import storage_class_of
 from apiserver.meta.quantity import Quantity, parse_quantity
-from apiserver.meta.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document
 
 
 class PersistentVolumeClaimResize(Plugin):
     name = "PersistentVolumeClaimResize"
+    handled = updates(CLAIMS)
 
     def __init__(self, classes: Lister) -> None:
         """classes: the storage classes."""
         self._classes = classes
 
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource == CLAIMS and not subresource and operation is Operation.UPDATE
-
-    async def validate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
-    ) -> None:
-        if new is None or old is None or self._classes.served is None or _size(new) <= _size(old):
+    async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
+        if old is None or self._classes.served is None or _size(new) <= _size(old):
             return
         if (old.get("status") or {}).get("phase") != "Bound":
             raise refused(attributes, new, "Only bound persistent volume claims can be expanded")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from apiserver.admission.chain import AdmissionAttributes, Operation
+from apiserver.admission.chain import AdmissionAttributes, updates
 from apiserver.admission.plugins.certificates import SignerPlugin
 from apiserver.auth.authz.attributes import Authorizer
 from apiserver.catalogue.certificates.pod_certificate_requests import ISSUED, RESOURCE, has_ended
@@ -34,16 +34,11 @@ class PodCertificateSigning(SignerPlugin):
     def __init__(self, authorize: Authorizer, brand: Brand, clock: Callable[[], float]) -> None:
         super().__init__(authorize, brand)
         self._clock = clock
-        self._pod_requests = GroupResource(brand.group("certificates"), RESOURCE)
+        self.handled = updates(GroupResource(brand.group("certificates"), RESOURCE), subresource="status")
 
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource == self._pod_requests and subresource == "status" and operation is Operation.UPDATE
-
-    async def validate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
-    ) -> None:
+    async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         """Check the permission to sign, and when a new certificate becomes valid. Raises Invalid."""
-        if new is None or old is None:
+        if old is None:
             return
         if has_ended(new, ISSUED) and not has_ended(old):
             self._check_time(attributes, new)

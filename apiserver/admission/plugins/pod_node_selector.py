@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, Plugin, creates
 from apiserver.admission.configuration.pod_node_selector import (
     CLUSTER_DEFAULT,
     InvalidSelector,
@@ -18,22 +18,20 @@ from apiserver.admission.configuration.pod_node_selector import (
 from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.pod_specs import PODS
 from apiserver.meta.errors import NotFound
-from apiserver.meta.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document
 
 ANNOTATION: Final = "scheduler.alpha.kubernetes.io/node-selector"
 
 
 class PodNodeSelector(Plugin):
     name = "PodNodeSelector"
+    handled = creates(PODS)
 
     def __init__(self, namespaces: Lister, configured: NodeSelectors) -> None:
         """configured: by namespace what its pods may select; and what they do without the annotation."""
         self._namespaces = namespaces
         self._default = configured.get(CLUSTER_DEFAULT, {})
         self._allowed = configured
-
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource == PODS and not subresource and operation is Operation.CREATE
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         wanted = await self._selector_of_namespace(attributes, new)
@@ -42,12 +40,9 @@ class PodNodeSelector(Plugin):
             spec["nodeSelector"] = selector
         self._require_allowed(attributes, new)
 
-    async def validate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
-    ) -> None:
-        if new is not None:
-            _compatible(attributes, new, await self._selector_of_namespace(attributes, new))
-            self._require_allowed(attributes, new)
+    async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
+        _compatible(attributes, new, await self._selector_of_namespace(attributes, new))
+        self._require_allowed(attributes, new)
 
     def _require_allowed(self, attributes: AdmissionAttributes, pod: Document) -> None:
         """Raises Forbidden."""

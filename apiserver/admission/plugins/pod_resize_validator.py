@@ -10,7 +10,7 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, Plugin, updates
 from apiserver.admission.listers import Lister
 from apiserver.admission.plugins.pod_specs import PODS
 from apiserver.catalogue.core.resource_quotas.usage import requests_of_pod
@@ -18,7 +18,7 @@ from apiserver.catalogue.pod_specs.resource_totals import quantities
 from apiserver.golang.quoting import go_quote
 from apiserver.meta.errors import Forbidden
 from apiserver.meta.quantity import EXACT, Quantity
-from apiserver.meta.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document
 
 _SYSTEM_LABEL: Final = "kubernetes.io/os"
 _NO_CAPACITY: Final = "NodeCapacity"
@@ -30,18 +30,14 @@ _NOTHING: Final = dict.fromkeys(_SCALES, Quantity(Decimal()))
 
 class PodResizeValidator(Plugin):
     name = "PodResizeValidator"
+    handled = updates(PODS, subresource="resize")
 
     def __init__(self, nodes: Lister) -> None:
         self._nodes = nodes
 
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource == PODS and subresource == "resize" and operation is Operation.UPDATE
-
-    async def validate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
-    ) -> None:
+    async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         """Refuse a resize that the pod's node cannot do. Raises Forbidden, and the storage's errors."""
-        if new is None or old is None:
+        if old is None:
             return
         name = new["spec"].get("nodeName")
         # The generation rises with every change of the spec.

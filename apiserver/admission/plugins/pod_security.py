@@ -179,10 +179,8 @@ class PodSecurity(Plugin):
         return not subresource and (resource == _NAMESPACES or resource in _TEMPLATES)
 
     async def validate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+        self, attributes: AdmissionAttributes, new: Document, old: Document | None
     ) -> Sequence[str]:
-        if new is None:
-            return ()
         resource = attributes.resource.stored_group_resource
         if resource == _NAMESPACES:
             return await self._validate_namespace(attributes, new, old)

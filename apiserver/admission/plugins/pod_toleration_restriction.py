@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, Plugin, writes
 from apiserver.admission.configuration.pod_toleration_restriction import TolerationRestriction
 from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.pod_specs import PODS, work_with
@@ -20,7 +20,7 @@ from apiserver.admission.plugins.runtime_class import includes, merged
 from apiserver.catalogue.core.pods.qos import qos_class
 from apiserver.load.offload import Offload
 from apiserver.meta.errors import NotFound
-from apiserver.meta.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document
 
 DEFAULT: Final = "scheduler.alpha.kubernetes.io/defaultTolerations"
 ALLOWED: Final = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
@@ -40,14 +40,12 @@ COMPARED_MAX: Final = 10_000
 
 class PodTolerationRestriction(Plugin):
     name = "PodTolerationRestriction"
+    handled = writes(PODS)
 
     def __init__(self, namespaces: Lister, configured: TolerationRestriction, offload: Offload) -> None:
         self._namespaces = namespaces
         self._offload = offload
         self._configured = configured
-
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource == PODS and not subresource and operation in (Operation.CREATE, Operation.UPDATE)
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         spec = new["spec"]
@@ -65,11 +63,8 @@ class PodTolerationRestriction(Plugin):
             spec["tolerations"] = [dict(each) for each in tolerations]
         await self._require_allowed(attributes, new)
 
-    async def validate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
-    ) -> None:
-        if new is not None:
-            await self._require_allowed(attributes, new)
+    async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
+        await self._require_allowed(attributes, new)
 
     async def _require_allowed(self, attributes: AdmissionAttributes, pod: Document) -> None:
         """Raises Forbidden."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, Plugin, creates
 from apiserver.admission.listers import Lister
 from apiserver.admission.plugins.pod_specs import PODS
-from apiserver.meta.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document
 
 GATE: Final = "PodTopologyLabelsAdmission"
 LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
@@ -19,12 +19,10 @@ _BINDING: Final = "binding"
 
 class PodTopologyLabels(Plugin):
     name = "PodTopologyLabels"
+    handled = creates(PODS) | creates(PODS, subresource=_BINDING)
 
     def __init__(self, nodes: Lister) -> None:
         self._nodes = nodes
-
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource == PODS and subresource in ("", _BINDING) and operation is Operation.CREATE
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         if attributes.subresource == _BINDING:

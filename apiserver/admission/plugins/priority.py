@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, Plugin, writes
 from apiserver.admission.listers import Lister, refused
 from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.releases.gates import FeatureGates
@@ -36,15 +36,8 @@ class Priority(Plugin):
         self._owners = {_PODS: "pod"} | {
             GroupResource(group, resource): text for resource, text in _GROUPS.items() if has_groups
         }
-        self._handled = frozenset({*self._owners, classes.group_resource})
+        self.handled = writes(*self._owners, classes.group_resource)
         self._groups_preempt = has_groups and gates.is_on("PodGroupPreemptionPolicy")
-
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return (
-            resource in self._handled
-            and not subresource
-            and operation in (Operation.CREATE, Operation.UPDATE)
-        )
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         resource = attributes.resource.stored_group_resource
@@ -91,11 +84,9 @@ class Priority(Plugin):
             if spec.get(field) is None and old.get(field) is not None:
                 spec[field] = old[field]
 
-    async def validate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
-    ) -> None:
+    async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         resource = attributes.resource.stored_group_resource
-        if new is None or resource in self._owners or not new.get("globalDefault"):
+        if resource in self._owners or not new.get("globalDefault"):
             return
         default = await self._default()
         if default is not None and default["metadata"]["name"] != new["metadata"].get("name"):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, Plugin, writes
 from apiserver.admission.plugin_context import PluginContext
 from apiserver.auth.authz.attributes import ANY_VERSION, Attributes, Decision
 from apiserver.auth.authz.rbac import rule_coverage
@@ -49,23 +49,12 @@ class PrivilegeEscalationCheck(Plugin):
         self._roles = GroupResource(group, "roles")
         self._cluster_roles = GroupResource(group, "clusterroles")
         self._role_bindings = GroupResource(group, "rolebindings")
-        self._handled = {
-            self._roles,
-            self._cluster_roles,
-            self._role_bindings,
-            GroupResource(group, "clusterrolebindings"),
-        }
+        bindings = (self._role_bindings, GroupResource(group, "clusterrolebindings"))
+        self.handled = writes(self._roles, self._cluster_roles, *bindings)
         self._listers = {
             ROLE: context.lister(*self._roles),
             CLUSTER_ROLE: context.lister(*self._cluster_roles),
         }
-
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return (
-            resource in self._handled
-            and not subresource
-            and operation in (Operation.CREATE, Operation.UPDATE)
-        )
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         """Changes nothing. Raises Forbidden, NotFound for a binding to no role, and the storage's errors."""

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, Plugin, updates
 from apiserver.admission.plugin_context import PluginContext
 from apiserver.auth.authn.impersonation import service_account_of
 from apiserver.auth.authz.attributes import Attributes, Decision, decided, forbidden
@@ -48,11 +48,9 @@ class ResourceClaimStatus(Plugin):
     def __init__(self, context: PluginContext, gates: FeatureGates) -> None:
         self._authorize, self._offload = context.authorize, context.offload
         self._claims = GroupResource(context.brand.group("resource"), "resourceclaims")
+        self.handled = updates(self._claims, subresource="status")
         self._node_key = f"authentication.{context.brand.vendor}.io/node-name"
         self._has_devices = gates.is_on("DRAResourceClaimDeviceStatus")
-
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource == self._claims and subresource == "status" and operation is Operation.UPDATE
 
     async def check(
         self, attributes: AdmissionAttributes, new: Document, old: Document | None

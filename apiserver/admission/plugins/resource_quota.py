@@ -100,10 +100,8 @@ class ResourceQuota(Plugin):
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return resource not in self._not_counted and handles(resource, subresource, operation)
 
-    async def validate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
-    ) -> None:
-        if new is None or not attributes.namespace:
+    async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
+        if not attributes.namespace:
             return
         resource, subresource = attributes.resource.stored_group_resource, attributes.subresource
         if old is not None and not may_change_usage(resource, subresource, new, old):

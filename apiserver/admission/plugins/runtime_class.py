@@ -8,24 +8,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, Plugin, creates
 from apiserver.admission.listers import Lister, refused
+from apiserver.admission.plugins.pod_specs import PODS
 from apiserver.meta.quantity import parse_quantity
-from apiserver.meta.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document
 
 # Pairs of tolerations that are compared. If there are more, redundant ones stay.
 COMPARED_MAX: Final = 10_000
-_PODS: Final = GroupResource("", "pods")
 
 
 class RuntimeClass(Plugin):
     name = "RuntimeClass"
+    handled = creates(PODS)
 
     def __init__(self, classes: Lister) -> None:
         self._classes = classes
-
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource == _PODS and not subresource and operation is Operation.CREATE
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         found = await self._class_of(attributes, new)
@@ -54,10 +52,8 @@ class RuntimeClass(Plugin):
         if tolerations := merged(spec.get("tolerations") or (), scheduling.get("tolerations") or ()):
             spec["tolerations"] = tolerations
 
-    async def validate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
-    ) -> None:
-        if new is None or self._classes.served is None:
+    async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
+        if self._classes.served is None:
             return
         found, overhead = await self._class_of(attributes, new), new["spec"].get("overhead") or {}
         expected = _overhead(found) if found is not None else {}

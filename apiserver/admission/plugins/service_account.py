@@ -9,7 +9,7 @@ import asyncio
 import secrets
 from typing import Final
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, Plugin, creates, updates
 from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.pod_specs import CONTAINERS, MIRROR, PODS, containers
 from apiserver.auth.authz.node.references import secret_names
@@ -17,7 +17,7 @@ from apiserver.golang.booleans import parse_bool
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
 from apiserver.meta.errors import Forbidden
-from apiserver.meta.vocabulary import Document, GroupResource
+from apiserver.meta.vocabulary import Document
 
 DEFAULT: Final = "default"
 # A new namespace may be without its default account for a moment: a controller creates it.
@@ -34,15 +34,10 @@ _ENFORCES: Final = "kubernetes.io/enforce-mountable-secrets"
 
 class ServiceAccount(Plugin):
     name = "ServiceAccount"
+    handled = creates(PODS) | updates(PODS, subresource="ephemeralcontainers")
 
     def __init__(self, accounts: Lister) -> None:
         self._accounts = accounts
-
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource == PODS and (
-            (operation is Operation.CREATE and not subresource)
-            or (operation is Operation.UPDATE and subresource == "ephemeralcontainers")
-        )
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         if old is not None or self._accounts.served is None:
@@ -62,10 +57,8 @@ class ServiceAccount(Plugin):
         if not spec.get("imagePullSecrets") and (pulled_with := account.get("imagePullSecrets")):
             spec["imagePullSecrets"] = [{"name": each.get("name", "")} for each in pulled_with]
 
-    async def validate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
-    ) -> None:
-        if new is None or self._accounts.served is None:
+    async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
+        if self._accounts.served is None:
             return
         spec = new["spec"]
         if old is None and _is_mirror(new):

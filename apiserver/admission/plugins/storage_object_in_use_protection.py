@@ -5,7 +5,7 @@ Source: kubernetes, plugin/pkg/admission/storage/storageobjectinuseprotection.
 
 from __future__ import annotations
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, Plugin, creates
 from apiserver.meta.vocabulary import Document, GroupResource
 
 
@@ -21,9 +21,7 @@ class StorageObjectInUseProtection(Plugin):
         if protects_classes:
             classes = GroupResource(storage_group, "volumeattributesclasses")
             self._finalizers[classes] = "kubernetes.io/vac-protection"
-
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource in self._finalizers and not subresource and operation is Operation.CREATE
+        self.handled = creates(*self._finalizers)
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         meta = new["metadata"]

@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, Plugin, creates
 from apiserver.meta.vocabulary import Document, GroupResource
 
-_NODES: Final = GroupResource("", "nodes")
 _KEY: Final = "node.kubernetes.io/not-ready"
 _EFFECT: Final = "NoSchedule"
 
 
 class TaintNodesByCondition(Plugin):
     name = "TaintNodesByCondition"
-
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource == _NODES and not subresource and operation is Operation.CREATE
+    handled = creates(GroupResource("", "nodes"))
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         spec = new.setdefault("spec", {})

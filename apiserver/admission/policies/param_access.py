@@ -6,10 +6,9 @@ Source: k8s.io/kubernetes, pkg/registry/admissionregistration, authz.go of polic
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.chain import AdmissionAttributes, Plugin, writes
 from apiserver.admission.listers import Lister
 from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.policies.params import Params
@@ -25,44 +24,36 @@ _POLICIES: Final = {
     "validatingadmissionpolicybindings": "validatingadmissionpolicies",
     "mutatingadmissionpolicybindings": "mutatingadmissionpolicies",
 }
-_WRITTEN: Final = frozenset((*_POLICIES.keys(), *_POLICIES.values()))
 
 
 class ParamAccess(Plugin):
     """The check. It has no name by which it could be disabled."""
 
     def __init__(self, context: PluginContext, params: Params) -> None:
-        self._group = context.brand.group("admissionregistration")
+        group = context.brand.group("admissionregistration")
         self._policies = {
-            bindings: context.lister(self._group, policies) for bindings, policies in _POLICIES.items()
+            bindings: context.lister(group, policies) for bindings, policies in _POLICIES.items()
         }
+        self.handled = writes(*(GroupResource(group, each) for pair in _POLICIES.items() for each in pair))
         self._params = params
         self._authorize = context.authorize
 
-    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        is_written = operation in (Operation.CREATE, Operation.UPDATE) and not subresource
-        return is_written and resource.group == self._group and resource.resource in _WRITTEN
-
-    async def validate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
-    ) -> Sequence[str] | None:
-        assert new is not None
+    async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         spec, old_spec = new.get("spec") or {}, (old or {}).get("spec") or {}
         policies = self._policies.get(attributes.resource.resource)
         if policies is None:
             field = "paramKind"
             if spec.get(field) == old_spec.get(field):
-                return None
+                return
             problem = await self._of_policy(attributes.user, spec[field]) if spec.get(field) else ""
         else:
             field = "paramRef"
             if all(spec.get(each) == old_spec.get(each) for each in (field, "policyName")):
-                return None
+                return
             problem = await self._of_binding(attributes.user, spec, policies) if spec.get(field) else ""
         if problem:
             error = forbidden(f"spec.{field}", problem)
             raise Invalid(attributes.resource.group_kind, new["metadata"].get("name", ""), [error])
-        return None
 
     async def _of_policy(self, user: UserInfo, kind: Document) -> str:
         api_version, name = kind.get("apiVersion", ""), kind.get("kind", "")

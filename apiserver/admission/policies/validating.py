@@ -146,6 +146,11 @@ class ValidatingAdmissionPolicy(Plugin):
     def stamp(self) -> object:
         return self._policies.stamp()
 
+    async def validate_deletion(
+        self, attributes: AdmissionAttributes, old: Document | None
+    ) -> Sequence[str] | None:
+        return await self.validate(attributes, None, old)
+
     async def validate(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> Sequence[str] | None:

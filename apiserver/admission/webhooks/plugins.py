@@ -439,6 +439,11 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
     step = VALIDATING
     audit_step = "validating"
 
+    async def validate_deletion(
+        self, attributes: AdmissionAttributes, old: Document | None
+    ) -> Sequence[str] | None:
+        return await self.validate(attributes, None, old)
+
     async def validate(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> Sequence[str] | None:
