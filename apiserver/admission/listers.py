@@ -38,6 +38,13 @@ class Lister:
         found = await self.get(name, namespace)
         return await self.offload.document(found) if found is not None else None
 
+    async def require_document(self, name: str) -> Document:
+        """Returns what `get_document` does. Raises NotFound, and the storage's errors."""
+        found = await self.get_document(name)
+        if found is None:
+            raise NotFound(self.group_resource, name)
+        return found
+
     async def get(self, name: str, namespace: str = "") -> StoredObject | None:
         """Returns what `get_document` does, without decoding the object."""
         resource = self.served

@@ -140,8 +140,6 @@ def _attributes(client: ApiClient, brand: Brand, user: UserInfo, given: argparse
     return Attributes(
         user,
         given.verb,
-        is_resource=True,
-        path="",
         group=served.group,
         resource=served.resource,
         subresource=subresource,

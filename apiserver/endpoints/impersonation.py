@@ -149,8 +149,6 @@ def _required_permissions(caller: UserInfo, wanted: UserInfo, reviews_group: str
         return Attributes(
             user=caller,
             verb="impersonate",
-            is_resource=True,
-            path="",
             group=group,
             resource=resource,
             subresource=subresource,

@@ -175,8 +175,6 @@ class ImpersonationMode(NamedTuple):
         return Attributes(
             user=caller,
             verb=self.verb,
-            is_resource=True,
-            path="",
             group=self.brand.group("authentication"),
             resource=resource,
             name=name,

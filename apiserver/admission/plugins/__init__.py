@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 from apiserver.admission.chain import Plugin
 from apiserver.admission.configuration.plugin_configurations import PluginConfigurations
 from apiserver.admission.plugin_context import PluginContext
-from apiserver.admission.plugins.always_deny import AlwaysDeny
 from apiserver.admission.plugins.always_pull_images import AlwaysPullImages
 from apiserver.admission.plugins.certificates import (
     CertificateApproval,
@@ -24,17 +23,17 @@ from apiserver.admission.plugins.certificates import (
     CertificateSubjectRestriction,
     ClusterTrustBundleAttest,
 )
-from apiserver.admission.plugins.default_ingress_class import DefaultIngressClass
-from apiserver.admission.plugins.default_storage_class import DefaultStorageClass
-from apiserver.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
-from apiserver.admission.plugins.deny_service_external_ips import DenyServiceExternalIPs
 from apiserver.admission.plugins.device_admin_access import SINCE as ADMIN_ACCESS_SINCE
 from apiserver.admission.plugins.device_admin_access import DeviceAdminAccess
 from apiserver.admission.plugins.event_rate_limit import EventRateLimit
-from apiserver.admission.plugins.extended_resource_toleration import ExtendedResourceToleration
 from apiserver.admission.plugins.image_policy_webhook import ImagePolicyWebhook
-from apiserver.admission.plugins.limit_pod_hard_anti_affinity_topology import LimitPodHardAntiAffinityTopology
 from apiserver.admission.plugins.limit_ranger import LimitRanger
+from apiserver.admission.plugins.new_object_defaults import (
+    DefaultIngressClass,
+    DefaultStorageClass,
+    StorageObjectInUseProtection,
+    TaintNodesByCondition,
+)
 from apiserver.admission.plugins.node_declared_feature_validator import GATE as DECLARED_FEATURES
 from apiserver.admission.plugins.node_declared_feature_validator import NodeDeclaredFeatureValidator
 from apiserver.admission.plugins.node_restriction import NodeRestriction
@@ -46,7 +45,6 @@ from apiserver.admission.plugins.pod_certificates import PodCertificateSigning
 from apiserver.admission.plugins.pod_node_selector import PodNodeSelector
 from apiserver.admission.plugins.pod_resize_validator import PodResizeValidator
 from apiserver.admission.plugins.pod_security import PodSecurity
-from apiserver.admission.plugins.pod_toleration_restriction import PodTolerationRestriction
 from apiserver.admission.plugins.pod_topology_labels import GATE as LABELS_GATE
 from apiserver.admission.plugins.pod_topology_labels import PodTopologyLabels
 from apiserver.admission.plugins.priority import Priority
@@ -56,8 +54,16 @@ from apiserver.admission.plugins.resource_claim_status import ResourceClaimStatu
 from apiserver.admission.plugins.resource_quota import ResourceQuota
 from apiserver.admission.plugins.runtime_class import RuntimeClass
 from apiserver.admission.plugins.service_account import ServiceAccount
-from apiserver.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
-from apiserver.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
+from apiserver.admission.plugins.simple_denials import (
+    AlwaysDeny,
+    DenyServiceExternalIPs,
+    LimitPodHardAntiAffinityTopology,
+)
+from apiserver.admission.plugins.tolerations import (
+    DefaultTolerationSeconds,
+    ExtendedResourceToleration,
+    PodTolerationRestriction,
+)
 from apiserver.admission.policies.mutating import MutatingAdmissionPolicy
 from apiserver.admission.policies.param_access import ParamAccess
 from apiserver.admission.policies.params import Params

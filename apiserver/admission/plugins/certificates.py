@@ -13,7 +13,7 @@ from cryptography.x509.oid import NameOID
 from apiserver.admission.chain import AdmissionAttributes, Plugin, creates, updates, writes
 from apiserver.admission.listers import refused
 from apiserver.admission.plugins.privilege_escalation import is_only_gc_change
-from apiserver.auth.authz.attributes import ANY_VERSION, Attributes, Authorizer, Decision, decided
+from apiserver.auth.authz.attributes import ANY_VERSION, Attributes, Authorizer, is_allowed
 from apiserver.golang.pem import UNREADABLE, pem_blocks
 from apiserver.golang.x509_parsing import parse_request
 from apiserver.meta.brand import Brand
@@ -52,23 +52,13 @@ class SignerPlugin(Plugin):
 
     async def may_for(self, attributes: AdmissionAttributes, signer: str) -> bool:
         """Whether the caller may act for a signer, or for all of its domain."""
+        asked = Attributes(
+            attributes.user, self.verb, group=self._group, resource="signers", version=ANY_VERSION
+        )
         for name in (signer, f"{signer.partition('/')[0]}/*"):
-            if await self._may(attributes, name):
+            if await is_allowed(self._authorize, asked._replace(name=name)):
                 return True
         return False
-
-    async def _may(self, attributes: AdmissionAttributes, signer: str) -> bool:
-        asked = Attributes(
-            attributes.user,
-            self.verb,
-            is_resource=True,
-            path="",
-            group=self._group,
-            resource="signers",
-            name=signer,
-            version=ANY_VERSION,
-        )
-        return (await decided(self._authorize, asked)).decision is Decision.ALLOW
 
 
 class CertificateApproval(SignerPlugin):

@@ -10,7 +10,7 @@ from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Plugin, creates, updates, writes
 from apiserver.admission.listers import Lister, refused
-from apiserver.admission.plugins.default_storage_class import CLAIMS
+from apiserver.admission.plugins.new_object_defaults import CLAIMS
 from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS, containers, work_with
 from apiserver.catalogue.pod_specs.resource_totals import quantities, total_of_pod
 from apiserver.load.offload import Offload

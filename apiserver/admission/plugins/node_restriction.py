@@ -19,7 +19,7 @@ from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.plugins.mirror_pods import UnknownVolume, api_references
 from apiserver.admission.plugins.pod_specs import MIRROR, PODS
-from apiserver.auth.authz.attributes import Attributes, Decision
+from apiserver.auth.authz.attributes import Attributes, is_allowed
 from apiserver.auth.authz.node.authorizer import LEASE_NAMESPACE
 from apiserver.auth.authz.node.identity import node_of
 from apiserver.golang.pem import UNREADABLE, pem_blocks
@@ -313,14 +313,12 @@ class NodeRestriction(Plugin):
         asked = Attributes(
             attributes.user,
             "request-serviceaccounts-token-audience",
-            is_resource=True,
-            path="",
             resource=audience,
             namespace=attributes.namespace,
             name=attributes.name,
             version="v1",
         )
-        if (await self._authorize.decide(asked)).decision is not Decision.ALLOW:
+        if not await is_allowed(self._authorize, asked):
             raise write.refuse(
                 f"audience {quote(audience)} not found in pod spec volume, {attributes.user.name} is not "
                 "authorized to request tokens for this audience"

@@ -62,8 +62,6 @@ class OwnerReferencesPermissionEnforcement(Plugin):
             asked = Attributes(
                 attributes.user,
                 "update",
-                is_resource=True,
-                path="",
                 group=resource.group_version.group,
                 resource=resource.resource,
                 subresource="finalizers",
@@ -91,8 +89,6 @@ class OwnerReferencesPermissionEnforcement(Plugin):
         return Attributes(
             attributes.user,
             "delete",
-            is_resource=True,
-            path="",
             group=resource.group,
             resource=resource.resource,
             subresource=attributes.subresource,

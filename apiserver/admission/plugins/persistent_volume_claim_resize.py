@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from apiserver.admission.chain import AdmissionAttributes, Plugin, updates
 from apiserver.admission.listers import Lister, refused
-from apiserver.admission.plugins.default_storage_class import CLAIMS
+from apiserver.admission.plugins.new_object_defaults import CLAIMS
 from apiserver.catalogue.core.persistent_volume_claims import storage_class_of
 from apiserver.meta.quantity import Quantity, parse_quantity
 from apiserver.meta.vocabulary import Document

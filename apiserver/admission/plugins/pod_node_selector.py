@@ -17,7 +17,6 @@ from apiserver.admission.configuration.pod_node_selector import (
 )
 from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.pod_specs import PODS
-from apiserver.meta.errors import NotFound
 from apiserver.meta.vocabulary import Document
 
 ANNOTATION: Final = "scheduler.alpha.kubernetes.io/node-selector"
@@ -56,9 +55,7 @@ class PodNodeSelector(Plugin):
         self, attributes: AdmissionAttributes, pod: Document
     ) -> Mapping[str, str]:
         """Raises Forbidden, NotFound."""
-        namespace = await self._namespaces.get_document(attributes.namespace)
-        if namespace is None:
-            raise NotFound(self._namespaces.group_resource, attributes.namespace)
+        namespace = await self._namespaces.require_document(attributes.namespace)
         text = (namespace["metadata"].get("annotations") or {}).get(ANNOTATION)
         if text is None:
             return self._default

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from apiserver.admission.chain import AdmissionAttributes, Plugin, writes
 from apiserver.admission.plugin_context import PluginContext
-from apiserver.auth.authz.attributes import ANY_VERSION, Attributes, Decision
+from apiserver.auth.authz.attributes import ANY_VERSION, Attributes, is_allowed
 from apiserver.auth.authz.rbac import rule_coverage
 from apiserver.auth.authz.rbac.policy import CLUSTER_ROLE, ROLE, RbacPolicy, listed_problems
 from apiserver.auth.authz.rbac.rule_coverage import TooManyRules
@@ -112,15 +112,13 @@ class PrivilegeEscalationCheck(Plugin):
         asked = Attributes(
             attributes.user,
             verb,
-            is_resource=True,
-            path="",
             group=resource.group,
             resource=resource.resource,
             namespace=attributes.namespace,
             name=name,
             version=ANY_VERSION,
         )
-        return (await self._authorize.decide(asked)).decision is Decision.ALLOW
+        return await is_allowed(self._authorize, asked)
 
     async def _require_held(
         self, attributes: AdmissionAttributes, new: Document, rules: Sequence[PolicyRule]

@@ -110,8 +110,6 @@ class ResourceClaimStatus(Plugin):
         return Attributes(
             attributes.user,
             verb,
-            is_resource=True,
-            path="",
             group=self._claims.group,
             resource=self._claims.resource,
             subresource=subresource,

@@ -1,21 +1,18 @@
 """Sets the overhead, node selector and tolerations of pods from their RuntimeClass.
 
-Source: kubernetes, plugin/pkg/admission/runtimeclass and pkg/util/tolerations.
+Source: kubernetes, plugin/pkg/admission/runtimeclass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Plugin, creates
 from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.pod_specs import PODS
+from apiserver.admission.plugins.tolerations import merged
 from apiserver.meta.quantity import parse_quantity
 from apiserver.meta.vocabulary import Document
-
-# Pairs of tolerations that are compared. If there are more, redundant ones stay.
-COMPARED_MAX: Final = 10_000
 
 
 class RuntimeClass(Plugin):
@@ -87,35 +84,3 @@ def _same(one: dict[str, str], other: dict[str, str]) -> bool:
     return {name: parse_quantity(str(value)) for name, value in one.items()} == {
         name: parse_quantity(str(value)) for name, value in other.items()
     }
-
-
-def merged(first: Sequence[Document], second: Sequence[Document]) -> list[Document]:
-    """Joins both, without tolerations that another one includes; of equal ones the first stays."""
-    unique = list({tuple(sorted(each.items())): each for each in (*first, *second)}.values())
-    if len(unique) ** 2 > COMPARED_MAX:
-        return unique
-    kept: list[Document] = []
-    for index, each in enumerate(unique):
-        others = (*kept, *unique[index + 1 :])
-        if not any(_contains(other, each) for other in others):
-            kept.append(each)
-    return kept
-
-
-def includes(wide: Document, narrow: Document) -> bool:
-    """Whether `wide` tolerates all that `narrow` does."""
-    return wide == narrow or _contains(wide, narrow)
-
-
-def _contains(wide: Document, narrow: Document) -> bool:
-    operator, key, effect = (wide.get(field, "") for field in ("operator", "key", "effect"))
-    if narrow.get("key", "") != key and (key or operator != "Exists"):
-        return False
-    if narrow.get("effect", "") != effect and effect:
-        return False
-    seconds, needed = wide.get("tolerationSeconds"), narrow.get("tolerationSeconds")
-    if effect == "NoExecute" and seconds is not None and (needed is None or needed > seconds):
-        return False
-    if operator in ("Equal", ""):
-        return narrow.get("operator") == "Equal" and narrow.get("value", "") == wide.get("value", "")
-    return bool(operator == "Exists")

@@ -13,7 +13,7 @@ from apiserver.admission.listers import Lister
 from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.policies.params import Params
 from apiserver.admission.policies.policy import ParamKind
-from apiserver.auth.authz.attributes import ANY_VERSION, Attributes, Decision
+from apiserver.auth.authz.attributes import ANY_VERSION, Attributes, is_allowed
 from apiserver.meta.errors import Invalid
 from apiserver.meta.field_errors import forbidden
 from apiserver.meta.vocabulary import Document, GroupResource, UserInfo
@@ -91,7 +91,7 @@ class ParamAccess(Plugin):
         return _asked(user, group, version, _ALL if found is None else found.resource)
 
     async def _may(self, asked: Attributes) -> bool:
-        return (await self._authorize.decide(asked)).decision is Decision.ALLOW
+        return await is_allowed(self._authorize, asked)
 
 
 def _asked(user: UserInfo, group: str, version: str, resource: str) -> Attributes:

@@ -20,7 +20,6 @@ from apiserver.cel.admission import (
     REQUEST_RESOURCE,
 )
 from apiserver.load.offload import on_event_loop
-from apiserver.meta.errors import NotFound
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource
 
@@ -87,7 +86,5 @@ class RequestVariables:
     async def _document(self) -> Document:
         """Raises NotFound."""
         if self._found is None:
-            self._found = await self._namespaces.get_document(self._write.namespace)
-            if self._found is None:
-                raise NotFound(self._namespaces.group_resource, self._write.namespace)
+            self._found = await self._namespaces.require_document(self._write.namespace)
         return self._found

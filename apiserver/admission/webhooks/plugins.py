@@ -221,10 +221,7 @@ class WebhookPlugin(Plugin):
         """
         if write.is_namespace or not write.attributes.namespace:
             return None
-        document = await self._with.namespaces.get_document(write.namespace)
-        if document is None:
-            raise NotFound(self._with.namespaces.group_resource, write.namespace)
-        return namespace_object(document)
+        return namespace_object(await self._with.namespaces.require_document(write.namespace))
 
     # ---- asking one
 

@@ -37,8 +37,8 @@ class Attributes(NamedTuple):
 
     user: UserInfo
     verb: str
-    is_resource: bool
-    path: str
+    is_resource: bool = True
+    path: str = ""
     group: str = ""
     resource: str = ""
     subresource: str = ""
@@ -91,6 +91,11 @@ class PendingDecision:
 # Nearly all answer at once, and must not take long.
 Authorizer: TypeAlias = Callable[[Attributes], Verdict | PendingDecision]
 NO_OPINION: Final = Verdict(Decision.NO_OPINION)
+
+
+async def is_allowed(authorize: Authorizer, attributes: Attributes) -> bool:
+    """Returns whether an authorizer allows a request, for which it may have to wait."""
+    return (await decided(authorize, attributes)).decision is ALLOW
 
 
 async def decided(authorize: Authorizer, attributes: Attributes) -> Verdict:

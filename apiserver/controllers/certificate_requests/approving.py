@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.auth.authz.attributes import ANY_VERSION, Attributes, Authorizer, Decision, decided
+from apiserver.auth.authz.attributes import ANY_VERSION, Attributes, Authorizer, is_allowed
 from apiserver.catalogue.certificates.signers import (
     KUBELET_CLIENT,
     NotForSigner,
@@ -77,14 +77,12 @@ class CertificateApproving:
         asked = Attributes(
             asker(request),
             "create",
-            is_resource=True,
-            path="",
             group=self._group,
             resource=RESOURCE,
             subresource=subresource,
             version=ANY_VERSION,
         )
-        return (await decided(self._authorize, asked)).decision is Decision.ALLOW
+        return await is_allowed(self._authorize, asked)
 
 
 def is_decided(request: Document) -> bool:

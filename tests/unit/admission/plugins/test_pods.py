@@ -10,11 +10,15 @@ from hypothesis import strategies as st
 
 from apiserver.admission.configuration.pod_node_selector import LABELS_MAX, InvalidSelector, labels_of
 from apiserver.admission.plugins.always_pull_images import always_pull, problems
-from apiserver.admission.plugins.default_toleration_seconds import add_tolerations
-from apiserver.admission.plugins.extended_resource_toleration import tolerate_resources
-from apiserver.admission.plugins.pod_toleration_restriction import tolerations_of
-from apiserver.admission.plugins.runtime_class import COMPARED_MAX, includes, merged
 from apiserver.admission.plugins.service_account import mirror_problem, mount_token, unmountable_secret
+from apiserver.admission.plugins.tolerations import (
+    COMPARED_MAX,
+    add_tolerations,
+    includes,
+    merged,
+    tolerate_resources,
+    tolerations_of,
+)
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
 

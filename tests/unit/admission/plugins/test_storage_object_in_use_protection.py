@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from apiserver.admission.chain import Operation
-from apiserver.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
+from apiserver.admission.plugins.new_object_defaults import StorageObjectInUseProtection
 from apiserver.meta.vocabulary import GroupResource
 
 CLASSES: Final = GroupResource("storage.k8s.io", "volumeattributesclasses")

@@ -1,13 +1,12 @@
-"""Gives pods the tolerations of their namespace, and refuses those that the namespace does not allow.
+"""Plugins that give tolerations to pods.
 
-Both come from annotations of the namespace, or from configuration. Where kube-apiserver answers 500, a pod is
-forbidden here: the client has asked for what it may not have.
-Source: kubernetes, plugin/pkg/admission/podtolerationrestriction.
+Source: kubernetes, plugin/pkg/admission/{defaulttolerationseconds,extendedresourcetoleration,
+podtolerationrestriction} and pkg/util/tolerations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -15,13 +14,13 @@ import orjson
 from apiserver.admission.chain import AdmissionAttributes, Plugin, writes
 from apiserver.admission.configuration.pod_toleration_restriction import TolerationRestriction
 from apiserver.admission.listers import Lister, refused
-from apiserver.admission.plugins.pod_specs import PODS, work_with
-from apiserver.admission.plugins.runtime_class import includes, merged
+from apiserver.admission.plugins.pod_specs import PODS, containers, work_with
 from apiserver.catalogue.core.pods.qos import qos_class
+from apiserver.catalogue.pod_specs.resource_requirements import is_extended_resource
 from apiserver.load.offload import Offload
-from apiserver.meta.errors import NotFound
 from apiserver.meta.vocabulary import Document
 
+# Of PodTolerationRestriction: annotations of namespaces.
 DEFAULT: Final = "scheduler.alpha.kubernetes.io/defaultTolerations"
 ALLOWED: Final = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
 _OF_PODS_WITH_REQUESTS: Final = {
@@ -29,16 +28,87 @@ _OF_PODS_WITH_REQUESTS: Final = {
     "operator": "Exists",
     "effect": "NoSchedule",
 }
+# The fields that tell tolerations apart.
 _TEXTS: Final = ("key", "operator", "value", "effect")
 _SECONDS: Final = "tolerationSeconds"
 SECONDS_MAX: Final = (1 << 63) - 1
 # Of a namespace, in one annotation.
 TOLERATIONS_MAX: Final = 1_000
-# Pairs of a pod's tolerations with allowed ones that are compared, which takes some milliseconds.
+# Pairs of tolerations that are compared, which takes some milliseconds.
 COMPARED_MAX: Final = 10_000
 
 
+class DefaultTolerationSeconds(Plugin):
+    """Has pods stay for a while on nodes that do not answer, unless they say how long."""
+
+    name = "DefaultTolerationSeconds"
+    handled = writes(PODS)
+
+    def __init__(self, not_ready_s: int, unreachable_s: int) -> None:
+        """How long pods stay on nodes with each of the two taints."""
+        self._stay_s = {
+            "node.kubernetes.io/not-ready": not_ready_s,
+            "node.kubernetes.io/unreachable": unreachable_s,
+        }
+
+    async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
+        add_tolerations(new["spec"], self._stay_s)
+
+
+def add_tolerations(spec: Document, stay_s: Mapping[str, int]) -> None:
+    """Add tolerations of taints that the pod does not tolerate. stay_s: for how long, by taint."""
+    there = spec.get("tolerations") or []
+    tolerated = {each.get("key", "") for each in there if each.get("effect", "") in ("NoExecute", "")}
+    added = [
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
+        for key, seconds in stay_s.items()
+        if key not in tolerated and "" not in tolerated
+    ]
+    if added:
+        spec["tolerations"] = [*there, *added]
+
+
+class ExtendedResourceToleration(Plugin):
+    """Lets pods that ask for an extended resource run on nodes that are kept for such pods."""
+
+    name = "ExtendedResourceToleration"
+    handled = writes(PODS)
+
+    def __init__(self, offload: Offload) -> None:
+        self._offload = offload
+
+    async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
+        spec = new["spec"]
+        await self._offload.for_user(attributes.user.name).run_begun(
+            work_with(spec), tolerate_resources, spec
+        )
+
+
+def tolerate_resources(spec: Document) -> None:
+    """Add a toleration for each extended resource that the containers of a pod ask for."""
+    asked = {
+        name
+        for container in containers(spec, "containers", "initContainers")
+        for name in (container.get("resources") or {}).get("requests") or ()
+    }
+    there = spec.get("tolerations") or []
+    known = {tuple(each.get(field, "") for field in _TEXTS) for each in there}
+    added = [
+        {"key": name, "operator": "Exists", "effect": "NoSchedule"}
+        for name in sorted(filter(is_extended_resource, asked))
+        if (name, "Exists", "", "NoSchedule") not in known
+    ]
+    if added:
+        spec["tolerations"] = [*there, *added]
+
+
 class PodTolerationRestriction(Plugin):
+    """Gives pods the tolerations of their namespace, and refuses those that the namespace does not allow.
+
+    Both come from annotations of the namespace, or from configuration. Where kube-apiserver answers 500, this
+    server forbids the pod: the client has asked for what it may not have.
+    """
+
     name = "PodTolerationRestriction"
     handled = writes(PODS)
 
@@ -57,7 +127,7 @@ class PodTolerationRestriction(Plugin):
             if default:
                 tolerations = merged(default, tolerations)
         offload = self._offload.for_user(attributes.user.name)
-        if not await offload.run_begun(work_with(spec), _is_best_effort, spec):
+        if await offload.run_begun(work_with(spec), qos_class, spec) != "BestEffort":
             tolerations = merged(tolerations, (_OF_PODS_WITH_REQUESTS,))
         if tolerations:
             spec["tolerations"] = [dict(each) for each in tolerations]
@@ -92,9 +162,7 @@ class PodTolerationRestriction(Plugin):
 
         Raises Forbidden, NotFound.
         """
-        namespace = await self._namespaces.get_document(attributes.namespace)
-        if namespace is None:
-            raise NotFound(self._namespaces.group_resource, attributes.namespace)
+        namespace = await self._namespaces.require_document(attributes.namespace)
         text = (namespace["metadata"].get("annotations") or {}).get(annotation)
         if not text:
             return None if text is None else ()
@@ -137,5 +205,39 @@ def _toleration(value: Any) -> Document:
     return toleration
 
 
-def _is_best_effort(spec: Document) -> bool:
-    return qos_class(spec) == "BestEffort"
+# ---- comparing
+
+
+def merged(first: Sequence[Document], second: Sequence[Document]) -> list[Document]:
+    """Joins both, without tolerations that another one includes; of equal ones the first stays.
+
+    If there are too many to compare, redundant ones stay.
+    """
+    unique = list({tuple(sorted(each.items())): each for each in (*first, *second)}.values())
+    if len(unique) ** 2 > COMPARED_MAX:
+        return unique
+    kept: list[Document] = []
+    for index, each in enumerate(unique):
+        others = (*kept, *unique[index + 1 :])
+        if not any(_contains(other, each) for other in others):
+            kept.append(each)
+    return kept
+
+
+def includes(wide: Document, narrow: Document) -> bool:
+    """Whether `wide` tolerates all that `narrow` does."""
+    return wide == narrow or _contains(wide, narrow)
+
+
+def _contains(wide: Document, narrow: Document) -> bool:
+    operator, key, effect = (wide.get(field, "") for field in ("operator", "key", "effect"))
+    if narrow.get("key", "") != key and (key or operator != "Exists"):
+        return False
+    if narrow.get("effect", "") != effect and effect:
+        return False
+    seconds, needed = wide.get("tolerationSeconds"), narrow.get("tolerationSeconds")
+    if effect == "NoExecute" and seconds is not None and (needed is None or needed > seconds):
+        return False
+    if operator in ("Equal", ""):
+        return narrow.get("operator") == "Equal" and narrow.get("value", "") == wide.get("value", "")
+    return bool(operator == "Exists")
