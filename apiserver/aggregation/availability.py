@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from apiserver.aggregation.extension_client import ExtensionClient, ExtensionFailed, ExtensionRequest
 from apiserver.aggregation.remote_versions import AVAILABLE, RemoteVersion, RemoteVersions
 from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
-from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.informer import Informer, ListWatch, Notification, resource_informer
 from apiserver.controller_runtime.undone_writes import UndoneWrites
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.kept_objects import cached
@@ -100,11 +100,8 @@ class AvailabilityController:
         self._resting: dict[str, float] = {}
         self.queue: WorkQueue[str] = WorkQueue("RemoteAvailabilityController", BACKOFF)
         self._undone: UndoneWrites[str] = UndoneWrites(self.queue)
-        self._informer = Informer(
-            ListWatch(registry.cache, registry.prefix_of(resource)),
-            self._on_api_service,
-            reports_missed_deletions=True,
-            wait_for_room=self.queue.wait_for_room,
+        self._informer = resource_informer(
+            registry, resource, self._on_api_service, reports_missed_deletions=True, queue=self.queue
         )
 
     @property

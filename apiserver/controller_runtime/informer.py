@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from apiserver.controller_runtime.work_queue import Backoff
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
+from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject
 from storage.errors import RevisionCompacted, StorageError
 from storage.keys import prefix_range
@@ -234,6 +236,25 @@ class Informer:
             await rest
         except Exception as error:  # As above.
             _log_failure(key, error)
+
+
+def resource_informer(
+    registry: Registry,
+    resource: ServedResource,
+    handler: Callable[[Notification], Awaitable[None] | None],
+    *,
+    queue: WorkQueue[Any] | None = None,
+    callbacks: InformerCallbacks = NO_CALLBACKS,
+    reports_missed_deletions: bool = False,
+) -> Informer:
+    """Returns an informer of all objects of a resource. queue: must have room for more."""
+    return Informer(
+        ListWatch(registry.cache, registry.prefix_of(resource)),
+        handler,
+        callbacks=callbacks,
+        reports_missed_deletions=reports_missed_deletions,
+        wait_for_room=None if queue is None else queue.wait_for_room,
+    )
 
 
 def _log_failure(key: str, error: Exception) -> None:

@@ -21,7 +21,7 @@ from typing import Final
 from apiserver.catalogue.apiregistration import local_api_services
 from apiserver.catalogue.apiregistration.local_api_services import CONTINUOUSLY, ON_START
 from apiserver.controller_runtime.controller import Controller, Outcome
-from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.informer import Notification, resource_informer
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.kept_objects import cached
 from apiserver.custom_resources import definitions
@@ -69,17 +69,11 @@ class ApiServiceRegistration:
         # Of those with the value ON_START: that existed at the start, and have not been looked at yet.
         self._unsettled: set[str] = set()
         self.queue: WorkQueue[str] = WorkQueue("autoregister", BACKOFF)
-        self._definition_informer = Informer(
-            ListWatch(registry.cache, registry.prefix_of(defined)),
-            self._on_definition,
-            reports_missed_deletions=True,
-            wait_for_room=self.queue.wait_for_room,
+        self._definition_informer = resource_informer(
+            registry, defined, self._on_definition, reports_missed_deletions=True, queue=self.queue
         )
-        self._informer = Informer(
-            ListWatch(registry.cache, registry.prefix_of(services)),
-            self._on_api_service,
-            reports_missed_deletions=True,
-            wait_for_room=self.queue.wait_for_room,
+        self._informer = resource_informer(
+            registry, services, self._on_api_service, reports_missed_deletions=True, queue=self.queue
         )
 
     async def run(self) -> None:

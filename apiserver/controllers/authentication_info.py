@@ -86,8 +86,7 @@ class AuthenticationInfo:
 
     async def reconcile(self) -> None:
         """Write what is not as it should be. Raises StorageError."""
-        resource = self._served.find("", "v1", "configmaps")
-        assert resource is not None
+        resource = self._served.require("", "configmaps")
         await keep(self._registry, KeptObject(resource, NAMESPACE, NAME, self._wanted))
 
     def _wanted(self, current: Document | None) -> Document:

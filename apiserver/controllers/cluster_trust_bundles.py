@@ -16,7 +16,7 @@ from typing import Final
 from apiserver.catalogue.certificates.cluster_trust_bundles import RESOURCE
 from apiserver.catalogue.common.signer_names import bundle_name_prefix
 from apiserver.controller_runtime.controller import Controller, Corrected, Outcome
-from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.informer import Notification, resource_informer
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.meta.errors import AlreadyExists, Invalid, NotFound
 from apiserver.meta.options import DeleteOptions
@@ -57,11 +57,7 @@ class ClusterTrustBundlePublisher:
 
     async def run(self) -> None:
         """Publish until cancelled."""
-        informer = Informer(
-            ListWatch(self._registry.cache, self._registry.prefix_of(self._resource())),
-            self._on_bundle,
-            wait_for_room=self.queue.wait_for_room,
-        )
+        informer = resource_informer(self._registry, self._resource(), self._on_bundle, queue=self.queue)
         self.queue.add(_ALL)
         await Controller(self.queue, self._reconcile, informers=[informer]).run()
 
@@ -120,9 +116,7 @@ class ClusterTrustBundlePublisher:
         return True
 
     def _resource(self) -> ServedResource:
-        found = self._served.hub(self._group, RESOURCE)
-        assert found is not None, "the controller runs only if they are served"
-        return found
+        return self._served.require(self._group, RESOURCE)
 
 
 def bundle_name(signer: str, bundle: str) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Generic, Protocol, Self, TypeVar
 
 from apiserver.controller_runtime.controller import Controller, Cooldown, Outcome, Requeue
-from apiserver.controller_runtime.informer import Informer, InformerCallbacks, ListWatch, Notification
+from apiserver.controller_runtime.informer import InformerCallbacks, Notification, resource_informer
 from apiserver.controller_runtime.undone_writes import UndoneWrites
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.flowcontrol.flow_control import FlowControl
@@ -73,8 +73,9 @@ class _Objects(Generic[_T]):
         self.by_name: dict[str, _T] = {}
         self.conditions: dict[str, Document | None] = {}
         self._is_changed = True
-        self.informer = Informer(
-            ListWatch(registry.cache, registry.prefix_of(resource)),
+        self.informer = resource_informer(
+            registry,
+            resource,
             self._on_object,
             callbacks=InformerCallbacks(on_batch=on_change),
             reports_missed_deletions=True,

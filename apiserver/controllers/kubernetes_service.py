@@ -220,9 +220,7 @@ class KubernetesServiceReconciler:
     # ---- reading and writing
 
     def _core(self, resource: str) -> ServedResource:
-        found = self._served.find("", "v1", resource)
-        assert found is not None
-        return found
+        return self._served.require("", resource)
 
     def _keep(
         self, resource: ServedResource, name: str, wanted: Callable[[Document | None], Document]

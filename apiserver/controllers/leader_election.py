@@ -378,6 +378,4 @@ class LeaderElector:
         )
 
     def _leases(self) -> ServedResource:
-        found = self._served.hub(self._brand.group("coordination"), "leases")
-        assert found is not None, "the command line requires it"
-        return found
+        return self._served.require(self._brand.group("coordination"), "leases")

@@ -63,8 +63,7 @@ class LegacyTokenUses:
 
     async def _reconcile(self, key: Key) -> Outcome:
         namespace, name, uid = key
-        secrets = self._served.find("", "v1", "secrets")
-        assert secrets is not None
+        secrets = self._served.require("", "secrets")
 
         def marked(current: StoredObject) -> Draft:
             document = current.document()

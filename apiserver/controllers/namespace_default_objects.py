@@ -106,7 +106,7 @@ class NamespaceDefaultObjects:
         self, resource: str, handler: Callable[[Notification], None], name: str | None = None
     ) -> Informer:
         """name: of the objects that matter; None for all."""
-        prefix = self._registry.prefix_of(self._resource(resource))
+        prefix = self._registry.prefix_of(self._served.require("", resource))
         selects = None if name is None else partial(_is_named, f"/{name}")
         return Informer(
             ListWatch(self._registry.cache, prefix, selects=selects),
@@ -129,7 +129,7 @@ class NamespaceDefaultObjects:
             written = [each.name for each in self._objects if await self._ensure(each, namespace)]
             if not written:
                 return None
-            owner = await self._registry.get(self._resource("namespaces"), "", namespace)
+            owner = await self._registry.get(self._served.require("", "namespaces"), "", namespace)
         except (NotFound, Forbidden):
             return None  # The namespace is gone, or going.
         # With the uid: to delete a namespace and create it again is not to undo what was written to it.
@@ -141,7 +141,7 @@ class NamespaceDefaultObjects:
 
         Raises NotFound or Forbidden if the namespace takes no objects.
         """
-        resource = self._resource(default.resource)
+        resource = self._served.require("", default.resource)
         wanted = {**default.document(), "apiVersion": resource.api_version, "kind": resource.kind}
         guard = await self._may_create(resource, namespace, default.name)
         try:
@@ -170,8 +170,3 @@ class NamespaceDefaultObjects:
         )
         await self._registry.update(request, replaced)
         return True
-
-    def _resource(self, name: str) -> ServedResource:
-        found = self._served.find("", "v1", name)
-        assert found is not None
-        return found

@@ -211,9 +211,7 @@ class NamespaceController:
         )
 
     def _namespaces(self) -> ServedResource:
-        found = self._served.find("", "v1", "namespaces")
-        assert found is not None
-        return found
+        return self._served.require("", "namespaces")
 
     def _stored_in_namespaces(self) -> list[ServedResource]:
         """Returns each resource once, however many versions of it are served, and pods first."""

@@ -18,7 +18,7 @@ from apiserver.auth.authz.rbac.policy import (
     parse,
 )
 from apiserver.auth.authz.rbac.rules import CACHED_BYTES_MAX, CACHED_MAX, Malformed
-from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.informer import Notification, resource_informer
 from apiserver.load.offload import run_unqueued
 from apiserver.load.size_class import size_class
 from apiserver.meta.text_caches import text_cache
@@ -43,10 +43,8 @@ class RbacPolicyInformer:
         """group: the API group of RBAC's types, all of which the table has."""
         self._policy = policy
         self._informers = [
-            Informer(
-                ListWatch(registry.cache, registry.prefix_of(resource)),
-                partial(self._on_object, kind),
-                reports_missed_deletions=True,
+            resource_informer(
+                registry, resource, partial(self._on_object, kind), reports_missed_deletions=True
             )
             for plural, kind in _KINDS.items()
             if (resource := table.hub(group, plural)) is not None

@@ -32,7 +32,7 @@ from apiserver.load.size_class import size_class
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import Conflict, NotFound
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
@@ -79,7 +79,7 @@ class ResourceQuotaController:
 
     async def run(self) -> None:
         """Measure until cancelled."""
-        prefix = self._registry.prefix_of(self._quotas())
+        prefix = self._registry.prefix_of(self._served.require("", "resourcequotas"))
         async with asyncio.TaskGroup() as tasks:
             informer = Informer(
                 ListWatch(self._registry.cache, prefix),
@@ -161,7 +161,7 @@ class ResourceQuotaController:
         return Cooldown(REST_S)
 
     async def _begin(self, namespace: str) -> list[UsageCalculation]:
-        prefix = self._registry.prefix_of(self._quotas())
+        prefix = self._registry.prefix_of(self._served.require("", "resourcequotas"))
         listing = await self._registry.cache.list(prefix_range(f"{prefix}{namespace}/"), ANY)
         begun = []
         async for version in in_turns(listing.versions):
@@ -239,7 +239,7 @@ class ResourceQuotaController:
 
     async def _write(self, namespace: str, quota: Document, status: Document) -> None:
         """Raises Conflict if the quota has changed since."""
-        resource, meta = self._quotas(), quota["metadata"]
+        resource, meta = self._served.require("", "resourcequotas"), quota["metadata"]
 
         def with_status(found: StoredObject) -> Draft:
             document = found.document()
@@ -269,11 +269,6 @@ class ResourceQuotaController:
             (QuotaEvaluator(name, self._brand), self._registry.prefix_of(resource))
             for name, resource in by_name.items()
         ]
-
-    def _quotas(self) -> ServedResource:
-        found = self._served.find("", "v1", "resourcequotas")
-        assert found is not None
-        return found
 
 
 def _limited(quota: Document) -> frozenset[str]:

@@ -60,8 +60,8 @@ class ServiceAccountTokens:
     async def run(self) -> None:
         """Keep the Secrets until cancelled."""
         cache, prefix_of = self._registry.cache, self._registry.prefix_of
-        secrets = ListWatch(cache, prefix_of(self._resource("secrets")), selects=_may_hold_token)
-        accounts = ListWatch(cache, prefix_of(self._resource("serviceaccounts")))
+        secrets = ListWatch(cache, prefix_of(self._served.require("", "secrets")), selects=_may_hold_token)
+        accounts = ListWatch(cache, prefix_of(self._served.require("", "serviceaccounts")))
         informers = [
             Informer(
                 secrets,
@@ -93,7 +93,7 @@ class ServiceAccountTokens:
 
     async def _reconcile(self, key: Key) -> Outcome:
         namespace, name = key
-        secrets = self._resource("secrets")
+        secrets = self._served.require("", "secrets")
         try:
             found = await self._registry.get(secrets, namespace, name)
         except NotFound:
@@ -112,7 +112,7 @@ class ServiceAccountTokens:
     async def _account(self, namespace: str, name: str, uid: Any) -> Reference | None:
         """Returns the account; None if there is none, or another one than the Secret is for."""
         try:
-            found = await self._registry.get(self._resource("serviceaccounts"), namespace, name)
+            found = await self._registry.get(self._served.require("", "serviceaccounts"), namespace, name)
         except NotFound:
             return None
         own = await self._registry.offload.read(found, lambda document: document["metadata"]["uid"])
@@ -144,7 +144,7 @@ class ServiceAccountTokens:
             return Draft(document)
 
         request = WriteRequest(
-            resource=self._resource("secrets"),
+            resource=self._served.require("", "secrets"),
             namespace=namespace,
             name=name,
             writer=KUBE_CONTROLLER_MANAGER,
@@ -175,11 +175,6 @@ class ServiceAccountTokens:
 
     def _encoded_ca(self) -> str:
         return base64.b64encode(self._root_ca()).decode()
-
-    def _resource(self, name: str) -> ServedResource:
-        found = self._served.find("", "v1", name)
-        assert found is not None
-        return found
 
 
 def _may_hold_token(secret: StoredObject) -> bool:

@@ -367,9 +367,7 @@ class ServiceAllocationRepair:
         return None if found is None or found.value is None or not found.value.head else found.value
 
     def _services(self) -> ServedResource:
-        found = self._served.find("", "v1", "services")
-        assert found is not None
-        return found
+        return self._served.require("", "services")
 
     def _addresses(self) -> ServedResource | None:
         record = self._allocator.record({"metadata": {"name": ""}}, Allocation("clusterip", "::", ""))

@@ -18,7 +18,13 @@ from typing import Final
 
 from apiserver.catalogue.core.services.allocation import AdditionalNetworks
 from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
-from apiserver.controller_runtime.informer import Informer, InformerCallbacks, ListWatch, Notification
+from apiserver.controller_runtime.informer import (
+    Informer,
+    InformerCallbacks,
+    ListWatch,
+    Notification,
+    resource_informer,
+)
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.kept_objects import KeptObject, cached, keep, keep_forever
 from apiserver.meta import timestamps
@@ -136,8 +142,9 @@ class ServiceNetworks:
     ) -> None:
         self._further = further
         self._ready: dict[str, list[IPNetwork]] = {}  # by the names of ServiceCIDRs
-        self._informer = Informer(
-            ListWatch(registry.cache, registry.prefix_of(service_cidrs)),
+        self._informer = resource_informer(
+            registry,
+            service_cidrs,
             self._on_service_cidr,
             callbacks=InformerCallbacks(on_batch=self._tell),
             reports_missed_deletions=True,
@@ -314,9 +321,7 @@ class ServiceCidrController:
         await self._registry.update(request, with_condition)
 
     def _find(self, resource: str) -> ServedResource:
-        found = self._served.hub(self._brand.group("networking"), resource)
-        assert found is not None, "the controller runs only if they are served"
-        return found
+        return self._served.require(self._brand.group("networking"), resource)
 
 
 def _may_give(networks: Iterable[IPNetwork], address: IPAddress) -> bool:

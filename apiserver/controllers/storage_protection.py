@@ -219,7 +219,7 @@ class StorageProtection:
         return _Namespace(set(), users, [tasks.create_task(each.run()) for each in users])
 
     def _informer(self, users: Users, namespace: str) -> Informer:
-        prefix = self._registry.prefix_of(self._core(users.resource))
+        prefix = self._registry.prefix_of(self._served.require("", users.resource))
         scope = WatchScope(key_prefix=f"{prefix}{namespace}/") if namespace else EVERYTHING
         return Informer(
             ListWatch(self._registry.cache, prefix, scope, lists=False),
@@ -313,7 +313,7 @@ class StorageProtection:
         """
         uses: set[Use] = set()
         for users in self._protection.users:
-            prefix = self._registry.prefix_of(self._core(users.resource))
+            prefix = self._registry.prefix_of(self._served.require("", users.resource))
             folder = f"{prefix}{namespace}/" if namespace else prefix
             listing = await self._registry.cache.list(prefix_range(folder))
             async for version in in_turns(listing.versions):
@@ -325,11 +325,4 @@ class StorageProtection:
         return uses
 
     def _protected(self) -> ServedResource:
-        found = self._served.hub(*self._protection.resource)
-        assert found is not None, "the controller runs only if they are served"
-        return found
-
-    def _core(self, name: str) -> ServedResource:
-        found = self._served.find("", "v1", name)
-        assert found is not None
-        return found
+        return self._served.require(*self._protection.resource)

@@ -22,7 +22,7 @@ from apiserver.catalogue.storagemigration.storage_version_migrations import (
     has_condition,
 )
 from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
-from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.informer import Notification, resource_informer
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.migrated_definitions import MigratedDefinitions
 from apiserver.meta import timestamps
@@ -72,11 +72,7 @@ class StorageVersionMigrator:
 
     async def run(self) -> None:
         """Migrate until cancelled."""
-        informer = Informer(
-            ListWatch(self._registry.cache, self._registry.prefix_of(self._migrations())),
-            self._on_migration,
-            wait_for_room=self.queue.wait_for_room,
-        )
+        informer = resource_informer(self._registry, self._migrations(), self._on_migration, queue=self.queue)
         await Controller(self.queue, self._reconcile, workers=WORKERS, informers=[informer]).run()
 
     def _on_migration(self, notification: Notification) -> None:
@@ -177,9 +173,7 @@ class StorageVersionMigrator:
     # ---- what there is
 
     def _migrations(self) -> ServedResource:
-        found = self._served.hub(*self._of_migrations)
-        assert found is not None, "the controller runs only if they are served"
-        return found
+        return self._served.require(*self._of_migrations)
 
     def _resource(self, wanted: GroupResource) -> ServedResource | None:
         """Returns a resource in the version that the server works on, or one of those that clients see."""

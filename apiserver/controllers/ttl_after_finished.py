@@ -12,14 +12,14 @@ from collections.abc import Callable
 from typing import Final
 
 from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
-from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.informer import Notification, resource_informer
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.meta import timestamps
 from apiserver.meta.errors import Conflict, NotFound
 from apiserver.meta.options import DeleteOptions
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.delete_path import DeleteRequest
-from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from storage.interface import ANY
 
@@ -46,10 +46,8 @@ class TtlAfterFinished:
 
     async def run(self) -> None:
         """Delete Jobs until cancelled."""
-        informer = Informer(
-            ListWatch(self._registry.cache, self._registry.prefix_of(self._jobs())),
-            self._on_job,
-            wait_for_room=self.queue.wait_for_room,
+        informer = resource_informer(
+            self._registry, self._served.require(GROUP, RESOURCE), self._on_job, queue=self.queue
         )
         await Controller(self.queue, self._reconcile, workers=WORKERS, informers=[informer]).run()
 
@@ -65,7 +63,7 @@ class TtlAfterFinished:
             self.queue.add_after(key, min(left_s, WAIT_S_MAX))
 
     async def _reconcile(self, key: Key) -> Outcome:
-        jobs, (namespace, name) = self._jobs(), key
+        jobs, (namespace, name) = self._served.require(GROUP, RESOURCE), key
         try:
             found, now = await self._registry.get(jobs, namespace, name, ANY), self._clock()
             left_s, uid = await self._registry.offload.read(
@@ -84,11 +82,6 @@ class TtlAfterFinished:
         except Conflict:  # It is another one by now, or its time to live is.
             return Requeue()
         return None
-
-    def _jobs(self) -> ServedResource:
-        found = self._served.hub(GROUP, RESOURCE)
-        assert found is not None, "the controller runs only if they are served"
-        return found
 
 
 def time_left_s(job: Document, now: float) -> float | None:

@@ -445,6 +445,12 @@ class ServedTable:
         """Returns a built-in type in its hub version: see `ResourceTable.hub`."""
         return self.current.hub(group, resource)
 
+    def require(self, group: str, resource: str) -> ServedResource:
+        """Returns what `hub` does, for callers that run only if the type is served."""
+        found = self.hub(group, resource)
+        assert found is not None, (group, resource)
+        return found
+
 
 def cache_keys(resources: Iterable[ServedResource]) -> tuple[object, ...]:
     """Identifies resources in caches that may outlive them."""

@@ -30,9 +30,7 @@ class CertificateRequests:
 
     @property
     def resource(self) -> ServedResource:
-        found = self._served.hub(self._group, RESOURCE)
-        assert found is not None, "the controllers run only if they are served"
-        return found
+        return self._served.require(self._group, RESOURCE)
 
     def informer(
         self, on_request: Callable[[Notification], None], wait: Callable[[], Awaitable[None]]

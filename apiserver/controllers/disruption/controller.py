@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from apiserver.controller_runtime.controller import Controller, Cooldown, Outcome, Requeue
-from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.informer import Informer, ListWatch, Notification, resource_informer
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.disruption.budgets import (
     BudgetedPod,
@@ -89,11 +89,12 @@ class DisruptionController:
         """Look after budgets until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             writing_events = tasks.create_task(self._events.run())
-            informer = Informer(
-                ListWatch(self._registry.cache, self._registry.prefix_of(self._budgets())),
+            informer = resource_informer(
+                self._registry,
+                self._budgets(),
                 lambda notification: self._on_budget(tasks, notification),
                 reports_missed_deletions=True,
-                wait_for_room=self.queue.wait_for_room,
+                queue=self.queue,
             )
             await Controller(self.queue, self._reconcile, workers=WORKERS, informers=[informer]).run()
             writing_events.cancel()
@@ -162,8 +163,7 @@ class DisruptionController:
         return found
 
     async def _find_pods(self, namespace: str, budgets: Sequence[_Budget]) -> None:
-        pods = self._served.find("", "v1", "pods")
-        assert pods is not None
+        pods = self._served.require("", "pods")
         folder = prefix_range(f"{self._registry.prefix_of(pods)}{namespace}/")
         async for version in in_turns((await self._registry.cache.list(folder, ANY)).versions):
             found = version.value
@@ -262,9 +262,7 @@ class DisruptionController:
             log.warning("the status of the disruption budget %s/%s: %s", namespace, meta["name"], error)
 
     def _budgets(self) -> ServedResource:
-        found = self._served.hub(GROUP, RESOURCE)
-        assert found is not None, "the controller runs only if they are served"
-        return found
+        return self._served.require(GROUP, RESOURCE)
 
 
 @contextmanager

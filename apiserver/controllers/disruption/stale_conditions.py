@@ -16,7 +16,7 @@ from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition, set_condition
 from apiserver.meta.errors import NotFound
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
@@ -61,7 +61,7 @@ class StaleDisruptionConditions:
         """Look after pods with the condition until cancelled."""
         source = ListWatch(
             self._registry.cache,
-            self._registry.prefix_of(self._pods()),
+            self._registry.prefix_of(self._served.require("", "pods")),
             selects=lambda pod: _MARK in pod.tail,
         )
         informer = Informer(source, self._on_pod, wait_for_room=self.queue.wait_for_room)
@@ -75,7 +75,7 @@ class StaleDisruptionConditions:
             self.queue.cancel(key)
 
     async def _reconcile(self, key: Key) -> Outcome:
-        pods, (namespace, name) = self._pods(), key
+        pods, (namespace, name) = self._served.require("", "pods"), key
         try:
             pod, now = await self._registry.get(pods, namespace, name, ANY), self._clock()
             wait_s = await self._registry.offload.read(pod, lambda document: stale_in_s(document, now))
@@ -101,8 +101,3 @@ class StaleDisruptionConditions:
         if wait_s is not None and wait_s <= 0:
             set_condition(document, {"type": CONDITION, "status": "False"}, timestamps.to_text(now))
         return Draft(document)
-
-    def _pods(self) -> ServedResource:
-        found = self._served.find("", "v1", "pods")
-        assert found is not None
-        return found

@@ -561,8 +561,7 @@ class GraphBuilder:
 
     async def _is_elsewhere(self, resource: ServedResource, name: str, uid: str) -> bool:
         """Whether an object of this name has this uid in any namespace."""
-        namespaces = self._served.find("", "v1", "namespaces")
-        assert namespaces is not None
+        namespaces = self._served.require("", "namespaces")
         listing = await self._cache.list(prefix_range(self._registry.prefix_of(namespaces)))
         self.looks.note(len(listing.versions))
         async for each in in_turns(listing.versions):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
-from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.informer import Notification, resource_informer
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.policy_type_checking.type_checker import (
     WARNINGS_LENGTH_MAX,
@@ -51,11 +51,7 @@ class PolicyTypeChecking:
 
     async def run(self) -> None:
         """Check policies until cancelled."""
-        informer = Informer(
-            ListWatch(self._registry.cache, self._registry.prefix_of(self._policies())),
-            self._on_policy,
-            wait_for_room=self.queue.wait_for_room,
-        )
+        informer = resource_informer(self._registry, self._policies(), self._on_policy, queue=self.queue)
         await Controller(self.queue, self._reconcile, informers=[informer]).run()
 
     def _on_policy(self, notification: Notification) -> None:
@@ -136,6 +132,4 @@ class PolicyTypeChecking:
         await self._registry.update(request, with_status)
 
     def _policies(self) -> ServedResource:
-        found = self._served.hub(self._group, RESOURCE)
-        assert found is not None, "the controller runs only if they are served"
-        return found
+        return self._served.require(self._group, RESOURCE)
