@@ -12,10 +12,9 @@ from apiserver.admission.chain import AdmissionAttributes, Operation, Subresourc
 from apiserver.admission.rules import MatchAttributes
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import size_class, size_class_of_document
-from apiserver.meta.errors import BadRequest
 from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
-from apiserver.registry.stored_object import TOO_DEEP_TEXT, TooDeep
+from apiserver.registry.stored_object import TooDeep
 
 _NAMESPACES: Final = GroupResource("", "namespaces")
 
@@ -175,8 +174,8 @@ class ReviewedWrite:
         if found is None:
             try:
                 found = self._encoded[key] = await self._encode(document, resource)
-            except (orjson.JSONEncodeError, TooDeep):
-                raise BadRequest(TOO_DEEP_TEXT) from None
+            except orjson.JSONEncodeError:
+                raise TooDeep from None
         return found
 
     async def _encode(self, document: Document, resource: ServedResource) -> bytes:

@@ -22,7 +22,6 @@ from apiserver.registry.results import DeletionResult
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import DamagedObject, StoredObject
 from apiserver.registry.transactions import Transactions
-from apiserver.registry.write_path import encoded
 from apiserver.registry.write_request import Admission
 from storage.errors import RevisionMismatch
 from storage.interface import Stored
@@ -150,7 +149,7 @@ class DeletePath:
         marked, is_changed, is_removed = await offload.run_begun(
             size, _marked, resource, document, options, self._clock()
         )
-        value = await encoded(resource, marked) if is_changed else b""
+        value = await resource.codec.encode(marked) if is_changed else b""
         if request.on_decided is not None:
             request.on_decided()
         if resource.strategy.allocator is None:

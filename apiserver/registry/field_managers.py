@@ -21,7 +21,7 @@ from apiserver.patch.apply.typed_value import DocumentTooDeep, SchemaMismatch
 from apiserver.patch.apply.updater import TypeVersion, Updater
 from apiserver.registry.owner_conversions import OwnerConversions
 from apiserver.registry.served_resource import ServedResource, ServedTable
-from apiserver.registry.stored_object import TOO_DEEP_TEXT
+from apiserver.registry.stored_object import TooDeep
 from apiserver.registry.write_request import InternalWriter, ManageFields
 from apiserver.releases.deviations import Deviations
 from apiserver.schema.compile import SchemaCompiler, TypeMismatch, zero_document
@@ -322,9 +322,9 @@ def _is_same(new: Document, old: Document | None) -> bool:
 
 
 def _copied(document: Document) -> Document:
-    """One that may be changed. Raises BadRequest."""
+    """Returns a copy of a document. Raises TooDeep."""
     try:
         copied: Document = orjson.loads(orjson.dumps(document))
     except TypeError:
-        raise BadRequest(TOO_DEEP_TEXT) from None
+        raise TooDeep from None
     return copied

@@ -13,10 +13,10 @@ from typing import Final, ParamSpec, TypeAlias, TypeVar
 import orjson
 
 from apiserver.load.size_class import SizeClass, size_class, size_class_of_document
-from apiserver.meta.errors import ApiError, BadRequest
+from apiserver.meta.errors import ApiError
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.stored_object import TOO_DEEP_TEXT
+from apiserver.registry.stored_object import TooDeep
 from apiserver.registry.version_codec import Offloader
 
 # How often one write may ask a webhook. After that, versions are taken to differ in their name alone.
@@ -71,7 +71,7 @@ class OwnerConversions:
     ) -> Document:
         """Returns a document in the version of a resource. It must not be changed.
 
-        by_name: converts where versions differ in their name alone. Raises ConversionsNeeded, BadRequest.
+        by_name: converts where versions differ in their name alone. Raises ConversionsNeeded, TooDeep.
         """
         if self._are_by_name:
             return by_name(document)
@@ -83,7 +83,7 @@ class OwnerConversions:
     def require(self, documents: Sequence[Document], versions: Iterable[ServedResource]) -> None:
         """Checks that each document has been converted to each version.
 
-        Raises ConversionsNeeded for those that have not; BadRequest.
+        Raises ConversionsNeeded for those that have not; TooDeep.
         """
         if self._are_by_name:
             return
@@ -118,7 +118,7 @@ class OwnerConversions:
 
 
 def _text(document: Document) -> bytes:
-    """Returns a document as JSON, without its owners. Raises BadRequest."""
+    """Returns a document as JSON, without its owners. Raises TooDeep."""
     meta = document["metadata"]
     if "managedFields" in meta:
         meta = {name: value for name, value in meta.items() if name != "managedFields"}
@@ -126,4 +126,4 @@ def _text(document: Document) -> bytes:
     try:
         return orjson.dumps(document)
     except TypeError:
-        raise BadRequest(TOO_DEEP_TEXT) from None
+        raise TooDeep from None

@@ -29,7 +29,7 @@ from weakref import ref
 import orjson
 
 from apiserver.load.size_class import SizeClass, size_class
-from apiserver.meta.errors import StorageReadError
+from apiserver.meta.errors import BadRequest, StorageReadError
 from apiserver.meta.vocabulary import Document
 from apiserver.registry import json_slices
 from apiserver.registry.field_getters import FieldGetter
@@ -70,12 +70,11 @@ class CorruptObject(StorageReadError):
         )
 
 
-# What clients are told of it.
-TOO_DEEP_TEXT: Final = "the object is nested too deeply to be stored"
-
-
-class TooDeep(ValueError):
+class TooDeep(BadRequest):
     """A document has more levels than can be stored."""
+
+    def __init__(self) -> None:
+        super().__init__("the object is nested too deeply to be stored")
 
 
 class StoredObject:
@@ -530,8 +529,8 @@ def encode(document: Document, head: bytes) -> bytes:
     try:
         encoded = head + orjson.dumps(metadata)
         return encoded + b"," + orjson.dumps(rest)[1:] if rest else encoded + b"}"
-    except (orjson.JSONEncodeError, RecursionError) as error:
-        raise TooDeep(str(error)) from error
+    except (orjson.JSONEncodeError, RecursionError):
+        raise TooDeep from None
 
 
 _HEAD_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})

@@ -120,7 +120,7 @@ class VersionCodec(Protocol):
     async def encode(self, document: Document) -> bytes:
         """Returns the value that is stored for a document of the hub version, which is not changed.
 
-        Raises TooDeep, and ApiError where a conversion fails.
+        Raises ApiError: TooDeep, and where a conversion fails.
         """
         ...
 

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import SizeClass, size_class, size_class_of_document
 from apiserver.meta import names, object_meta, timestamps
-from apiserver.meta.errors import AlreadyExists, ApiError, BadRequest, NotFound
+from apiserver.meta.errors import AlreadyExists, ApiError, NotFound
 from apiserver.meta.field_errors import FieldError
 from apiserver.meta.vocabulary import Document
 from apiserver.registry import deletion, version_codec, write_stages
@@ -33,7 +33,7 @@ from apiserver.registry.object_keys import ObjectKeys
 from apiserver.registry.owner_conversions import run_converting
 from apiserver.registry.results import WriteResult
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.stored_object import TOO_DEEP_TEXT, StoredObject, TooDeep
+from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.transactions import Transactions
 from apiserver.registry.uids import UidSource
 from apiserver.registry.write_request import Admission, Draft, ManageFields, Transform, WriteRequest
@@ -179,10 +179,7 @@ class WritePath:
     ) -> StoredObject:
         """Raises KeyExists if something that `extra` adds is there already."""
         resource, name = request.resource, document["metadata"]["name"]
-        try:
-            value, guard = await resource.codec.encode_new(document)
-        except TooDeep:
-            raise BadRequest(TOO_DEEP_TEXT) from None
+        value, guard = await resource.codec.encode_new(document)
         guards = [each for each in (request.guard, guard) if each is not None]
         if request.options.dry_run:
             if await self._cache.get(key) is not None:
@@ -346,7 +343,7 @@ class WritePath:
         """
         resource, new = request.resource, attempt.new
         version = int(new["metadata"].pop("resourceVersion"))
-        value = await encoded(resource, new)
+        value = await resource.codec.encode(new)
         head = resource.codec.stored_head
         if request.options.dry_run:
             return StoredObject.written(key, head, value, version)
@@ -408,14 +405,6 @@ def _warnings(
     if errors or findings.errors:
         raise write_stages.refusal(resource, name, [*errors, *findings.errors])
     return [*findings.warnings]
-
-
-async def encoded(resource: ServedResource, document: Document) -> bytes:
-    """Returns a document as it is stored. Raises BadRequest, and what a conversion raises."""
-    try:
-        return await resource.codec.encode(document)
-    except TooDeep:
-        raise BadRequest(TOO_DEEP_TEXT) from None
 
 
 def _random_suffix() -> str:

@@ -20,11 +20,10 @@ from apiserver.auth.authz.attributes import Attributes, Decision, decided, forbi
 from apiserver.catalogue.resource.device_status import Share, share_of
 from apiserver.load.size_class import size_class_of_document
 from apiserver.meta import names
-from apiserver.meta.errors import BadRequest
 from apiserver.meta.field_errors import Errors, FieldError
 from apiserver.meta.field_errors import forbidden as forbidden_field
 from apiserver.meta.vocabulary import Document, GroupResource, UserInfo
-from apiserver.registry.stored_object import TOO_DEEP_TEXT
+from apiserver.registry.stored_object import TooDeep
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.documents import at
 from storage.turns import in_turns
@@ -157,7 +156,7 @@ def _comparable(value: Any) -> bytes:
     try:
         return orjson.dumps(_without_nothing(value), option=orjson.OPT_SORT_KEYS)
     except orjson.JSONEncodeError:
-        raise BadRequest(TOO_DEEP_TEXT) from None
+        raise TooDeep from None
 
 
 def _without_nothing(value: Any) -> Any:

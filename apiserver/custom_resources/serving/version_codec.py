@@ -358,15 +358,15 @@ class CustomResourceCodec:
         return encode(await self._to_storage_version(document), self.stored_head)
 
     async def _to_storage_version(self, document: Document) -> Document:
-        """Returns a document in the storage version; a copy if it is another. Raises TooDeep, ApiError."""
+        """Returns a document in the storage version; a copy if it is another. Raises ApiError."""
         versions = self._versions
         if self._version == versions.storage_version:
             return document
         # Conversion works on a copy: the document given is also the answer to the client.
         try:
             text = orjson.dumps(document)
-        except orjson.JSONEncodeError as error:
-            raise TooDeep(str(error)) from error
+        except orjson.JSONEncodeError:
+            raise TooDeep from None
         size = size_class(len(text))
         stored: Document = await versions.offload.run_begun(size, orjson.loads, text)
         if versions.webhook is None:

@@ -43,7 +43,7 @@ from apiserver.patch.apply.typed_value import (
 from apiserver.patch.apply.updater import ApplyResult, FieldConflicts, Updater
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.stored_object import TOO_DEEP_TEXT, StoredObject
+from apiserver.registry.stored_object import StoredObject, TooDeep
 from apiserver.registry.write_request import Draft
 from apiserver.schema.compile import TypeMismatch
 
@@ -302,7 +302,7 @@ class ApplyPatcher:
             # The merged document shares parts with the applied one, which another attempt needs unchanged.
             document: Document = orjson.loads(orjson.dumps(merged.document))
         except TypeError:
-            raise BadRequest(TOO_DEEP_TEXT) from None
+            raise TooDeep from None
         if last_applied.annotation_of(document, self._manager.name) is not None:
             last_applied.set_annotation(document, self.configuration.document)
         if self._conversion is not None and live is not None:

@@ -16,7 +16,7 @@ from apiserver.meta.brand import Brand
 from apiserver.meta.errors import BadRequest, Invalid, RequestEntityTooLarge
 from apiserver.meta.vocabulary import Document, GroupKind
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.stored_object import TOO_DEEP_TEXT
+from apiserver.registry.stored_object import TooDeep
 from apiserver.schema.compile import TypeMismatch
 from apiserver.schema.duplicates import strict_problems
 from storage.interface import VALUE_BYTES_MAX
@@ -245,7 +245,7 @@ def require_storable(document: Document, resource: ServedResource) -> None:
     try:
         size = len(orjson.dumps(document))
     except orjson.JSONEncodeError:
-        raise BadRequest(TOO_DEEP_TEXT) from None
+        raise TooDeep from None
     if size > DOCUMENT_BYTES_MAX:
         if errors := resource.strategy.validate_size(document):
             raise Invalid(resource.group_kind, str(document.get("metadata", {}).get("name", "")), errors)

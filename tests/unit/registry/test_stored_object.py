@@ -86,7 +86,7 @@ def test_a_document_that_is_too_deep(where: str) -> None:
     deep: dict[str, Any] = {}
     for _ in range(2_000):
         deep = {"a": deep}
-    with pytest.raises(TooDeep):
+    with pytest.raises(TooDeep, match="nested too deeply to be stored"):
         encode({"metadata": {}, where: deep}, HEAD)
 
 
