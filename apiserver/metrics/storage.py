@@ -26,9 +26,9 @@ from storage.interface import (
     Read,
     ReadAt,
     Storage,
-    Watch,
 )
 from storage.keys import CORE_GROUP, resource_of
+from storage.wrapper import StorageWrapper
 
 _DURATIONS: Final = "etcd_request_duration_seconds"
 _READ_WAITS: Final = "apiserver_watch_cache_read_wait_seconds"
@@ -142,15 +142,12 @@ class StorageMetrics:
         yield family(_DURATIONS, (((verb, *of), each) for (of, verb), each in calls))
 
 
-class ObservedStorage:
+class ObservedStorage(StorageWrapper):
     """A Storage in front of another that measures how long each read and write of objects takes."""
 
     def __init__(self, store: Storage, metrics: StorageMetrics) -> None:
-        self._store = store
+        super().__init__(store)
         self._observe, self._count_list = metrics.observe, metrics.count_list
-
-    async def current_revision(self) -> int:
-        return await self._store.current_revision()
 
     async def get(self, key: str, at: ReadAt = MOST_RECENT) -> Read:
         began = time.perf_counter()
@@ -167,9 +164,6 @@ class ObservedStorage:
             self._observe("list", keys.start, began)
         self._count_list(keys.start, len(page.items))
         return page
-
-    async def count(self, keys: KeyRange, at: ReadAt = MOST_RECENT) -> int:
-        return await self._store.count(keys, at)
 
     async def create(self, key: str, value: bytes, *, lease: int = NO_LEASE) -> int:
         began = time.perf_counter()
@@ -200,30 +194,6 @@ class ObservedStorage:
             return await self._store.transact(conditions, writes)
         finally:
             self._observe(_operation(conditions, writes[0]), key, began)
-
-    def watch(self, keys: KeyRange, *, after: int) -> Watch:
-        return self._store.watch(keys, after=after)
-
-    async def compact(self, revision: int) -> None:
-        await self._store.compact(revision)
-
-    async def grant_lease(self, ttl_s: int) -> int:
-        return await self._store.grant_lease(ttl_s)
-
-    async def renew_lease(self, lease: int) -> None:
-        await self._store.renew_lease(lease)
-
-    async def revoke_lease(self, lease: int) -> None:
-        await self._store.revoke_lease(lease)
-
-    async def size_bytes(self) -> int:
-        return await self._store.size_bytes()
-
-    async def check_health(self) -> None:
-        await self._store.check_health()
-
-    async def close(self) -> None:
-        await self._store.close()
 
 
 def _operation(conditions: Sequence[Condition], write: Put | Delete) -> str:

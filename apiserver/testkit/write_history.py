@@ -10,19 +10,8 @@ from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
 from apiserver.testkit.request_history import RecordedRequest, RequestEntry, RequestHistory
-from storage.interface import (
-    MOST_RECENT,
-    NO_LEASE,
-    Condition,
-    Delete,
-    KeyRange,
-    Page,
-    Put,
-    Read,
-    ReadAt,
-    Storage,
-    Watch,
-)
+from storage.interface import NO_LEASE, Condition, Delete, Put, Storage
+from storage.wrapper import StorageWrapper
 
 # More than a test writes; a few megabytes.
 KEPT_MAX: Final = 10_000
@@ -104,23 +93,12 @@ class WriteHistory:
         ]
 
 
-class _RecordingStorage:
+class _RecordingStorage(StorageWrapper):
     """A Storage in front of another that notes what was written."""
 
     def __init__(self, store: Storage, history: WriteHistory) -> None:
-        self._store, self._done = store, history.done
-
-    async def current_revision(self) -> int:
-        return await self._store.current_revision()
-
-    async def get(self, key: str, at: ReadAt = MOST_RECENT) -> Read:
-        return await self._store.get(key, at)
-
-    async def list(self, keys: KeyRange, at: ReadAt = MOST_RECENT, *, limit: int = 0) -> Page:
-        return await self._store.list(keys, at, limit=limit)
-
-    async def count(self, keys: KeyRange, at: ReadAt = MOST_RECENT) -> int:
-        return await self._store.count(keys, at)
+        super().__init__(store)
+        self._done = history.done
 
     async def create(self, key: str, value: bytes, *, lease: int = NO_LEASE) -> int:
         return self._done(await self._store.create(key, value, lease=lease), key)
@@ -135,27 +113,3 @@ class _RecordingStorage:
     async def transact(self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]) -> int:
         revision = await self._store.transact(conditions, writes)
         return self._done(revision, *(each.key for each in writes)) if writes else revision
-
-    def watch(self, keys: KeyRange, *, after: int) -> Watch:
-        return self._store.watch(keys, after=after)
-
-    async def compact(self, revision: int) -> None:
-        await self._store.compact(revision)
-
-    async def grant_lease(self, ttl_s: int) -> int:
-        return await self._store.grant_lease(ttl_s)
-
-    async def renew_lease(self, lease: int) -> None:
-        await self._store.renew_lease(lease)
-
-    async def revoke_lease(self, lease: int) -> None:
-        await self._store.revoke_lease(lease)
-
-    async def size_bytes(self) -> int:
-        return await self._store.size_bytes()
-
-    async def check_health(self) -> None:
-        await self._store.check_health()
-
-    async def close(self) -> None:
-        await self._store.close()

@@ -6,10 +6,10 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from storage.embedded import compaction
 from storage.embedded.checkpoint_lock import CheckpointLock
@@ -114,36 +114,38 @@ class EmbeddedStore:
         self._require_open()
         return self._revision
 
-    async def get(self, key: str, at: ReadAt = MOST_RECENT) -> Read:
-        return await self._reader.get(key, at)
+    # ---- These hand on what is to be awaited: a coroutine of their own would be one more to run.
 
-    async def list(self, keys: KeyRange, at: ReadAt = MOST_RECENT, *, limit: int = 0) -> Page:
-        return await self._reader.list(keys, at, limit)
+    def get(self, key: str, at: ReadAt = MOST_RECENT) -> Coroutine[Any, Any, Read]:
+        return self._reader.get(key, at)
 
-    async def count(self, keys: KeyRange, at: ReadAt = MOST_RECENT) -> int:
-        return await self._reader.count(keys, at)
+    def list(self, keys: KeyRange, at: ReadAt = MOST_RECENT, *, limit: int = 0) -> Coroutine[Any, Any, Page]:
+        return self._reader.list(keys, at, limit)
 
-    async def create(self, key: str, value: bytes, *, lease: int = NO_LEASE) -> int:
-        return await self.transact((Condition(key, 0),), (Put(key, value, lease),))
+    def count(self, keys: KeyRange, at: ReadAt = MOST_RECENT) -> Coroutine[Any, Any, int]:
+        return self._reader.count(keys, at)
 
-    async def compare_and_put(self, key: str, value: bytes, *, expected: int, lease: int = NO_LEASE) -> int:
-        return await self.transact((Condition(key, expected),), (Put(key, value, lease),))
+    def create(self, key: str, value: bytes, *, lease: int = NO_LEASE) -> Coroutine[Any, Any, int]:
+        return self.transact((Condition(key, 0),), (Put(key, value, lease),))
 
-    async def compare_and_delete(self, key: str, *, expected: int) -> int:
-        return await self.transact((Condition(key, expected),), (Delete(key),))
+    def compare_and_put(
+        self, key: str, value: bytes, *, expected: int, lease: int = NO_LEASE
+    ) -> Coroutine[Any, Any, int]:
+        return self.transact((Condition(key, expected),), (Put(key, value, lease),))
 
-    async def transact(self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]) -> int:
+    def compare_and_delete(self, key: str, *, expected: int) -> Coroutine[Any, Any, int]:
+        return self.transact((Condition(key, expected),), (Delete(key),))
+
+    def transact(
+        self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]
+    ) -> Coroutine[Any, Any, int]:
         if len(writes) > TRANSACTION_WRITES_MAX:
             raise ValueError(f"{len(writes)} writes in a transaction; {TRANSACTION_WRITES_MAX} are possible")
         for write in writes:
             if isinstance(write, Put) and len(write.value) > VALUE_BYTES_MAX:
                 raise ValueTooLarge(write.key, size_bytes=len(write.value), limit_bytes=VALUE_BYTES_MAX)
 
-        def run(transaction: Transaction) -> int:
-            transaction.check(conditions)
-            return transaction.write(writes)
-
-        return await self._writer.do(run)
+        return self._writer.do(partial(Transaction.run, conditions=conditions, writes=writes))
 
     def watch(self, keys: KeyRange, *, after: int) -> EmbeddedWatch:
         self._require_open()

@@ -58,8 +58,8 @@ class EmbeddedWatch:
         if len(self._live) >= BATCHES_QUEUED_MAX:
             self.fall_behind()
             return
-        keys = self._keys
-        self._live.append(EventBatch([event for event in events if event.key in keys], revision))
+        start, end = self._keys
+        self._live.append(EventBatch([event for event in events if start <= event.key < end], revision))
         self._notify()
 
     def fall_behind(self) -> None:

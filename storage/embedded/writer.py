@@ -104,13 +104,15 @@ class Transaction:
             some = rows[start : start + ROWS_INSERTED_MAX]
             self._connection.execute(_INSERT + ", ".join([_ROW] * len(some)), [*itertools.chain(*some)])
 
-    def check(self, conditions: Sequence[Condition]) -> None:
+    def run(self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]) -> int:
+        """Do `writes` at the next revision if all conditions hold. Returns what `write` does."""
         for condition in conditions:
             found = self.mod_revision(condition.key)
             if found != condition.mod_revision:
                 if condition.mod_revision == 0:
                     raise KeyExists(condition.key, mod_revision=found)
                 raise RevisionMismatch(condition.key, expected=condition.mod_revision, found=found)
+        return self.write(writes)
 
     def write(self, writes: Sequence[Put | Delete]) -> int:
         """Do `writes` at the next revision; returns it, or the current one if nothing changed."""

@@ -38,6 +38,7 @@ from storage.interface import (
 )
 from storage.keys import encoded
 from storage.turns import Turn
+from storage.wrapper import StorageWrapper
 
 _T = TypeVar("_T")
 
@@ -53,7 +54,7 @@ WATCH_WAITS_FOR_KEY_S: Final = 1.0
 _AS_IT_IS: Final = IdentityTransformer()
 
 
-class EncryptedStorage:
+class EncryptedStorage(StorageWrapper):
     """A store whose values are encrypted. See `storage.interface.Storage` for what each method promises.
 
     A value that cannot be decrypted is read as `UnreadableValue`. Writes raise EncryptionFailed, too.
@@ -72,7 +73,7 @@ class EncryptedStorage:
         self._watch_waits_for_key_s = watch_waits_for_key_s
         # The keys that watches wait for no longer, and no others of their providers until they are there.
         self._late_keys: dict[str, asyncio.Future[None]] = {}
-        self._store = store
+        super().__init__(store)
         self._encryption = encryption
         self._chain_of = encryption.chain_of
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="encryption")
@@ -117,9 +118,6 @@ class EncryptedStorage:
 
     # ---- reads
 
-    async def current_revision(self) -> int:
-        return await self._store.current_revision()
-
     async def get(self, key: str, at: ReadAt = MOST_RECENT) -> Read:
         read = await self._store.get(key, at)
         if read.stored is None or not self._is_to_be_decrypted(key, read.stored.value):
@@ -138,9 +136,6 @@ class EncryptedStorage:
                 item = item._replace(value=await self._readable(item.key, item.value))
             items.append(item)
         return Page(items, page.revision, page.more)
-
-    async def count(self, keys: KeyRange, at: ReadAt = MOST_RECENT) -> int:
-        return await self._store.count(keys, at)
 
     def watch(self, keys: KeyRange, *, after: int) -> Watch:
         return _DecryptedWatch(self._store.watch(keys, after=after), self._decrypted_batch)
@@ -245,9 +240,6 @@ class EncryptedStorage:
             value = await self._encrypted(chain, key, value)
         return await self._store.compare_and_put(key, value, expected=expected, lease=lease)
 
-    async def compare_and_delete(self, key: str, *, expected: int) -> int:
-        return await self._store.compare_and_delete(key, expected=expected)
-
     async def transact(self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]) -> int:
         encrypted: list[Put | Delete] = []
         for write in writes:
@@ -271,25 +263,7 @@ class EncryptedStorage:
             raise StorageUnavailable("the store is closed")
         return await asyncio.get_running_loop().run_in_executor(self._threads, work)
 
-    # ---- what values are no part of
-
-    async def compact(self, revision: int) -> None:
-        await self._store.compact(revision)
-
-    async def grant_lease(self, ttl_s: int) -> int:
-        return await self._store.grant_lease(ttl_s)
-
-    async def renew_lease(self, lease: int) -> None:
-        await self._store.renew_lease(lease)
-
-    async def revoke_lease(self, lease: int) -> None:
-        await self._store.revoke_lease(lease)
-
-    async def size_bytes(self) -> int:
-        return await self._store.size_bytes()
-
-    async def check_health(self) -> None:
-        await self._store.check_health()
+    # ---- the end
 
     def stop(self) -> None:
         """End the thread for large values; the store behind stays open."""

@@ -8,7 +8,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from storage.errors import RevisionCompacted, StorageError, StorageUnavailable
 from storage.interface import MOST_RECENT, Consistency, KeyRange, ReadAt, Storage, Stored
-from storage.keys import prefix_range, resource_of
+from storage.keys import prefix_range
 from storage.watch_cache.consistency import ConsistencyChecks
 from storage.watch_cache.events import Predicate
 from storage.watch_cache.fanout import WatchScope
@@ -185,7 +185,7 @@ class WatchCache(Generic[T]):
 
     def get_cached(self, key: str) -> KeyVersion[T] | None:
         """The newest cached version of `key`, if it has a value; None means nothing before `is_filled`."""
-        resource = self.resources.get(resource_of(self._prefix, key) or "")
+        resource = self._resources.find(key)
         return resource.snapshots.newest(key) if resource is not None else None
 
     def is_empty(self, resource_prefix: str, namespace: str = "") -> bool:
@@ -296,7 +296,12 @@ class WatchCache(Generic[T]):
             return await self._list_store(keys, ReadAt.exactly(revision), page)
 
     async def _list_store(self, keys: KeyRange, at: ReadAt, page: PageOptions[T]) -> Listing[T]:
-        return await self._store_reader.list(self._resources.of_key(keys.start), keys, at, page)
+        found, tested = await self._store_reader.list(keys, at, page)
+        # Not before: it may be dropped, or come, while the store is read.
+        if (resource := self._resources.find(keys.start)) is not None:
+            resource.store_tested_total += tested
+            resource.store_listed_total += len(found.versions)
+        return found
 
     def _counts(self, at: ReadAt) -> bool:
         """Whether a list is counted: one of the newest state, which the cache could answer."""
@@ -345,7 +350,7 @@ class WatchCache(Generic[T]):
         if not await self._freshness.has_reached(revision):
             raise StorageUnavailable("the watch cache has not caught up with the store")
         await self._store.compact(revision)
-        self._feed.compacted = max(self._feed.compacted, revision)
+        self._feed.note_compaction(revision)
         await self._resources.forget_before(revision)
         return revision
 

@@ -18,6 +18,7 @@ from storage.errors import RevisionCompacted, StorageError
 from storage.interface import KeyRange, ReadAt, Storage
 from storage.keys import after as after_key
 from storage.keys import prefix_range
+from storage.watch_cache.lists import LIST_BATCH_KEYS, STORE_PAGE_KEYS
 from storage.watch_cache.progress import Progress
 from storage.watch_cache.reflector import Reflector
 from storage.watch_cache.resource import ResourceCache
@@ -25,9 +26,6 @@ from storage.watch_cache.resources import CachedResources
 
 log = logging.getLogger(__name__)
 
-# Keys read at a time, of the store and of the cache, between which other tasks have their turns.
-STORE_PAGE_KEYS: Final = 500
-CACHE_PAGE_KEYS: Final = 1_000
 # What a comparison of the cache with the store has found, by whether they differ.
 OUTCOMES: Final[Mapping[bool | None, str]] = {None: "error", True: "failure", False: "success"}
 
@@ -56,17 +54,21 @@ class ConsistencyChecks:
         """Compare one resource with the store; if they differ, fill the cache again and return False.
 
         Does not raise: if the store cannot be read, nothing is known to be wrong.
+        A resource that is dropped is not compared, nor is it if that happens meanwhile.
         """
-        if not self._reflector.is_filled.is_set():
+        resource = self._resources.by_prefix.get(prefix)
+        if resource is None or not self._reflector.is_filled.is_set():
             return True
         revision, fills = self._progress.revision, self._reflector.fills_total
         try:
-            is_different = await self._differs(prefix, revision)
+            is_different = await self._differs(resource, prefix_range(prefix), revision)
         except RevisionCompacted:
             is_different = None  # The cache or the store no longer has that revision.
         except StorageError as error:
             log.info("the watch cache of %s could not be compared with the store: %s", prefix, error)
             is_different = None
+        if self._resources.by_prefix.get(prefix) is not resource:
+            return True
         if self._reflector.fills_total != fills:
             is_different = None  # The cache was filled again meanwhile, so this compared nothing.
         self.totals[prefix, OUTCOMES[is_different]] += 1
@@ -80,10 +82,10 @@ class ConsistencyChecks:
         for outcome in OUTCOMES.values():
             self.totals.pop((prefix, outcome), None)
 
-    async def _differs(self, prefix: str, revision: int) -> bool:
+    async def _differs(self, resource: ResourceCache[Any], keys: KeyRange, revision: int) -> bool:
         """Raises RevisionCompacted, and what the store raises."""
-        cached = await _digest_of_cache(self._resources.of(prefix), prefix_range(prefix), revision)
-        return cached != await self._digest_of_store(prefix_range(prefix), revision)
+        cached = await _digest_of_cache(resource, keys, revision)
+        return cached != await self._digest_of_store(keys, revision)
 
     async def _digest_of_store(self, keys: KeyRange, revision: int) -> bytes:
         digest = hashlib.blake2b()
@@ -98,7 +100,7 @@ class ConsistencyChecks:
 async def _digest_of_cache(resource: ResourceCache[Any], keys: KeyRange, revision: int) -> bytes:
     digest = hashlib.blake2b()
     while True:
-        versions, last_key = resource.scan(keys, revision, count=CACHE_PAGE_KEYS)
+        versions, last_key = resource.scan(keys, revision, count=LIST_BATCH_KEYS)
         digest.update(b"".join([_line(version.key, version.revision) for version in versions]))
         await asyncio.sleep(0)
         if last_key is None:

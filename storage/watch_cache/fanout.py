@@ -184,7 +184,7 @@ class Fanout(Generic[T]):
             for watcher, scope in overrun[first_overrun:]:
                 self.remove(watcher, scope)
         for watcher in newly_ready:
-            watcher.notify()
+            watcher.on_ready()
         for watcher, _ in overrun:
             watcher.end()
         self.dropped_total += len(overrun)

@@ -92,6 +92,10 @@ class Feed(Generic[T]):
             self._filling[prefix] = _Filling(snapshots, resource.bytes)
         self._fill(revision)
 
+    def note_compaction(self, revision: int) -> None:
+        """Note that the store no longer has what is before a revision."""
+        self.compacted = max(self.compacted, revision)
+
     def subscribe(self, prefix: str, changed: Callable[[], None]) -> Callable[[], None]:
         """Have `changed` called when a resource changes: see `WatchCache.on_change`."""
         self._on_change.setdefault(prefix, []).append(changed)
@@ -146,18 +150,10 @@ class Feed(Generic[T]):
                 by_resource.setdefault(prefix, []).append(event)
             else:
                 self._note_other(event.key, event.value)
-        grown_bytes = 0
         for prefix, group in by_resource.items():
-            resource = self._resources.of(prefix)
-            # Before new events: earlier ones were delivered in an earlier iteration of the event loop.
-            if resource.has_released_much():
-                resource.drop_late_watchers()
-            before = resource.history.bytes
-            resource.apply(group)
+            self._resources.apply(prefix, group)
             for changed in self._on_change.get(prefix, ()):
                 changed()
-            grown_bytes += max(0, resource.history.bytes - before)
-        self._resources.grew(grown_bytes)
 
     def _note_other(self, key: str, value: bytes | None) -> None:
         """Note a key that is of no object. value: None if it is deleted.

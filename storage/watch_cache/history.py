@@ -83,10 +83,11 @@ class History(Generic[T]):
         """The revision of the last event; `floor` if there is none."""
         return self._events[-1].revision if self._events else self.floor
 
-    def require(self, revision: int) -> None:
-        """Checks that all events above `revision` are kept. Raises RevisionCompacted if some were evicted."""
+    def has_after(self, revision: int) -> bool:
+        """Whether there are events above `revision`. Raises RevisionCompacted if some were evicted."""
         if revision < self.floor:
             raise RevisionCompacted(requested=revision, oldest=self.floor)
+        return bool(self._events) and self._events[-1].revision > revision
 
     def append(self, event: CacheEvent[T]) -> None:
         """Add an event; its revision is not below the last one's."""
@@ -107,7 +108,8 @@ class History(Generic[T]):
 
         Raises RevisionCompacted when some of them have been evicted.
         """
-        self.require(revision)
+        if not self.has_after(revision):
+            return []
         first = bisect_right(self._events, revision, lo=self._start, key=_revision)
         return self._events[first : None if count is None else first + count]
 

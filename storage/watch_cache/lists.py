@@ -99,10 +99,8 @@ class StoreReader(Generic[T]):
         stored = (await self._store.get(key, at)).stored
         return self.version(stored) if stored is not None else None
 
-    async def list(
-        self, resource: ResourceCache[T], keys: KeyRange, at: ReadAt, page: PageOptions[T]
-    ) -> Listing[T]:
-        """Lists a range from the store. resource: the range's; it counts what is read."""
+    async def list(self, keys: KeyRange, at: ReadAt, page: PageOptions[T]) -> tuple[Listing[T], int]:
+        """Lists a range from the store. Returns, too, how many versions were tested for it."""
         limit, predicate, counts_rest = page
         versions: list[KeyVersion[T]] = []
         tested = 0
@@ -120,14 +118,12 @@ class StoreReader(Generic[T]):
             if not read.more or (limit and len(versions) > limit):
                 break
             keys = KeyRange(after_key(read.items[-1].key), keys.end)
-        resource.store_tested_total += tested
-        resource.store_listed_total += min(len(versions), limit or len(versions))
         if not limit or len(versions) <= limit:
-            return Listing(versions, read.revision, None, None)
+            return Listing(versions, read.revision, None, None), tested
         del versions[limit:]
         next_key = after_key(versions[-1].key)
         remaining = await self._store.count(KeyRange(next_key, keys.end), at) if counts_rest else None
-        return Listing(versions, read.revision, next_key, remaining)
+        return Listing(versions, read.revision, next_key, remaining), tested
 
     async def _decoded(self, items: Sequence[Stored]) -> Sequence[KeyVersion[T]]:
         """Returns the versions in a page; other tasks have their turns meanwhile."""

@@ -73,7 +73,13 @@ class ResourceCache(Generic[T]):
         self.fanout.end_all()
 
     def apply(self, events: Iterable[Event]) -> None:
-        """Apply events in order, and deliver them to the watchers they concern."""
+        """Apply events in order, and deliver them to the watchers they concern.
+
+        Late watchers, which could keep as much in memory as the history itself may, are dropped before:
+        earlier events were delivered in an earlier iteration of the event loop.
+        """
+        if self._released_bytes > self._limits.bytes_max:
+            self.drop_late_watchers()
         cache_events = []
         for event in events:
             version = self._version(event)
@@ -97,10 +103,6 @@ class ResourceCache(Generic[T]):
         self._released_bytes += before - self.history.bytes
         return len(evicted) >= EVICTION_BATCH_MAX
 
-    def has_released_much(self) -> bool:
-        """Whether late watchers could keep as much in memory as the history itself may."""
-        return self._released_bytes > self._limits.bytes_max
-
     def drop_late_watchers(self) -> None:
         """End the watchers that still need events evicted before the last call of this method.
 
@@ -115,8 +117,7 @@ class ResourceCache(Generic[T]):
 
         Raises RevisionCompacted when the history does not reach back to `revision`.
         """
-        self.history.require(revision)
-        if self.history.newest <= revision:
+        if not self.history.has_after(revision):
             versions = self.snapshots.newest_in(keys, count)
             return ScanResult(versions, versions[-1].key if len(versions) == count else None)
         looked_at = self.snapshots.all_in(keys, count)

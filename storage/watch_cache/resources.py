@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar
 
+from storage.interface import Event
 from storage.keys import resource_of
 from storage.watch_cache.resource import ResourceCache
 
@@ -66,9 +67,16 @@ class CachedResources(Generic[T]):
         """How many versions of objects there are: current ones, and obsolete ones that the histories keep."""
         return sum(len(each.snapshots) + len(each.history) for each in self.by_prefix.values())
 
-    def grew(self, history_bytes: int) -> None:
-        """Keep the histories within the budget. history_bytes: by how much one of them has grown."""
-        self._growth_bytes += max(0, history_bytes)
+    def find(self, key: str) -> ResourceCache[T] | None:
+        """Returns the cache of the resource of a key, if there is one."""
+        return self.by_prefix.get(resource_of(self._prefix, key) or "")
+
+    def apply(self, prefix: str, events: Sequence[Event]) -> None:
+        """Apply events of one resource, and keep the histories of all within the budget."""
+        resource = self.of(prefix)
+        before = resource.history.bytes
+        resource.apply(events)
+        self._growth_bytes += max(0, resource.history.bytes - before)
         # Adding up all resources for every event would cost too much.
         if self._growth_bytes > self.history_bytes_max // BUDGET_CHECKS:
             self._enforce_budget()

@@ -46,7 +46,7 @@ class Watcher(Generic[T]):
         self.predicate = predicate
         self.trigger = trigger
         self.tests_late = tests_late
-        self._on_ready = on_ready
+        self.on_ready = on_ready
         self._queued_max = queued_events_max
         # While it is behind: the history to read, which keys concern it, and the revision read up to.
         self._history: History[T] | None = None
@@ -71,10 +71,8 @@ class Watcher(Generic[T]):
 
         Raises RevisionCompacted.
         """
-        history.require(self.after)
+        self._history = history if history.has_after(self.after) else None
         self._source, self._is_in_scope = history, is_in_scope
-        if history.newest > self.after:
-            self._history = history
 
     def offer(self, delivery: Delivery[T]) -> bool:
         """Queue an event that the predicate selects; True if there was nothing to take before.
@@ -127,15 +125,11 @@ class Watcher(Generic[T]):
         self._history = None
         self.end()
 
-    def notify(self) -> None:
-        """Call `on_ready`."""
-        self._on_ready()
-
     def end(self) -> None:
         """Note that no more events will come."""
         if not self.is_ended:
             self.is_ended = True
-            self._on_ready()
+            self.on_ready()
 
     def _queue_from_history(self, history: History[T]) -> None:
         try:
