@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
+import json
+import math
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -50,7 +51,14 @@ def decode_token(text: str, version: str, load: Callable[[bytes], Any] = orjson.
         if len(text) > TOKEN_LENGTH_MAX:
             raise InvalidToken(f"more than {TOKEN_LENGTH_MAX} characters")
         raw = _decode_base64(text)
-        form, revision, start = _fields(load(raw), raw)
+        try:
+            document = load(raw)
+        except ValueError:
+            # What is too large for a float is too large for a revision.
+            if (written := _written_revision(raw)) and math.isinf(float(written)):
+                raise _mismatch(f"number {written}", "rv") from None
+            raise
+        form, revision, start = _fields(document, raw)
         if form != version:
             raise InvalidToken(f"server does not recognize this encoded version {form}")
         if not revision:
@@ -64,11 +72,32 @@ def decode_token(text: str, version: str, load: Callable[[bytes], Any] = orjson.
     return ContinueToken(max(revision, 0), start)  # any revision below zero asks for the most recent state
 
 
+class _Number(str):
+    """A number as it is written."""
+
+    __slots__ = ()
+
+
+def _written_revision(raw: bytes) -> str:
+    """Returns the revision in a decoded token as it is written, as Go quotes it; empty if it is none."""
+    try:
+        document = json.loads(raw, parse_int=_Number, parse_float=_Number)
+    except (ValueError, RecursionError):
+        return ""
+    found = document.get("rv") if isinstance(document, dict) else None
+    return found if isinstance(found, _Number) else ""
+
+
+def _mismatch(kind: str, field: str) -> InvalidToken:
+    """Returns the error for a field that has a value of another type."""
+    go_type = _GO_TYPES[field][1]
+    return InvalidToken(
+        f"json: cannot unmarshal {kind} into Go struct field continueToken.{field} of type {go_type}"
+    )
+
+
 _GO_TYPES: Final = {"v": (str, "string", ""), "rv": (int, "int64", 0), "start": (str, "string", "")}
 _JSON_TYPES: Final = {bool: "bool", int: "number", float: "number", str: "string", list: "array"}
-
-
-_REVISION: Final = re.compile(rb'"rv"\s*:\s*([-+.0-9eE]+)')
 
 
 def _fields(document: Any, raw: bytes) -> tuple[Any, ...]:
@@ -77,16 +106,14 @@ def _fields(document: Any, raw: bytes) -> tuple[Any, ...]:
         kind = _JSON_TYPES[type(document)]
         raise InvalidToken(f"json: cannot unmarshal {kind} into Go value of type storage.continueToken")
     found = []
-    for field, (python_type, go_type, absent) in _GO_TYPES.items():
+    for field, (python_type, _, absent) in _GO_TYPES.items():
         value = (document or {}).get(field)
         is_too_large = type(value) is int and not -REVISION_MAX - 1 <= value <= REVISION_MAX
         if value is not None and (type(value) is not python_type or is_too_large):
             kind = _JSON_TYPES.get(type(value), "object")
             if kind == "number" and python_type is int:
-                kind += "".join(f" {literal.decode()}" for literal in _REVISION.findall(raw)[-1:])
-            raise InvalidToken(
-                f"json: cannot unmarshal {kind} into Go struct field continueToken.{field} of type {go_type}"
-            )
+                kind += f" {_written_revision(raw)}"
+            raise _mismatch(kind, field)
         found.append(absent if value is None else value)
     return tuple(found)
 

@@ -24,9 +24,13 @@ STARTS = st.lists(_NAMES.filter(lambda name: name not in (".", "..")), min_size=
 REVISIONS = st.integers(0, REVISION_MAX)
 
 
+def raw_token(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).rstrip(b"=").decode()
+
+
 def token(document: Any) -> str:
     """A token as a client could make it up."""
-    return base64.urlsafe_b64encode(json.dumps(document).encode()).rstrip(b"=").decode()
+    return raw_token(json.dumps(document))
 
 
 def contents(text: str) -> Any:
@@ -104,8 +108,21 @@ REFUSED = {
             token(GOOD | {"rv": revision}),
             f"cannot unmarshal number {revision} into Go struct field continueToken.rv of type int64",
         )
-        for revision in (2**63, 2**64, 10**30, -(2**63) - 1, -(10**30), 1000.0, -0.5)
+        for revision in (2**63, 2**64, 10**30, 10**400, -(2**63) - 1, -(10**30), 1000.0, -0.5)
     },
+    "a revision that is too large for a float": (
+        raw_token('{"rv":-1E+400,"start":"a"}'),
+        "cannot unmarshal number -1E+400 into Go struct field continueToken.rv of type int64",
+    ),
+    "a revision behind which there is another one": (
+        token(GOOD | {"rv": 1.5, "x": [{"rv": 2}]}),
+        "cannot unmarshal number 1.5 into Go struct field continueToken.rv of type int64",
+    ),
+    "a revision whose name has an escape": (
+        raw_token('{"\\u0072v":1.5}'),
+        "cannot unmarshal number 1.5 into Go struct field continueToken.rv of type int64",
+    ),
+    "many lists in each other": (raw_token("[" * 3_000), ""),
     "no start": (token({"v": V1, "rv": 7}), "encoded start key empty"),
     "an empty start": (token(GOOD | {"start": ""}), "encoded start key empty"),
     "a start that is not a string": (

@@ -569,6 +569,26 @@ async def test_what_is_kept_of_a_retired_resource_goes_with_its_last_watcher(tmp
     await cached.close()
 
 
+async def test_a_resource_that_is_dropped_while_it_is_compared_stays_dropped(tmp_path: Path) -> None:
+    store = FlakyStore(await EmbeddedStore.open(tmp_path / "data", durable=False))
+    cached = CacheAsStorage(store)  # type: ignore[arg-type]
+    await cached.start()
+    cache = cached.cache
+    await cached.list(ALL)
+    store.may_list.clear()
+    checking = asyncio.create_task(cache.checks.check(P))
+    lists = store.lists
+    await eventually(lambda: store.lists > lists)
+    cache.retire(P)
+    cache.drop_retired()
+    store.may_list.set()
+    assert await checking
+    assert await cache.checks.check(P), "and when its turn has come"
+    assert P not in cache.resources
+    assert not cache.checks.totals
+    await cached.close()
+
+
 async def test_closing_the_cache_ends_its_watchers(tmp_path: Path) -> None:
     cached = CacheAsStorage(await EmbeddedStore.open(tmp_path / "data", durable=False))
     await cached.start()
