@@ -130,6 +130,10 @@ class _Report:
         self.has_changed = False
         self.set_bytes = 0
 
+    def add_unknown(self, path: Path) -> None:
+        if len(self.unknown) < UNKNOWN_FIELDS_MAX:
+            self.unknown.append(plain(path))
+
 
 class _Context:
     """The arguments that the fields of one schema share."""
@@ -169,6 +173,19 @@ class _Field:
         compiled = _COMPILERS[name](self._schema, self._context, keeps_unknown=self._keeps_unknown)
         setattr(self, name, compiled)
         return compiled
+
+    def visit(self, value: Any, path: Path, report: _Report) -> Any:
+        """Visits a value that is not a string, an integer or a boolean. Returns what takes its place."""
+        if value is None and self.default is not None and not self.is_nullable and report.defaults:
+            value = self.new_default(report)
+        kind = type(value)
+        if kind is dict:
+            self.visit_object(value, path, report)
+        elif kind is list:
+            self.visit_list(value, path, report)
+        elif kind is float:
+            return _normal_number(value, report)
+        return value
 
     def new_default(self, report: _Report) -> Any:
         """A copy of the default, since the caller changes it. Raises TypeMismatch."""
@@ -211,31 +228,21 @@ def _object_visit(schema: JSONSchema, context: _Context, *, keeps_unknown: bool)
                 if place is None:
                     if report.prunes and not keeps_unknown:
                         removed.append(name)
-                        if len(report.unknown) < UNKNOWN_FIELDS_MAX:
-                            report.unknown.append(plain((path, name)))
-                    elif type(child) is float:
-                        value[name] = _normal_number(child, report)
-                    elif type(child) is dict or type(child) is list:
-                        _normalise_numbers(child, report)
+                        report.add_unknown((path, name))
+                    else:
+                        value[name] = _normalised(child, report)
                     continue
             kind = type(child)
             if kind is str or kind is int or kind is bool:
                 continue
-            if child is None and not place.is_nullable:
-                if place.default is None:
-                    if not report.keeps_null:
-                        removed.append(name)
-                    continue
-                if not report.defaults:
-                    continue
-                child = value[name] = place.new_default(report)
-                kind = type(child)
-            if kind is dict:
-                place.visit_object(child, (path, Key(name) if place is other else name), report)
-            elif kind is list:
-                place.visit_list(child, (path, Key(name) if place is other else name), report)
-            elif kind is float:
-                value[name] = _normal_number(child, report)
+            if child is None and place.default is None and not (place.is_nullable or report.keeps_null):
+                removed.append(name)
+                continue
+            below = (path, Key(name) if place is other else name)
+            if kind is dict:  # as in lists
+                place.visit_object(child, below, report)
+            elif (visited := place.visit(child, below, report)) is not child:
+                value[name] = visited
         for name in removed:
             del value[name]
             report.has_changed = True
@@ -248,24 +255,17 @@ def _list_visit(schema: JSONSchema, context: _Context, *, keeps_unknown: bool) -
     items = schema.get("items")
     if not isinstance(items, Mapping):
         if keeps_unknown:
-            return lambda value, path, report: _normalise_numbers(value, report)
+            return lambda value, path, report: _normalise_members(value, report)
         items = _NO_SCHEMA
     place = _Field(items, context, keeps_unknown=keeps_unknown)
 
     def visit(value: list[Any], path: Path | None, report: _Report) -> None:
         for index, child in enumerate(value):
             kind = type(child)
-            if kind is str or kind is int or kind is bool:
-                continue
-            if child is None and report.defaults and place.default is not None and not place.is_nullable:
-                child = value[index] = place.new_default(report)
-                kind = type(child)
-            if kind is dict:
+            if kind is dict:  # without a call more for the most of them
                 place.visit_object(child, (path, index), report)
-            elif kind is list:
-                place.visit_list(child, (path, index), report)
-            elif kind is float:
-                value[index] = _normal_number(child, report)
+            elif kind is not str and kind is not int and kind is not bool:
+                value[index] = place.visit(child, (path, index), report)
 
     return visit
 
@@ -318,8 +318,17 @@ def _normal_number(value: float, report: _Report) -> float:
     return value
 
 
-def _normalise_numbers(value: Document | list[Any], report: _Report) -> None:
-    """Replace all integral floats in a value without a schema."""
+def _normalised(value: Any, report: _Report) -> Any:
+    """Returns a value without a schema, with all integral floats in it replaced."""
+    kind = type(value)
+    if kind is float:
+        return _normal_number(value, report)
+    if kind is dict or kind is list:
+        _normalise_members(value, report)
+    return value
+
+
+def _normalise_members(value: Document | list[Any], report: _Report) -> None:
     todo: list[Any] = [value]
     while todo:
         each = todo.pop()
