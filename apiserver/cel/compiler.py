@@ -309,7 +309,7 @@ class _Compiler(Scopes[Code]):
             try:
                 regex = compile_pattern(pattern)
             except InvalidPattern as error:
-                raise ProgramError(error.message) from None
+                raise ProgramError(str(error)) from None
             if overload.id == "matches_string":
                 return Code(calls.search(evaluators[0], regex.search, len(pattern)), cost)
             return Code(calls.call_with_cost(overload.call, regex_search, evaluators), cost)

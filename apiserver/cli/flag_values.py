@@ -97,7 +97,7 @@ def origin_patterns(text: str) -> tuple[str, ...]:
         try:
             compile_pattern(pattern)
         except InvalidPattern as error:
-            raise argparse.ArgumentTypeError(f"{pattern!r}: {error.message}") from None
+            raise argparse.ArgumentTypeError(f"{pattern!r}: {error}") from None
         if not re.search(r"\^|//", pattern) or not re.search(r"[$:]", pattern):
             raise argparse.ArgumentTypeError(
                 f"{pattern!r}: regular expression does not pin to start/end of host in the origin header"

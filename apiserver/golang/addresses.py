@@ -19,10 +19,6 @@ _BITS_LENGTH_MAX: Final = 18  # the digits that Go parses
 class InvalidAddress(Exception):
     """The text is not a valid address or prefix. The message is Go's."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
-
 
 class Address(NamedTuple):
     """An IP address. bits: V4_BITS or V6_BITS. zone: of an IPv6 address, or empty."""
@@ -37,7 +33,7 @@ class _Invalid(Exception):
 
     def __init__(self, message: str, at: str = "") -> None:
         super().__init__(message)
-        self.message, self.at = message, at
+        self.at = at
 
 
 def parse_address(text: str) -> Address:
@@ -46,7 +42,7 @@ def parse_address(text: str) -> Address:
         return _address(text)
     except _Invalid as invalid:
         at = f" (at {go_quote(invalid.at)})" if invalid.at else ""
-        raise InvalidAddress(f"ParseAddr({go_quote(text)}): {invalid.message}{at}") from None
+        raise InvalidAddress(f"ParseAddr({go_quote(text)}): {invalid}{at}") from None
 
 
 def parse_prefix(text: str) -> tuple[Address, int]:
@@ -54,7 +50,7 @@ def parse_prefix(text: str) -> tuple[Address, int]:
     try:
         return _prefix(text)
     except (_Invalid, InvalidAddress) as invalid:
-        raise InvalidAddress(f"netip.ParsePrefix({go_quote(text)}): {invalid.message}") from None
+        raise InvalidAddress(f"netip.ParsePrefix({go_quote(text)}): {invalid}") from None
 
 
 def _address(text: str) -> Address:

@@ -60,10 +60,6 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 class InvalidPattern(ValueError):
     """The pattern is not a valid regular expression. The message is Go's, for the client."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
-
 
 class TooMuchWork(Exception):
     """Finding all matches would take too long."""

@@ -41,10 +41,6 @@ _COMMON: Final = re.compile(
 class InvalidUrl(Exception):
     """The text is not a valid URL. The message is Go's."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message)
-        self.message = message
-
 
 class Url(NamedTuple):
     """A parsed URL.
@@ -204,7 +200,7 @@ def _host(text: str) -> str:
     try:
         address = parse_address(literal)
     except InvalidAddress as invalid:
-        raise _Invalid(f"invalid host: {invalid.message}") from None
+        raise _Invalid(f"invalid host: {invalid}") from None
     if address.bits != V6_BITS:
         raise _Invalid("invalid IP-literal")
     return f"[{literal}]{port}"

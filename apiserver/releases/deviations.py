@@ -35,14 +35,4 @@ class Deviations(NamedTuple):
 
 
 SPECIFIED: Final = Deviations()
-KUBERNETES: Final = Deviations(
-    item_watch=False,
-    empty_dry_run=False,
-    limits_cached_lists=False,
-    if_match=False,
-    empty_list_keeps_owners=False,
-    reset_writer_owns=False,
-    live_without_store=False,
-    apply_drops_unknown_fields=False,
-    explains_own_reviews=False,
-)
+KUBERNETES: Final = Deviations(*(False for _ in Deviations._fields))

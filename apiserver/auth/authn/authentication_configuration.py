@@ -192,7 +192,7 @@ def _url_errors(path: str, text: str, disallowed: Collection[str] = ()) -> Error
     try:
         url = urls.parse(text)
     except urls.InvalidUrl as error:
-        return [*errors, invalid(path, text, error.message)]
+        return [*errors, invalid(path, text, str(error))]
     if url.scheme != "https":
         errors.append(invalid(path, text, "URL scheme must be https"))
     elif not url.hostname:

@@ -56,7 +56,7 @@ def _uri(text: str) -> list[str]:
     try:
         urls.parse_request_uri(text)
     except urls.InvalidUrl as invalid:
-        return [invalid.message]
+        return [str(invalid)]
     return []
 
 

@@ -88,7 +88,7 @@ def _ip(text: str) -> Ip:
         address = parse_address(text)
     except InvalidAddress as invalid:
         raise EvaluationError(
-            f"IP Address {go_quote(text)} parse error during conversion from string: {invalid.message}"
+            f"IP Address {go_quote(text)} parse error during conversion from string: {invalid}"
         ) from None
     if address.zone:
         raise EvaluationError(f"IP address {go_quote(text)} with zone value is not allowed")
@@ -105,7 +105,7 @@ def _cidr(text: str) -> Cidr:
         address, length = parse_prefix(text)
     except InvalidAddress as invalid:
         # The prefix is repeated, as in Kubernetes.
-        raise EvaluationError(f"{what}{what}{invalid.message}") from None
+        raise EvaluationError(f"{what}{what}{invalid}") from None
     cidr = Cidr(Ip(address.number, address.bits), length)
     if _is_mapped(cidr.ip):
         raise EvaluationError(f"{what}IPv4-mapped IPv6 address {go_quote(text)} is not allowed")

@@ -25,7 +25,7 @@ def _compiled(pattern: str) -> Regex:
     try:
         return compile_pattern(pattern)
     except InvalidPattern as invalid:
-        raise EvaluationError(f"Illegal regex: {invalid.message}") from None
+        raise EvaluationError(f"Illegal regex: {invalid}") from None
 
 
 def _find(text: str, pattern: str) -> str:

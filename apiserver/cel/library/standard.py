@@ -236,7 +236,7 @@ def _matches(text: str, pattern: str) -> bool:
     try:
         return compile_pattern(pattern).search(text)
     except InvalidPattern as error:
-        raise EvaluationError(error.message) from None
+        raise EvaluationError(str(error)) from None
 
 
 # ---- the tables

@@ -46,7 +46,7 @@ def _url(text: str) -> CelUrl:
         # The parser takes a fragment for a part of the path, and a host only after a scheme.
         return CelUrl(url if "#" not in text and url.scheme else urls.parse(text))
     except urls.InvalidUrl as invalid:
-        raise EvaluationError(f"URL parse error during conversion from string: {invalid.message}") from None
+        raise EvaluationError(f"URL parse error during conversion from string: {invalid}") from None
 
 
 URLS: Final = Library(

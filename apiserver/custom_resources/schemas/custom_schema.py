@@ -8,13 +8,14 @@ from typing import Any
 
 from apiserver.custom_resources.schemas.correlation import Correlation
 from apiserver.custom_resources.schemas.default_sizes import default_bytes
-from apiserver.custom_resources.schemas.embedded_resources import EmbeddedResources
-from apiserver.custom_resources.schemas.findings import NO_FIELD
+from apiserver.custom_resources.schemas.embedded_resources import embedded_resources
+from apiserver.custom_resources.schemas.findings import moved
 from apiserver.custom_resources.schemas.json_schema import all_schemas
-from apiserver.custom_resources.schemas.list_types import ListTypes
+from apiserver.custom_resources.schemas.list_types import list_types
 from apiserver.custom_resources.schemas.pruning import Pruner
 from apiserver.custom_resources.schemas.structural_builder import structural_schema
 from apiserver.custom_resources.schemas.validation import SchemaValidator
+from apiserver.custom_resources.schemas.visits import Visits
 from apiserver.meta.field_errors import FieldError
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.extensions import Extensions
@@ -89,11 +90,7 @@ class CustomSchema:
         """The errors of a status, with paths below `status`."""
         validator, schema = self._status_validator, self._status_schema
         correlation = Correlation(status, old, schema, self.extensions) if old is not None else None
-        errors = []
-        for error in validator.validate(status, correlation=correlation):
-            field = _STATUS if error.field == NO_FIELD else f"{_STATUS}.{error.field}"
-            errors.append(FieldError(field, error.reason, error.message))
-        return errors
+        return [moved(each, _STATUS) for each in validator.validate(status, correlation=correlation)]
 
     def validate_embedded(self, document: Document) -> list[FieldError]:
         """The errors in the types and the metadata of embedded resources."""
@@ -122,9 +119,9 @@ class CustomSchema:
         return SchemaValidator(self._status_schema, self.extensions)
 
     @cached_property
-    def _list_types(self) -> ListTypes:
-        return ListTypes(self.document, self.extensions)
+    def _list_types(self) -> Visits:
+        return list_types(self.document, self.extensions)
 
     @cached_property
-    def _embedded(self) -> EmbeddedResources:
-        return EmbeddedResources(self.document, self.extensions)
+    def _embedded(self) -> Visits:
+        return embedded_resources(self.document, self.extensions)

@@ -14,37 +14,31 @@ from apiserver.custom_resources.schemas.visits import Visits
 from apiserver.meta import object_meta
 from apiserver.meta.field_errors import FieldError, invalid, required
 from apiserver.meta.names import dns1035_label, path_segment
-from apiserver.meta.vocabulary import Document
 from apiserver.schema.extensions import Extensions
 
 
-class EmbeddedResources:
-    """Checks the types and the metadata of the resources that documents of one schema embed."""
+def embedded_resources(schema: JSONSchema, extensions: Extensions) -> Visits:
+    """Returns the visits that check the types and the metadata of the resources in documents of a schema."""
+    return Visits(schema, lambda each: bool(each.get(extensions.embedded_resource)), _check)
 
-    def __init__(self, schema: JSONSchema, extensions: Extensions) -> None:
-        self._extensions = extensions
-        self._visits = Visits(schema, lambda each: bool(each.get(extensions.embedded_resource)), self._check)
 
-    def check(self, document: Document) -> list[FieldError]:
-        return self._visits.errors(document)
-
-    def _check(self, value: Any, schema: JSONSchema, path: Path | None) -> Iterator[FieldError]:
-        if type(value) is not dict or not schema.get(self._extensions.embedded_resource):
-            return
-        for name, rule in (("apiVersion", _api_version_problems), ("kind", _kind_problems)):
-            at, text = bracketed((path, name)), value.get(name, "")
-            if type(text) is not str:
-                yield invalid(at, text, "must be a string")
-            elif not text:
-                yield required(at)
-            else:
-                yield from (invalid(at, text, problem) for problem in rule(text))
-        if type(meta := value.get("metadata")) is dict:
-            # A name is not required; without one, all the rest is checked.
-            named = {**meta, "name": meta.get("name") or "fakename"}
-            is_namespaced = bool(meta.get("namespace"))
-            for error in object_meta.validate(named, is_namespaced=is_namespaced, name_rule=path_segment):
-                yield FieldError(f"{bracketed(path)}.{error.field}", error.reason, error.message)
+def _check(value: Any, schema: JSONSchema, path: Path | None) -> Iterator[FieldError]:
+    if type(value) is not dict:
+        return
+    for name, rule in (("apiVersion", _api_version_problems), ("kind", _kind_problems)):
+        at, text = bracketed((path, name)), value.get(name, "")
+        if type(text) is not str:
+            yield invalid(at, text, "must be a string")
+        elif not text:
+            yield required(at)
+        else:
+            yield from (invalid(at, text, problem) for problem in rule(text))
+    if type(meta := value.get("metadata")) is dict:
+        # A name is not required; without one, all the rest is checked.
+        named = {**meta, "name": meta.get("name") or "fakename"}
+        is_namespaced = bool(meta.get("namespace"))
+        for error in object_meta.validate(named, is_namespaced=is_namespaced, name_rule=path_segment):
+            yield FieldError(f"{bracketed(path)}.{error.field}", error.reason, error.message)
 
 
 def _api_version_problems(text: str) -> list[str]:

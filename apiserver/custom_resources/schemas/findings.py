@@ -21,6 +21,12 @@ def field_of(path: str) -> str:
     return path.removeprefix(".") or NO_FIELD
 
 
+def moved(error: FieldError, path: str) -> FieldError:
+    """Returns an error of a value as one of the value at a path."""
+    field = path if error.field == NO_FIELD else f"{path}.{error.field}"
+    return FieldError(field, error.reason, error.message)
+
+
 def add(errors: ErrorsByMessage, *findings: Finding) -> None:
     for text, error in findings:
         errors.setdefault(text, error)

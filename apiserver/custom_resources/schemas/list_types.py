@@ -14,32 +14,22 @@ from apiserver.custom_resources.schemas.json_schema import JSONSchema
 from apiserver.custom_resources.schemas.paths import Path, bracketed
 from apiserver.custom_resources.schemas.visits import Visits
 from apiserver.meta.field_errors import FieldError, duplicate, invalid
-from apiserver.meta.vocabulary import Document
 from apiserver.schema.extensions import Extensions
 
 
-class ListTypes:
-    """Checks that the lists of types `set` and `map` in documents of one schema have no duplicates."""
+def list_types(schema: JSONSchema, extensions: Extensions) -> Visits:
+    """Returns the visits that find duplicates in lists of types `set` and `map`."""
 
-    def __init__(self, schema: JSONSchema, extensions: Extensions) -> None:
-        self._extensions = extensions
-        self._visits = Visits(
-            schema, lambda each: each.get(extensions.list_type) in ("set", "map"), self._check
-        )
-
-    def check(self, document: Document) -> list[FieldError]:
-        """The duplicates in all lists of a document."""
-        return self._visits.errors(document)
-
-    def _check(self, value: Any, schema: JSONSchema, path: Path | None) -> Iterator[FieldError]:
+    def check(value: Any, schema: JSONSchema, path: Path | None) -> Iterator[FieldError]:
         if type(value) is not list:
             return
-        match schema.get(self._extensions.list_type):
-            case "set":
-                for index in _duplicates(value):
-                    yield duplicate(bracketed((path, index)), _ordered(value[index]))
-            case "map":
-                yield from _check_map(value, schema.get(self._extensions.list_map_keys) or (), path)
+        if schema[extensions.list_type] == "map":
+            yield from _check_map(value, schema.get(extensions.list_map_keys) or (), path)
+            return
+        for index in _duplicates(value):
+            yield duplicate(bracketed((path, index)), _ordered(value[index]))
+
+    return Visits(schema, lambda each: each.get(extensions.list_type) in ("set", "map"), check)
 
 
 def _check_map(items: list[Any], names: Iterable[str], path: Path | None) -> Iterator[FieldError]:

@@ -18,20 +18,17 @@ ERRORS_MAX: Final = 1_000
 
 
 class Visits:
-    """Applies a check to the values of a document whose schemas are selected.
+    """Applies a check to the values of a document whose schemas are selected."""
 
-    The check is called with the values on the way to these, too.
-    """
-
-    __slots__ = ("_check", "_schema", "_visited")
+    __slots__ = ("_check", "_is_selected", "_schema", "_visited")
 
     def __init__(
         self, schema: JSONSchema, is_selected: Callable[[JSONSchema], bool], check: ValueCheck
     ) -> None:
-        self._schema, self._check = schema, check
+        self._schema, self._is_selected, self._check = schema, is_selected, check
         self._visited = _visited_schemas(schema, is_selected)
 
-    def errors(self, document: Document) -> list[FieldError]:
+    def check(self, document: Document) -> list[FieldError]:
         """The errors from the outermost value to the innermost, at most ERRORS_MAX."""
         errors: list[FieldError] = []
         todo: list[tuple[Any, JSONSchema, Path | None]] = []
@@ -39,7 +36,8 @@ class Visits:
             todo.append((document, self._schema, None))
         while todo and len(errors) < ERRORS_MAX:
             value, schema, path = todo.pop()
-            errors += self._check(value, schema, path)
+            if self._is_selected(schema):
+                errors += self._check(value, schema, path)
             children = [each for each in _children(value, schema, path) if id(each[1]) in self._visited]
             todo += reversed(children)
         return errors[:ERRORS_MAX]

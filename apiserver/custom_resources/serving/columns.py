@@ -12,7 +12,7 @@ import orjson
 
 from apiserver.custom_resources.schemas import numbers
 from apiserver.custom_resources.serving.json_path import InvalidJsonPath, compile_path
-from apiserver.golang.formatting import number_text
+from apiserver.golang.formatting import HTML_ESCAPES, number_text
 from apiserver.meta import table, timestamps
 from apiserver.meta.table import Column, Columns
 from apiserver.meta.vocabulary import Document
@@ -121,10 +121,4 @@ def _as_text(value: Any) -> str:
             return "true" if value else "false"
         case int() | float():
             return number_text(value)
-    return _html_escaped(orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode())
-
-
-def _html_escaped(text: str) -> str:
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode().translate(HTML_ESCAPES)

@@ -45,7 +45,7 @@ def webhook_url(path: str, text: str) -> Errors:
     try:
         url = parse(text)
     except InvalidUrl as error:
-        return [required(path, f"url must be a valid URL: {error.message}{_URL_FORM}")]
+        return [required(path, f"url must be a valid URL: {error}{_URL_FORM}")]
     errors: Errors = []
     if url.scheme != "https":
         errors.append(invalid(path, url.scheme, f"'https' is the only allowed URL scheme{_URL_FORM}"))

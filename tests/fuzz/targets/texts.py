@@ -137,7 +137,7 @@ def urls(data: bytes) -> None:
         try:
             url = parse(text)
         except go_urls.InvalidUrl as error:
-            error.message.encode()
+            str(error).encode()
             continue
         assert isinstance(url.hostname + url.port, str)
         orjson.dumps(url.queries)

@@ -19,8 +19,8 @@ from apiserver.custom_resources.rules.evaluation import (
     Evaluation,
 )
 from apiserver.custom_resources.rules.rule_tree import RuleTreeBuilder
-from apiserver.custom_resources.schemas.embedded_resources import EmbeddedResources
-from apiserver.custom_resources.schemas.findings import NO_FIELD
+from apiserver.custom_resources.schemas.embedded_resources import embedded_resources
+from apiserver.custom_resources.schemas.findings import moved
 from apiserver.custom_resources.schemas.validation import SchemaValidator
 from apiserver.meta.field_errors import Errors, FieldError, forbidden, invalid
 from apiserver.meta.vocabulary import Document
@@ -48,7 +48,7 @@ class DefaultsValidator:
 
     def __init__(self, extensions: Extensions, meta: Callable[[], Schema]) -> None:
         self.extensions, self._meta = extensions, meta
-        self._resource = EmbeddedResources({extensions.embedded_resource: True}, extensions)
+        self._resource = embedded_resources({extensions.embedded_resource: True}, extensions)
 
     def validate(self, path: str, schema: Document) -> Errors:
         """Returns the errors in the defaults of a schema: a structural one, of a whole resource."""
@@ -104,7 +104,7 @@ class DefaultsValidator:
             if problems := self._embedded(path, value, schema):
                 return errors + problems, False
         found = SchemaValidator(schema, self.extensions).validate(value)
-        return errors + [_moved(error, path) for error in found], not found
+        return errors + [moved(error, path) for error in found], not found
 
     def _is_pruned(self, value: Any, schema: Document | None, *, keeps_unknown: bool = False) -> bool:
         """Whether a value has fields that its schema does not have. schema: None if there is none."""
@@ -187,12 +187,6 @@ def _has_fields(value: Any) -> bool:
         elif isinstance(each, dict) and each:
             return True
     return False
-
-
-def _moved(error: FieldError, path: str) -> FieldError:
-    """Returns an error of a value as one of the value at a path."""
-    field = path if error.field == NO_FIELD else f"{path}.{error.field}"
-    return FieldError(field, error.reason, error.message)
 
 
 # ---- the rules of schemas

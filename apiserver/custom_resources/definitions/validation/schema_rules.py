@@ -23,7 +23,6 @@ from apiserver.custom_resources.rules.schema_types import REQUEST_BYTES_MAX, Sch
 from apiserver.custom_resources.schemas.json_schema import JSONSchema, all_schemas
 from apiserver.golang.formatting import go_json
 from apiserver.meta.field_errors import FieldError, forbidden, invalid
-from apiserver.meta.vocabulary import Document
 from apiserver.schema.extensions import Extensions
 
 # The greatest estimated cost of one rule, for all values that it is evaluated for, and of all rules together.
@@ -228,16 +227,6 @@ def _over_budget(what: str, cost: int, limit: int) -> str:
 
 
 def _refused(field: str, rule: ValidationRule, detail: str) -> FieldError:
-    return FieldError(field, "FieldValueInvalid", f"Invalid value: {go_json(_in_go(rule))}: {detail}")
-
-
-def _in_go(rule: ValidationRule) -> Document:
-    """Returns a rule as the struct of it in Go."""
-    return {
-        "Rule": rule.rule,
-        "Message": rule.message,
-        "MessageExpression": rule.message_expression,
-        "Reason": rule.reason,
-        "FieldPath": rule.field_path,
-        "OptionalOldSelf": rule.optional_old_self,
-    }
+    # As the struct of it in Go: `MessageExpression`.
+    shown = {name.title().replace("_", ""): value for name, value in rule._asdict().items()}
+    return FieldError(field, "FieldValueInvalid", f"Invalid value: {go_json(shown)}: {detail}")
