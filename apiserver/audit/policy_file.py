@@ -20,7 +20,7 @@ from apiserver.audit.policy import (
 from apiserver.golang.quoting import go_quote
 from apiserver.meta.brand import Brand
 from apiserver.meta.names import dns_subdomain
-from apiserver.wire.configuration_fields import Fields, InvalidConfiguration, decode
+from apiserver.wire.configuration_fields import ConfigurationObject, InvalidConfiguration, decode
 
 KIND: Final = "Policy"
 _ALL: Final = "*"
@@ -36,7 +36,7 @@ class PolicyFile(NamedTuple):
 def read_policy(content: bytes, brand: Brand) -> PolicyFile:
     """Returns the policy in a file. Raises InvalidConfiguration, with a message that names the field."""
     ignored: list[str] = []
-    with Fields(decode(content, ignored), ignored=ignored) as fields:
+    with ConfigurationObject(decode(content, ignored), ignored=ignored) as fields:
         fields.require_kind((f"{brand.group('audit')}/v1", KIND))
         fields.any("metadata")
         stages = _stages(fields)
@@ -54,7 +54,7 @@ def read_policy(content: bytes, brand: Brand) -> PolicyFile:
     )
 
 
-def _rule(fields: Fields, stages: frozenset[Stage], omits_managed_fields: bool) -> PolicyRule:
+def _rule(fields: ConfigurationObject, stages: frozenset[Stage], omits_managed_fields: bool) -> PolicyRule:
     """stages, omits_managed_fields: of the whole policy."""
     with fields:
         level = fields.text("level")
@@ -86,7 +86,7 @@ def _rule(fields: Fields, stages: frozenset[Stage], omits_managed_fields: bool) 
         )
 
 
-def _check_urls(fields: Fields, urls: tuple[str, ...]) -> None:
+def _check_urls(fields: ConfigurationObject, urls: tuple[str, ...]) -> None:
     """Raises InvalidConfiguration."""
     for index, url in enumerate(urls):
         field = f"nonResourceURLs[{index}]"
@@ -105,7 +105,7 @@ def _check_urls(fields: Fields, urls: tuple[str, ...]) -> None:
             )
 
 
-def _resources(fields: Fields) -> GroupResources:
+def _resources(fields: ConfigurationObject) -> GroupResources:
     with fields:
         group, resources = fields.text("group"), fields.texts("resources")
         names = fields.texts("resourceNames")
@@ -116,7 +116,7 @@ def _resources(fields: Fields) -> GroupResources:
         return GroupResources(group, resources, names)
 
 
-def _stages(fields: Fields) -> frozenset[Stage]:
+def _stages(fields: ConfigurationObject) -> frozenset[Stage]:
     names = fields.texts("omitStages")
     for index, name in enumerate(names):
         if name not in STAGES:

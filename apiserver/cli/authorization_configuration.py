@@ -26,7 +26,7 @@ from apiserver.golang.durations import parse_duration
 from apiserver.meta import names
 from apiserver.meta.brand import Brand
 from apiserver.meta.field_errors import Errors, duplicate, invalid, not_supported, required, too_many
-from apiserver.wire.configuration_fields import Fields, InvalidConfiguration, decode
+from apiserver.wire.configuration_fields import ConfigurationObject, InvalidConfiguration, decode
 
 KIND: Final = "AuthorizationConfiguration"
 _GROUP: Final = "apiserver.config"
@@ -50,7 +50,7 @@ def parse_authorization_configuration(
     has_selectors: conditions may name the selectors of a request (gate AuthorizeWithSelectors).
     """
     errors: Errors = []
-    with Fields(decode(content)) as fields:
+    with ConfigurationObject(decode(content)) as fields:
         fields.require_kind(*((f"{brand.group(_GROUP)}/{version}", KIND) for version in _VERSIONS))
         documents = list(fields.objects("authorizers"))
         if not documents:
@@ -85,7 +85,7 @@ class _Seen:
 
 
 def _authorizer(
-    seen: _Seen, errors: Errors, fields: Fields, *, has_selectors: bool
+    seen: _Seen, errors: Errors, fields: ConfigurationObject, *, has_selectors: bool
 ) -> ConfiguredAuthorizer | None:
     """Returns one authorizer; None if it is not valid."""
     before = len(errors)
@@ -113,14 +113,16 @@ def _authorizer(
         if webhook is None:
             errors.append(required(fields.at("webhook"), "required when type=Webhook"))
             return None
-        where = Fields(webhook, fields.at("webhook"))
+        where = ConfigurationObject(webhook, fields.at("webhook"))
         settings = _webhook(where, fields.path, errors, has_selectors=has_selectors)
     elif webhook is not None:
         errors.append(invalid(fields.at("webhook"), "non-null", "may only be specified when type=Webhook"))
     return ConfiguredAuthorizer(type_, name, settings) if len(errors) == before else None
 
 
-def _webhook(fields: Fields, path: str, errors: Errors, *, has_selectors: bool) -> WebhookSettings:
+def _webhook(
+    fields: ConfigurationObject, path: str, errors: Errors, *, has_selectors: bool
+) -> WebhookSettings:
     """path: as upstream's errors have it, which leave out `webhook`."""
     with fields:
         timeout_s = _seconds(fields, "timeout", None)
@@ -168,7 +170,7 @@ def _require(errors: Errors, path: str, value: str, allowed: Sequence[str]) -> N
         errors.append(not_supported(path, value, allowed))
 
 
-def _connection(fields: Fields, path: str, errors: Errors) -> Path:
+def _connection(fields: ConfigurationObject, path: str, errors: Errors) -> Path:
     with fields:
         type_, file = fields.text("type"), fields.text("kubeConfigFile")
     if type_ == _IN_CLUSTER:
@@ -198,7 +200,9 @@ def _problem_with(path: Path) -> str | None:
     return None if is_file else "must be a regular file"
 
 
-def _conditions(fields: Fields, path: str, errors: Errors, *, has_selectors: bool) -> tuple[str, ...]:
+def _conditions(
+    fields: ConfigurationObject, path: str, errors: Errors, *, has_selectors: bool
+) -> tuple[str, ...]:
     texts: list[str] = []
     documents = list(fields.objects("matchConditions"))
     if len(documents) > CONDITIONS_MAX:
@@ -221,7 +225,7 @@ def _conditions(fields: Fields, path: str, errors: Errors, *, has_selectors: boo
     return tuple(texts)
 
 
-def _seconds(fields: Fields, name: str, default_s: float | None) -> float | None:
+def _seconds(fields: ConfigurationObject, name: str, default_s: float | None) -> float | None:
     """Returns a duration; the default if there is none, or it is zero. Raises InvalidConfiguration."""
     value: Any = fields.text(name)
     if not value:

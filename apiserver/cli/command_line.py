@@ -516,8 +516,7 @@ def _check_service_accounts(config: Config) -> None:
                 urls.parse(issuer)
             except urls.InvalidUrl as error:
                 raise UsageError(
-                    f"--service-account-issuer \"{issuer}\" contained a ':' but was not a valid URL: "
-                    f"{error}"
+                    f"--service-account-issuer \"{issuer}\" contained a ':' but was not a valid URL: {error}"
                 ) from None
     most_s = config.authentication.service_account_max_token_expiration_s
     if most_s and not 3600 <= most_s <= TOKEN_EXPIRATION_MAX_S:

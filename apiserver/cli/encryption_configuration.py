@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from apiserver.golang.durations import parse_duration
 from apiserver.meta.brand import Brand
 from apiserver.meta.field_errors import Errors, invalid, required
-from apiserver.wire.configuration_fields import Fields, InvalidConfiguration, decode
+from apiserver.wire.configuration_fields import ConfigurationObject, InvalidConfiguration, decode
 from storage.encryption.configuration import (
     ANY,
     EncryptionConfiguration,
@@ -77,7 +77,7 @@ def encryption_configuration(path: Path, content: bytes, brand: Brand) -> Encryp
 def parse_encryption_configuration(content: bytes, brand: Brand) -> EncryptionConfiguration:
     """Returns the configuration that a file's content describes. Raises InvalidConfiguration."""
     reader = _Reader()
-    with Fields(decode(content)) as fields:
+    with ConfigurationObject(decode(content)) as fields:
         fields.require_kind((f"{brand.group('apiserver.config')}/v1", _KIND))
         rules = [reader.rule(each) for each in fields.objects("resources")]
     if not rules:
@@ -99,7 +99,7 @@ class _Reader:
         self.errors: Errors = []
         self._kms_names: set[str] = set()
 
-    def rule(self, fields: Fields) -> ResourceConfiguration:
+    def rule(self, fields: ConfigurationObject) -> ResourceConfiguration:
         with fields:
             resources = fields.texts("resources")
             path = fields.at("resources")
@@ -117,7 +117,7 @@ class _Reader:
             tuple(map(_group_resource, resources)), tuple(each for each in providers if each)
         )
 
-    def _provider(self, fields: Fields) -> Provider | None:
+    def _provider(self, fields: ConfigurationObject) -> Provider | None:
         with fields:
             given = [name for name in _PROVIDERS if fields.has(name)]
             found: dict[str, Provider] = {}
@@ -132,7 +132,7 @@ class _Reader:
             return None
         return found[given[0]]
 
-    def _settings(self, name: str, settings: Fields) -> Provider:
+    def _settings(self, name: str, settings: ConfigurationObject) -> Provider:
         if name == "identity":
             return IdentityConfiguration()
         if name == "kms":
@@ -142,7 +142,7 @@ class _Reader:
             self.errors.append(required(settings.at("keys"), "at least one keys is required"))
         return KeysConfiguration(name, tuple(keys))
 
-    def _key(self, fields: Fields, lengths: Sequence[int]) -> EncryptionKey:
+    def _key(self, fields: ConfigurationObject, lengths: Sequence[int]) -> EncryptionKey:
         with fields:
             name, text = fields.text("name"), fields.text("secret")
         if not name:
@@ -164,7 +164,7 @@ class _Reader:
             self.errors.append(invalid(fields.at("secret"), _REDACTED, why))
         return EncryptionKey(name, secret)
 
-    def _kms(self, fields: Fields) -> KmsConfiguration:
+    def _kms(self, fields: ConfigurationObject) -> KmsConfiguration:
         name, endpoint = fields.text("name"), fields.text("endpoint")
         version = fields.text("apiVersion") or "v1"
         cache_size = fields.integer("cachesize") if fields.any("cachesize") is not None else None
@@ -197,7 +197,7 @@ class _Reader:
         return KmsConfiguration(name, socket, timeout_s)
 
 
-def _timeout_s(fields: Fields) -> float:
+def _timeout_s(fields: ConfigurationObject) -> float:
     text: Any = fields.any("timeout")
     if text is None:
         return _KMS_TIMEOUT_S

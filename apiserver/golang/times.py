@@ -47,7 +47,7 @@ class FarTime(str):
     __slots__ = ()
 
 
-class Moment(NamedTuple):
+class GoTime(NamedTuple):
     """A point in time, of any year.
 
     seconds: since 1970, in UTC. nanoseconds: after these. offset: how many seconds ahead of UTC the text was.
@@ -82,7 +82,7 @@ def time_text(seconds: int, fraction: str = "") -> str:
     )
 
 
-def written_time(text: str) -> Moment:
+def written_time(text: str) -> GoTime:
     """Returns a time that was written in UTC, of any year, or that Go can parse. Raises InvalidTime."""
     if (found := _BEYOND.fullmatch(text)) is None:
         return parse_time(text)
@@ -90,14 +90,14 @@ def written_time(text: str) -> Moment:
     return _moment(text, (year, month, day, hour, minute, second), found[7] or "", 0)
 
 
-def _moment(text: str, numbers: tuple[int, int, int, int, int, int], fraction: str, offset: int) -> Moment:
+def _moment(text: str, numbers: tuple[int, int, int, int, int, int], fraction: str, offset: int) -> GoTime:
     year, month, day, hour, minute, second = numbers
     try:
         days = days_since_epoch(year, month, day)
     except ValueError:
         raise _out_of_range(text, "day") from None
     seconds = days * _DAY_S + hour * 3600 + minute * 60 + second
-    return Moment(seconds - offset, int(fraction[:9].ljust(9, "0")), offset)
+    return GoTime(seconds - offset, int(fraction[:9].ljust(9, "0")), offset)
 
 
 class _Element(NamedTuple):
@@ -130,7 +130,7 @@ _FRACTION: Final = _Element("", "", re.compile(r"([.,][0-9]+)?"))
 _ZONE: Final = _Element("", "Z07:00", _OFFSET)
 
 
-def parse_time(text: str, *, is_micro: bool = False) -> Moment:
+def parse_time(text: str, *, is_micro: bool = False) -> GoTime:
     """Parses a time. Raises InvalidTime.
 
     is_micro: it has six digits of a second, as a MicroTime.

@@ -106,9 +106,9 @@ class BadRequest(ApiError):
 class Unauthorized(ApiError):
     """The credentials are not valid.
 
-    why: what is wrong with a token. The caller is not told; somebody who may have tokens reviewed is.
-    annotations: what the audit event of the request tells of the credentials: names in the group of
-        authentication, and values.
+    why: what is wrong with a token. Callers do not see it; users who may create TokenReviews do.
+    annotations: of the request's audit event, about the credentials: names in the group of authentication,
+        and values.
     """
 
     code, reason = 401, "Unauthorized"
@@ -232,16 +232,16 @@ class Invalid(ApiError):
     code, reason = 422, "Invalid"
 
     def __init__(self, kind: GroupKind, name: str, errors: Sequence[FieldError]) -> None:
-        """errors: the first of them are told, as many as a Status has room for."""
+        """errors: the Status has as many of them as fit, from the first on."""
         details: Document = {"name": name} if name else {}
         if kind.group:
             details["group"] = kind.group
         if kind.kind:
             details["kind"] = kind.kind
-        told = field_errors.told(errors)
-        details["causes"] = field_errors.causes(told)
-        super().__init__(f'{kind} "{name}" is invalid: {field_errors.summary(told)}', details=details)
-        self.kind, self.name, self.errors = kind, name, told
+        reported = field_errors.reported(errors)
+        details["causes"] = field_errors.causes(reported)
+        super().__init__(f'{kind} "{name}" is invalid: {field_errors.summary(reported)}', details=details)
+        self.kind, self.name, self.errors = kind, name, reported
 
     def with_errors(self, redacted: Callable[[FieldError], FieldError]) -> Invalid:
         """Returns the same error with what a function makes of each of its errors about fields."""

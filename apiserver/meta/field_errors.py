@@ -17,8 +17,8 @@ from apiserver.golang.quoting import go_quote
 
 # Longer values are truncated, since messages go into logs and terminals.
 VALUE_LENGTH_MAX: Final = 8_192
-# A thousand errors may each quote a long value, or tell all that is allowed. Clients read the first.
-TOLD_LENGTH_MAX: Final = 512 * 1024
+# A thousand errors may each quote a long value, or list all that is allowed. Clients read the first.
+ERRORS_LENGTH_MAX: Final = 512 * 1024
 # A member's name may fill a body, and a thousand errors below it would each repeat it: gigabytes.
 PATH_LENGTH_MAX: Final = 1_024
 # The cause type of errors that may have many reasons.
@@ -37,7 +37,7 @@ class FieldError:
     reason: Kubernetes' cause type, as `FieldValueInvalid`.
     message: the text after the path.
     origin: which rule is broken, where one field has several that say "invalid", and declarative validation
-        looks for the same (`validation.declarative`). Clients are not told.
+        looks for the same (`validation.declarative`). Clients do not see it.
     quoted: the value as `message` shows it, of `invalid` errors.
     """
 
@@ -180,16 +180,16 @@ def truncated_path(path: str) -> str:
 # ---- several errors
 
 
-def told(errors: Iterable[FieldError]) -> list[FieldError]:
-    """The first errors, as many as a Status tells."""
-    told: list[FieldError] = []
-    room = TOLD_LENGTH_MAX
+def reported(errors: Iterable[FieldError]) -> list[FieldError]:
+    """Returns the first errors, as many as fit into a Status."""
+    found: list[FieldError] = []
+    room = ERRORS_LENGTH_MAX
     for error in errors:
         room -= len(error.field) + len(error.message)
-        if room < 0 and told:
+        if room < 0 and found:
             break
-        told.append(error)
-    return told
+        found.append(error)
+    return found
 
 
 def summary(errors: Iterable[FieldError]) -> str:

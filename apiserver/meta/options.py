@@ -308,7 +308,7 @@ class WriteOptions(NamedTuple):
 
 _NO_OPTIONS: Final = WriteOptions()
 # Of a manager's name, which the error about each quotes.
-_CHARACTERS_TOLD_MAX: Final = 32
+_INVALID_CHARACTERS_MAX: Final = 32
 # Row J08: webhooks that have side effects, or do not say that they have none, are called then.
 EMPTY_DRY_RUN: Final = (
     "dryRun without a value is taken as a dry run: nothing is stored, but callers that declare side effects "
@@ -339,7 +339,7 @@ def _validate_manager(manager: str) -> list[FieldError]:
             code = f"U+{ord(character):04X}"
             problem = f"invalid character {code} (at position {position})"
             errors.append(invalid("fieldManager", manager, problem))
-            if len(errors) == _CHARACTERS_TOLD_MAX:
+            if len(errors) == _INVALID_CHARACTERS_MAX:
                 break
         position += len(character.encode("utf-8", "surrogatepass"))
     return errors

@@ -39,14 +39,14 @@ class Deprecation(NamedTuple):
     since, removed_in: releases, as `1.33`; removed_in is empty if the API will not be removed.
     replacement: as `discovery.k8s.io/v1 EndpointSlice`, or empty.
     text: the warning of a custom resource's definition, in place of the standard one.
-    is_told: to clients, in the audit log and as a metric; not so by the releases before there was that.
+    is_announced: whether warnings, audit annotations and a metric tell of it; older releases have none.
     """
 
     since: str
     removed_in: str = ""
     replacement: str = ""
     text: str = ""
-    is_told: bool = True
+    is_announced: bool = True
 
     def warning(self, api: str) -> str:
         """The warning for clients. api: the deprecated API, as `v1 Endpoints`."""

@@ -209,7 +209,7 @@ class ServedResource:
         """
         found = self.subresources.get(subresource)
         known = self.deprecation if found is None or self._is_of_parent(found) else found.deprecation
-        return known if known is not None and known.is_told else None
+        return known if known is not None and known.is_announced else None
 
     def deprecation_warning_of(self, subresource: str) -> str:
         """Returns the warning of a deprecation, even if requests are not warned; empty if there is none."""

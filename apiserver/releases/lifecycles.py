@@ -20,8 +20,8 @@ BETA_OFF_SINCE: Final = 22
 REMOVED_BEFORE: Final = 35
 # The release in which Kubernetes began to tell clients of what is deprecated. Row S05.
 _SIGNALS_SINCE: Final = 19
-_TOLD: Final = ">"
-_NOT_TOLD: Final = "~"
+_REPLACED_BY: Final = ">"
+_SILENTLY_REPLACED_BY: Final = "~"
 
 
 class Stability(IntEnum):
@@ -54,7 +54,7 @@ class Lifecycle(NamedTuple):
     introduced: 0 if that was before there were releases. deprecated, removed: the first release in which it
         is that; None if it never was.
     replacements: the first of these that a release has is to be used instead.
-    tells_replacement: Kubernetes' warnings name it.
+    names_replacement: Kubernetes' warnings name it.
     """
 
     group_version: str
@@ -64,7 +64,7 @@ class Lifecycle(NamedTuple):
     deprecated: int | None = None
     removed: int | None = None
     replacements: tuple[Replacement, ...] = ()
-    tells_replacement: bool = True
+    names_replacement: bool = True
 
     @property
     def group(self) -> str:
@@ -107,12 +107,12 @@ class Lifecycle(NamedTuple):
         """
         if self.deprecated is None or minor < self.deprecated:
             return None
-        replacement = self.replacement(minor) if self.tells_replacement else None
+        replacement = self.replacement(minor) if self.names_replacement else None
         return Deprecation(
             f"{MAJOR}.{self.deprecated}",
             "" if self.removed is None else f"{MAJOR}.{self.removed}",
             "" if replacement is None else in_domain(str(replacement), group_domain),
-            is_told=minor >= _SIGNALS_SINCE,
+            is_announced=minor >= _SIGNALS_SINCE,
         )
 
     def removal(self, minor: int, group_domain: str) -> Removal | None:
@@ -179,8 +179,8 @@ def _tables() -> tuple[Mapping[tuple[str, str], Lifecycle], Mapping[tuple[str, s
 
 
 def _parsed(line: str) -> Lifecycle:
-    tells = _NOT_TOLD not in line
-    life, _, instead = line.partition(_TOLD if tells else _NOT_TOLD)
+    tells = _SILENTLY_REPLACED_BY not in line
+    life, _, instead = line.partition(_REPLACED_BY if tells else _SILENTLY_REPLACED_BY)
     group_version, resource, kind, introduced, *ends = life.split()
     deprecated, removed = [*map(_release, ends), None, None][:2]
     replacements = tuple(

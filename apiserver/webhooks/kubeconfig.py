@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, TypeVar
 from urllib.parse import quote, urlsplit
 
 from apiserver.webhooks.credentials import ClientCredentials, HostCredentials, PemText
-from apiserver.wire.configuration_fields import Fields, InvalidConfiguration, decode
+from apiserver.wire.configuration_fields import ConfigurationObject, InvalidConfiguration, decode
 
 ReadFile = Callable[[Path], bytes]
 T = TypeVar("T")
@@ -74,7 +74,7 @@ class Kubeconfig(NamedTuple):
 def read_kubeconfig(path: Path, read: ReadFile) -> Kubeconfig:
     """Reads a kubeconfig file. Raises InvalidConfiguration, and what `read` raises."""
     try:
-        fields = Fields(decode(read(path)))
+        fields = ConfigurationObject(decode(read(path)))
         return Kubeconfig(
             path=path,
             clusters=_named(fields, "clusters", "cluster", lambda each: _cluster(each, path.parent)),
@@ -96,7 +96,9 @@ def read_server(path: Path, read: ReadFile) -> tuple[KubeconfigCluster, ClientCr
     return cluster, credentials
 
 
-def _named(fields: Fields, field: str, item: str, make: Callable[[Fields], T]) -> dict[str, T]:
+def _named(
+    fields: ConfigurationObject, field: str, item: str, make: Callable[[ConfigurationObject], T]
+) -> dict[str, T]:
     """Of two with the same name the first one counts."""
     found: dict[str, T] = {}
     for each in fields.objects(field):
@@ -104,11 +106,11 @@ def _named(fields: Fields, field: str, item: str, make: Callable[[Fields], T]) -
     return found
 
 
-def _context(fields: Fields) -> KubeconfigContext:
+def _context(fields: ConfigurationObject) -> KubeconfigContext:
     return KubeconfigContext(fields.text("cluster"), fields.text("user"), fields.text("namespace"))
 
 
-def _cluster(fields: Fields, directory: Path) -> KubeconfigCluster:
+def _cluster(fields: ConfigurationObject, directory: Path) -> KubeconfigCluster:
     if fields.boolean("insecure-skip-tls-verify"):
         raise fields.fail("insecure-skip-tls-verify", "is not supported: who is called must prove who it is")
     if fields.text("proxy-url"):
@@ -120,7 +122,7 @@ def _cluster(fields: Fields, directory: Path) -> KubeconfigCluster:
     )
 
 
-def _user(fields: Fields, directory: Path) -> ClientCredentials:
+def _user(fields: ConfigurationObject, directory: Path) -> ClientCredentials:
     for name in _UNSUPPORTED:
         if fields.has(name):
             raise fields.fail(name, "is not supported")
@@ -143,7 +145,7 @@ def _user(fields: Fields, directory: Path) -> ClientCredentials:
     )
 
 
-def _pem(fields: Fields, name: str, directory: Path) -> PemText | None:
+def _pem(fields: ConfigurationObject, name: str, directory: Path) -> PemText | None:
     """The text in the file itself counts more than the name of another one."""
     if data := fields.text(f"{name}-data"):
         try:
@@ -154,7 +156,7 @@ def _pem(fields: Fields, name: str, directory: Path) -> PemText | None:
     return PemText(path=directory / path) if path else None
 
 
-def _impersonation(fields: Fields) -> Iterator[tuple[str, str]]:
+def _impersonation(fields: ConfigurationObject) -> Iterator[tuple[str, str]]:
     user = fields.text("as")
     headers = [("User", user), ("Uid", fields.text("as-uid"))]
     headers += [("Group", group) for group in fields.texts("as-groups")]

@@ -33,7 +33,7 @@ def decode(content: bytes, ignored: list[str] | None = None) -> Any:
     return document
 
 
-class Fields:
+class ConfigurationObject:
     """The fields of one object. At the end of a `with` block all of them must have been read.
 
     path: of the object in its file, as `plugins[0]`. An absent field and null are its default.
@@ -96,12 +96,12 @@ class Fields:
             raise self.fail(name, "expected an object whose values are strings")
         return values
 
-    def object(self, name: str) -> Fields:
-        return Fields(self._typed(name, dict, {}), self.at(name), self._ignored)
+    def object(self, name: str) -> ConfigurationObject:
+        return ConfigurationObject(self._typed(name, dict, {}), self.at(name), self._ignored)
 
-    def objects(self, name: str) -> Iterator[Fields]:
+    def objects(self, name: str) -> Iterator[ConfigurationObject]:
         for index, each in enumerate(self._typed(name, list, [])):
-            yield Fields(each, f"{self.at(name)}[{index}]", self._ignored)
+            yield ConfigurationObject(each, f"{self.at(name)}[{index}]", self._ignored)
 
     def require_kind(self, *kinds: tuple[str, str]) -> None:
         """Checks that apiVersion and kind are one of some pairs."""
@@ -120,7 +120,7 @@ class Fields:
         return value
 
 
-def one_of(fields: Fields, name: str, value: str, allowed: Sequence[str]) -> str:
+def one_of(fields: ConfigurationObject, name: str, value: str, allowed: Sequence[str]) -> str:
     """Returns the value if it is one of those allowed. Raises InvalidConfiguration."""
     if value not in allowed:
         raise fields.fail(name, f'"{value}" is not one of {", ".join(allowed)}')

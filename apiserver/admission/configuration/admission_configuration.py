@@ -14,7 +14,7 @@ from apiserver.admission.configuration import image_policy, pod_node_selector
 from apiserver.admission.configuration.plugin_configurations import PARSERS, REQUIRED, PluginConfigurations
 from apiserver.meta.brand import Brand
 from apiserver.webhooks.kubeconfig import ReadFile
-from apiserver.wire.configuration_fields import Fields, InvalidConfiguration, decode
+from apiserver.wire.configuration_fields import ConfigurationObject, InvalidConfiguration, decode
 
 _KIND: Final = "AdmissionConfiguration"
 # Files that configured one plugin each, before there was this kind.
@@ -64,7 +64,7 @@ def read_admission_configuration(
 
 def _documents(document: Any, path: Path, brand: Brand, read: ReadFile) -> dict[str, Any]:
     """Returns what configures each plugin. Raises InvalidConfiguration."""
-    with Fields(document) as fields:
+    with ConfigurationObject(document) as fields:
         if not fields.has("kind") and (
             former := [name for field, name in _FORMER.items() if fields.has(field)]
         ):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from apiserver.meta.brand import Brand
-from apiserver.wire.configuration_fields import Fields, InvalidConfiguration, one_of
+from apiserver.wire.configuration_fields import ConfigurationObject, InvalidConfiguration, one_of
 
 SERVER: Final = "Server"
 NAMESPACE: Final = "Namespace"
@@ -36,7 +36,7 @@ class EventLimit(NamedTuple):
 def parse(document: Any, brand: Brand) -> tuple[EventLimit, ...]:
     """Returns the limits that a configuration file sets. Raises InvalidConfiguration."""
     group = brand.group("eventratelimit.admission")
-    with Fields(document) as fields:
+    with ConfigurationObject(document) as fields:
         fields.require_kind((f"{group}/v1alpha1", "Configuration"))
         limits = tuple(map(_limit, fields.objects("limits")))
     if not limits:
@@ -44,7 +44,7 @@ def parse(document: Any, brand: Brand) -> tuple[EventLimit, ...]:
     return limits
 
 
-def _limit(fields: Fields) -> EventLimit:
+def _limit(fields: ConfigurationObject) -> EventLimit:
     with fields:
         type_ = one_of(fields, "type", fields.text("type"), (SERVER, NAMESPACE, USER, SOURCE_AND_OBJECT))
         qps, burst, cache_size = map(fields.integer, ("qps", "burst", "cacheSize"))

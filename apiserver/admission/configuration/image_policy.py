@@ -16,7 +16,7 @@ from apiserver.webhooks.kubeconfig import (
     read_kubeconfig,
     require_https,
 )
-from apiserver.wire.configuration_fields import Fields, InvalidConfiguration
+from apiserver.wire.configuration_fields import ConfigurationObject, InvalidConfiguration
 
 FIELD: Final = "imagePolicy"
 _MINUTE_S: Final = 60.0
@@ -41,7 +41,7 @@ class ImagePolicy(NamedTuple):
 
 def parse(document: Any, read: ReadFile) -> ImagePolicy:
     """Returns the image policy of a file. Raises InvalidConfiguration, and what `read` raises."""
-    whole = Fields(document)  # The same file may configure another plugin.
+    whole = ConfigurationObject(document)  # The same file may configure another plugin.
     if not whole.has(FIELD):
         raise InvalidConfiguration(f"{FIELD}: is required")
     with whole.object(FIELD) as fields:
@@ -64,7 +64,7 @@ def parse(document: Any, read: ReadFile) -> ImagePolicy:
 
 
 def _duration_s(
-    fields: Fields,
+    fields: ConfigurationObject,
     name: str,
     in_seconds: Callable[[int], float],
     bounds: tuple[float, float],

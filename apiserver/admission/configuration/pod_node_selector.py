@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from apiserver.meta import names
 from apiserver.meta.field_errors import truncated
-from apiserver.wire.configuration_fields import Fields
+from apiserver.wire.configuration_fields import ConfigurationObject
 
 FIELD: Final = "podNodeSelectorPluginConfig"
 # In place of a namespace: the selector of namespaces whose annotations have none.
@@ -27,7 +27,7 @@ class InvalidSelector(ValueError):
 
 def parse(document: Any) -> NodeSelectors:
     """Returns the selectors by namespace. Raises InvalidConfiguration."""
-    fields = Fields(document)  # The same file may configure another plugin.
+    fields = ConfigurationObject(document)  # The same file may configure another plugin.
     found = {}
     for namespace, text in fields.text_map(FIELD).items():
         try:

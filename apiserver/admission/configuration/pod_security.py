@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from apiserver.meta import names
 from apiserver.meta.brand import Brand
-from apiserver.wire.configuration_fields import Fields, one_of
+from apiserver.wire.configuration_fields import ConfigurationObject, one_of
 
 PRIVILEGED: Final = "privileged"
 BASELINE: Final = "baseline"
@@ -48,7 +48,7 @@ class PodSecurityConfiguration(NamedTuple):
 def parse(document: Any, brand: Brand) -> PodSecurityConfiguration:
     """Returns the defaults and exemptions that a configuration file sets. Raises InvalidConfiguration."""
     group = brand.group("pod-security.admission.config")
-    with Fields(document) as fields:
+    with ConfigurationObject(document) as fields:
         fields.require_kind(
             *((f"{group}/{version}", "PodSecurityConfiguration") for version in ("v1", "v1beta1", "v1alpha1"))
         )
@@ -65,7 +65,7 @@ def parse(document: Any, brand: Brand) -> PodSecurityConfiguration:
             )
 
 
-def _default(fields: Fields, mode: str) -> LevelVersion:
+def _default(fields: ConfigurationObject, mode: str) -> LevelVersion:
     level = one_of(fields, mode, fields.text(mode, PRIVILEGED), LEVELS)
     name = f"{mode}-version"
     version = fields.text(name, LATEST)
@@ -74,7 +74,7 @@ def _default(fields: Fields, mode: str) -> LevelVersion:
     return LevelVersion(level, version)
 
 
-def _names(fields: Fields, field: str, rule: Callable[[str], list[str]]) -> frozenset[str]:
+def _names(fields: ConfigurationObject, field: str, rule: Callable[[str], list[str]]) -> frozenset[str]:
     found: set[str] = set()
     for index, name in enumerate(fields.texts(field)):
         problems = ["is a duplicate"] if name in found else rule(name)

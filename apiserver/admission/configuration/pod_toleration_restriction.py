@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from apiserver.meta import names
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document
-from apiserver.wire.configuration_fields import Fields
+from apiserver.wire.configuration_fields import ConfigurationObject
 
 _EFFECTS: Final = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
 _OPERATORS: Final = ("", "Equal", "Exists")
@@ -26,7 +26,7 @@ class TolerationRestriction(NamedTuple):
 def parse(document: Any, brand: Brand) -> TolerationRestriction:
     """Returns the tolerations that a configuration file sets. Raises InvalidConfiguration."""
     group = brand.group("podtolerationrestriction.admission")
-    with Fields(document) as fields:
+    with ConfigurationObject(document) as fields:
         fields.require_kind((f"{group}/v1alpha1", "Configuration"))
         default, allowed = (
             tuple(map(_toleration, fields.objects(name))) for name in ("default", "whitelist")
@@ -34,7 +34,7 @@ def parse(document: Any, brand: Brand) -> TolerationRestriction:
     return TolerationRestriction(default, allowed)
 
 
-def _toleration(fields: Fields) -> Document:
+def _toleration(fields: ConfigurationObject) -> Document:
     with fields:
         key, operator, value, effect = map(fields.text, ("key", "operator", "value", "effect"))
         seconds = fields.integer("tolerationSeconds") if fields.has("tolerationSeconds") else None

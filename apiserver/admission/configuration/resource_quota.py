@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document, GroupResource
-from apiserver.wire.configuration_fields import Fields, one_of
+from apiserver.wire.configuration_fields import ConfigurationObject, one_of
 
 _SCOPES: Final = (
     *("BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "PriorityClass"),
@@ -33,7 +33,7 @@ class LimitedResource(NamedTuple):
 def parse(document: Any, brand: Brand) -> tuple[LimitedResource, ...]:
     """Returns the resources that a configuration file limits by default. Raises InvalidConfiguration."""
     current, former = brand.group("apiserver.config"), brand.group("resourcequota.admission")
-    with Fields(document) as fields:
+    with ConfigurationObject(document) as fields:
         fields.require_kind(
             (f"{current}/v1", "ResourceQuotaConfiguration"),
             (f"{former}/v1beta1", "Configuration"),
@@ -42,7 +42,7 @@ def parse(document: Any, brand: Brand) -> tuple[LimitedResource, ...]:
         return tuple(map(_limited, fields.objects("limitedResources")))
 
 
-def _limited(fields: Fields) -> LimitedResource:
+def _limited(fields: ConfigurationObject) -> LimitedResource:
     with fields:
         resource = GroupResource(fields.text("apiGroup"), fields.text("resource"))
         if not resource.resource:
@@ -52,7 +52,7 @@ def _limited(fields: Fields) -> LimitedResource:
         )
 
 
-def _scope(fields: Fields) -> Document:
+def _scope(fields: ConfigurationObject) -> Document:
     with fields:
         scope = {
             "scopeName": one_of(fields, "scopeName", fields.text("scopeName"), _SCOPES),

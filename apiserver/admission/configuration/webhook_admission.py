@@ -11,13 +11,13 @@ from typing import Any
 from apiserver.meta.brand import Brand
 from apiserver.webhooks.credentials import HostCredentials
 from apiserver.webhooks.kubeconfig import ReadFile, read_kubeconfig
-from apiserver.wire.configuration_fields import Fields
+from apiserver.wire.configuration_fields import ConfigurationObject
 
 
 def parse(document: Any, brand: Brand, read: ReadFile) -> HostCredentials:
     """Returns the credentials for webhooks, by host. Raises InvalidConfiguration, and what `read` raises."""
     group = brand.group("apiserver.config")
-    with Fields(document) as fields:
+    with ConfigurationObject(document) as fields:
         fields.require_kind(
             (f"{group}/v1", "WebhookAdmissionConfiguration"), (f"{group}/v1alpha1", "WebhookAdmission")
         )

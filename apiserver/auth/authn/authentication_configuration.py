@@ -22,7 +22,7 @@ from apiserver.golang.pem import NoCertificate, bundle_certificates
 from apiserver.meta import field_errors
 from apiserver.meta.field_errors import Errors, duplicate, invalid, required, too_many
 from apiserver.schema.validation.domain_prefixed_paths import validate_domain_prefixed_path
-from apiserver.wire.configuration_fields import Fields, InvalidConfiguration, decode
+from apiserver.wire.configuration_fields import ConfigurationObject, InvalidConfiguration, decode
 
 T = TypeVar("T")
 
@@ -102,7 +102,7 @@ def parse(content: bytes, domain: str, disallowed_issuers: Collection[str]) -> A
     domain: of Kubernetes' own API groups. disallowed_issuers: those of service account tokens.
     """
     errors: Errors = []
-    with Fields(decode(content)) as fields:
+    with ConfigurationObject(decode(content)) as fields:
         group = f"apiserver.config.{domain}"
         fields.require_kind(*((f"{group}/{version}", _KIND) for version in _VERSIONS))
         jwt = tuple(_read(fields, errors, disallowed_issuers))
@@ -143,7 +143,7 @@ def of_flags(
     return AuthenticationConfiguration((authenticator,))
 
 
-def _anonymous(fields: Fields, errors: Errors) -> Anonymous | None:
+def _anonymous(fields: ConfigurationObject, errors: Errors) -> Anonymous | None:
     if not fields.has("anonymous"):
         fields.any("anonymous")
         return None
@@ -164,7 +164,7 @@ def _anonymous(fields: Fields, errors: Errors) -> Anonymous | None:
 
 
 def _read(
-    fields: Fields, errors: Errors, disallowed: Collection[str]
+    fields: ConfigurationObject, errors: Errors, disallowed: Collection[str]
 ) -> Iterator[JwtAuthenticatorConfiguration]:
     items = list(fields.objects("jwt"))
     if len(items) > ISSUERS_MAX:
@@ -222,7 +222,9 @@ class _Reader:
         self._errors = errors
         self._names_email_verified = False
 
-    def authenticator(self, fields: Fields, disallowed: Collection[str]) -> JwtAuthenticatorConfiguration:
+    def authenticator(
+        self, fields: ConfigurationObject, disallowed: Collection[str]
+    ) -> JwtAuthenticatorConfiguration:
         with fields:
             issuer = self._issuer(fields.object("issuer"), disallowed)
             required_claims, claim_rules = self._claim_rules(fields)
@@ -245,7 +247,7 @@ class _Reader:
             SIGNING_ALGORITHMS,
         )
 
-    def _issuer(self, fields: Fields, disallowed: Collection[str]) -> Issuer:
+    def _issuer(self, fields: ConfigurationObject, disallowed: Collection[str]) -> Issuer:
         with fields:
             url, discovery_url = fields.text("url"), fields.text("discoveryURL")
             audiences, policy = fields.texts("audiences"), fields.text("audienceMatchPolicy")
@@ -268,7 +270,7 @@ class _Reader:
         self._errors += errors
         return Issuer(url, audiences, discovery_url, authorities)
 
-    def _claim_rules(self, fields: Fields) -> tuple[dict[str, str], tuple[ValidationRule, ...]]:
+    def _claim_rules(self, fields: ConfigurationObject) -> tuple[dict[str, str], tuple[ValidationRule, ...]]:
         required_claims: dict[str, str] = {}
         rules: list[ValidationRule] = []
         seen: set[str] = set()
@@ -300,7 +302,7 @@ class _Reader:
                 self._errors.append(required(item.path, "claim or expression is required"))
         return required_claims, tuple(rules)
 
-    def _prefixed(self, fields: Fields, *, is_required: bool) -> ClaimMapping:
+    def _prefixed(self, fields: ConfigurationObject, *, is_required: bool) -> ClaimMapping:
         with fields:
             claim, expression = fields.text("claim"), fields.text("expression")
             has_prefix, prefix = fields.has("prefix"), fields.text("prefix")
@@ -323,7 +325,7 @@ class _Reader:
             self._errors.append(required(fields.path, "claim or expression is required"))
         return ClaimMapping()
 
-    def _uid(self, fields: Fields) -> ClaimMapping:
+    def _uid(self, fields: ConfigurationObject) -> ClaimMapping:
         with fields:
             claim, expression = fields.text("claim"), fields.text("expression")
         if claim and expression:
@@ -332,7 +334,7 @@ class _Reader:
             return ClaimMapping(expression=self._compiled(fields.at("expression"), expression))
         return ClaimMapping(claim)
 
-    def _extra(self, fields: Fields) -> Iterator[tuple[str, ClaimExpression]]:
+    def _extra(self, fields: ConfigurationObject) -> Iterator[tuple[str, ClaimExpression]]:
         seen: set[str] = set()
         for item in fields.objects("extra"):
             with item:
@@ -349,7 +351,7 @@ class _Reader:
             if compiled is not None:
                 yield key, compiled
 
-    def _check_email(self, mappings: Fields, username: ClaimMapping) -> None:
+    def _check_email(self, mappings: ConfigurationObject, username: ClaimMapping) -> None:
         """Who has not shown that an address is theirs must not become its owner."""
         expression = username.expression
         if expression is not None and "email" in expression.claims and not self._names_email_verified:
@@ -360,7 +362,7 @@ class _Reader:
             )
             self._errors.append(invalid(mappings.at("username.expression"), expression.text, why))
 
-    def _user_rules(self, fields: Fields) -> Iterator[ValidationRule]:
+    def _user_rules(self, fields: ConfigurationObject) -> Iterator[ValidationRule]:
         seen: set[str] = set()
         for item in fields.objects("userValidationRules"):
             with item:
@@ -389,7 +391,7 @@ class _Reader:
         return compiled
 
 
-def _audience_errors(fields: Fields, audiences: Sequence[str], policy: str) -> Errors:
+def _audience_errors(fields: ConfigurationObject, audiences: Sequence[str], policy: str) -> Errors:
     path, policy_path = fields.at("audiences"), fields.at("audienceMatchPolicy")
     if not audiences:
         return [required(path, f"at least one {path} is required")]

@@ -70,7 +70,7 @@ class ExpressionTimer(Protocol):
     def evaluated(self, since: float, /) -> None: ...
 
 
-class Untimed:
+class NullExpressionTimer:
     """An `ExpressionTimer` that measures nothing."""
 
     def now(self) -> float:
@@ -83,13 +83,13 @@ class Untimed:
         pass
 
 
-UNTIMED: Final = Untimed()
+NULL_TIMER: Final = NullExpressionTimer()
 
 
 class RuleTreeBuilder:
     """Builds the nodes of schemas with rules. A schema that is in several others has one node."""
 
-    def __init__(self, extensions: Extensions, timer: ExpressionTimer = UNTIMED) -> None:
+    def __init__(self, extensions: Extensions, timer: ExpressionTimer = NULL_TIMER) -> None:
         self.extensions, self.types, self.timer = extensions, SchemaTypes(extensions), timer
         # By the schema's identity; the schema is kept so that no other takes it.
         self._found: dict[int, tuple[JSONSchema, RuleNode | None]] = {}

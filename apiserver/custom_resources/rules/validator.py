@@ -18,7 +18,7 @@ from apiserver.custom_resources.rules.evaluation import (
     ValueChange,
 )
 from apiserver.custom_resources.rules.rule_tree import (
-    UNTIMED,
+    NULL_TIMER,
     ExpressionTimer,
     RuleNode,
     RuleTreeBuilder,
@@ -59,7 +59,7 @@ def blocking_error(errors: Iterable[FieldError]) -> FieldError | None:
 class RuleValidator:
     """Validates objects by the rules in one schema. The rules are compiled when they are first needed."""
 
-    def __init__(self, schema: JSONSchema, *, vendor: str, timer: ExpressionTimer = UNTIMED) -> None:
+    def __init__(self, schema: JSONSchema, *, vendor: str, timer: ExpressionTimer = NULL_TIMER) -> None:
         self._schema, self._extensions, self._timer = schema, Extensions(vendor), timer
 
     def validate(self, new: Document, old: Document | None = None, *, is_bounded: bool) -> Findings:

@@ -15,7 +15,7 @@ from apiserver.custom_resources.schemas.list_types import list_types
 from apiserver.custom_resources.schemas.pruning import Pruner
 from apiserver.custom_resources.schemas.structural_builder import structural_schema
 from apiserver.custom_resources.schemas.validation import SchemaValidator
-from apiserver.custom_resources.schemas.visits import Visits
+from apiserver.custom_resources.schemas.visits import DocumentCheck
 from apiserver.meta.field_errors import FieldError
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.extensions import Extensions
@@ -119,9 +119,9 @@ class CustomSchema:
         return SchemaValidator(self._status_schema, self.extensions)
 
     @cached_property
-    def _list_types(self) -> Visits:
+    def _list_types(self) -> DocumentCheck:
         return list_types(self.document, self.extensions)
 
     @cached_property
-    def _embedded(self) -> Visits:
+    def _embedded(self) -> DocumentCheck:
         return embedded_resources(self.document, self.extensions)

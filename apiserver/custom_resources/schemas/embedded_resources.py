@@ -10,16 +10,16 @@ from typing import Any
 
 from apiserver.custom_resources.schemas.json_schema import JSONSchema
 from apiserver.custom_resources.schemas.paths import Path, bracketed
-from apiserver.custom_resources.schemas.visits import Visits
+from apiserver.custom_resources.schemas.visits import DocumentCheck
 from apiserver.meta import object_meta
 from apiserver.meta.field_errors import FieldError, invalid, required
 from apiserver.meta.names import dns1035_label, path_segment
 from apiserver.schema.extensions import Extensions
 
 
-def embedded_resources(schema: JSONSchema, extensions: Extensions) -> Visits:
+def embedded_resources(schema: JSONSchema, extensions: Extensions) -> DocumentCheck:
     """Returns the visits that check the types and the metadata of the resources in documents of a schema."""
-    return Visits(schema, lambda each: bool(each.get(extensions.embedded_resource)), _check)
+    return DocumentCheck(schema, lambda each: bool(each.get(extensions.embedded_resource)), _check)
 
 
 def _check(value: Any, schema: JSONSchema, path: Path | None) -> Iterator[FieldError]:

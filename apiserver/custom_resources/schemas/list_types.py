@@ -12,12 +12,12 @@ import orjson
 
 from apiserver.custom_resources.schemas.json_schema import JSONSchema
 from apiserver.custom_resources.schemas.paths import Path, bracketed
-from apiserver.custom_resources.schemas.visits import Visits
+from apiserver.custom_resources.schemas.visits import DocumentCheck
 from apiserver.meta.field_errors import FieldError, duplicate, invalid
 from apiserver.schema.extensions import Extensions
 
 
-def list_types(schema: JSONSchema, extensions: Extensions) -> Visits:
+def list_types(schema: JSONSchema, extensions: Extensions) -> DocumentCheck:
     """Returns the visits that find duplicates in lists of types `set` and `map`."""
 
     def check(value: Any, schema: JSONSchema, path: Path | None) -> Iterator[FieldError]:
@@ -29,7 +29,7 @@ def list_types(schema: JSONSchema, extensions: Extensions) -> Visits:
         for index in _duplicates(value):
             yield duplicate(bracketed((path, index)), _ordered(value[index]))
 
-    return Visits(schema, lambda each: each.get(extensions.list_type) in ("set", "map"), check)
+    return DocumentCheck(schema, lambda each: each.get(extensions.list_type) in ("set", "map"), check)
 
 
 def _check_map(items: list[Any], names: Iterable[str], path: Path | None) -> Iterator[FieldError]:

@@ -17,7 +17,7 @@ ValueCheck: TypeAlias = "Callable[[Any, JSONSchema, Path | None], Iterator[Field
 ERRORS_MAX: Final = 1_000
 
 
-class Visits:
+class DocumentCheck:
     """Applies a check to the values of a document whose schemas are selected."""
 
     __slots__ = ("_check", "_is_selected", "_schema", "_visited")

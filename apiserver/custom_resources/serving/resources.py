@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from apiserver.custom_resources import definitions
-from apiserver.custom_resources.rules.rule_tree import UNTIMED, ExpressionTimer
+from apiserver.custom_resources.rules.rule_tree import NULL_TIMER, ExpressionTimer
 from apiserver.custom_resources.serving.columns import COMPILED_INLINE_MAX, ColumnPreparation, columns_of
 from apiserver.custom_resources.serving.openapi_schema import openapi_schema
 from apiserver.custom_resources.serving.strategies import CustomResourceStrategies, ScalePaths
@@ -73,7 +73,7 @@ class CustomResourceFactory:
     view_cache: ViewCache
     offload: Offload
     webhook: Callable[[str, Document], Converter]
-    timer: ExpressionTimer = UNTIMED
+    timer: ExpressionTimer = NULL_TIMER
 
     def create(self, stored: StoredObject, definition: Document) -> DefinedResources:
         """Returns the served resources of a definition, by version.

@@ -8,15 +8,15 @@ import pytest
 
 from apiserver.golang.quoting import go_quote
 from apiserver.meta.field_errors import (
+    ERRORS_LENGTH_MAX,
     PATH_LENGTH_MAX,
-    TOLD_LENGTH_MAX,
     VALUE_LENGTH_MAX,
     FieldError,
     field_below,
     item_below,
     key_below,
     quote,
-    told,
+    reported,
     truncated,
 )
 
@@ -41,12 +41,12 @@ def test_paths(found: str, expected: str) -> None:
     assert found == expected
 
 
-LONG_ERROR: Final = FieldError("a", "FieldValueInvalid", "x" * (TOLD_LENGTH_MAX // 3))
+LONG_ERROR: Final = FieldError("a", "FieldValueInvalid", "x" * (ERRORS_LENGTH_MAX // 3))
 TOLD: Final = {
     "none": ([], 0),
     "as many as there is room for": ([LONG_ERROR] * 9, 2),
     "the first, however long it is": (
-        [FieldError("a", "FieldValueInvalid", "x" * TOLD_LENGTH_MAX * 2)] * 2,
+        [FieldError("a", "FieldValueInvalid", "x" * ERRORS_LENGTH_MAX * 2)] * 2,
         1,
     ),
 }
@@ -54,7 +54,7 @@ TOLD: Final = {
 
 @pytest.mark.parametrize(("errors", "count"), TOLD.values(), ids=TOLD)
 def test_how_many_errors_are_told(errors: list[FieldError], count: int) -> None:
-    assert told(errors) == errors[:count]
+    assert reported(errors) == errors[:count]
 
 
 @pytest.mark.parametrize("character", ["a", '"', "\n", "\u200b", "\U0001f600"])

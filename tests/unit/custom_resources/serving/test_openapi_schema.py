@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.custom_resources.rules.rule_tree import Untimed
+from apiserver.custom_resources.rules.rule_tree import NullExpressionTimer
 from apiserver.custom_resources.serving.openapi_schema import openapi_schema
 from apiserver.custom_resources.serving.version_schema import DefinitionSource, VersionSchema
 from apiserver.meta.brand import Brand
@@ -62,7 +62,9 @@ def _published(schema: dict[str, Any], *, is_v2: bool) -> dict[str, Any]:
     document = definition("example.com", version(schema=schema))
     stored = StoredObject.of(Stored("/registry/definition", encode(document, HEAD), 7, 7))
     meta = Schema(ValueKind.STRUCT, "v1.ObjectMeta")
-    read = VersionSchema(DefinitionSource(stored), "v1", brand=Brand(), meta=lambda: meta, timer=Untimed())
+    read = VersionSchema(
+        DefinitionSource(stored), "v1", brand=Brand(), meta=lambda: meta, timer=NullExpressionTimer()
+    )
     return openapi_schema(read, GroupVersion("example.com", "v1"), "Widget", is_v2, TEXTS)
 
 

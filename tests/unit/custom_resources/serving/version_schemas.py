@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-from apiserver.custom_resources.rules.rule_tree import UNTIMED
+from apiserver.custom_resources.rules.rule_tree import NULL_TIMER
 from apiserver.custom_resources.serving.version_schema import DefinitionSource, VersionSchema
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document
@@ -22,7 +22,7 @@ def version_schema(schema: dict[str, Any]) -> VersionSchema:
     spec = {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}}]}
     definition = encode({"metadata": {"name": "widgets.example.com"}, "spec": spec}, HEAD)
     stored = StoredObject.of(Stored("/registry/definition", definition, 7, 7))
-    return VersionSchema(DefinitionSource(stored), "v1", brand=Brand(), meta=lambda: META, timer=UNTIMED)
+    return VersionSchema(DefinitionSource(stored), "v1", brand=Brand(), meta=lambda: META, timer=NULL_TIMER)
 
 
 class FakeSchema(NamedTuple):
