@@ -78,7 +78,7 @@ def _mixed(node: CreateList | CreateMap) -> Iterator[tuple[Node, str]]:
 
 def _unfit(call: Call) -> Iterator[tuple[Node, str]]:
     text = call.target
-    if [each.call for each in call.overloads] != [string_format.format_localized]:
+    if [each.call for each in call.overloads] != [string_format.format_text]:
         return
     if isinstance(text, Constant) and isinstance(args := call.args[0], CreateList):
         found = string_format.misuse(text.value, args.items)

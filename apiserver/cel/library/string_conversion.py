@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from decimal import Decimal
 from typing import Final
 
 from apiserver.golang.formatting import number_text
@@ -19,8 +18,8 @@ def cel_quoted(text: str) -> str:
     return f'"{inner}"'
 
 
-def double_text(number: float, *, has_exponent: bool = True) -> str:
-    """Returns the shortest text of a number; has_exponent: of large and small ones with an exponent."""
+def double_text(number: float) -> str:
+    """Returns the shortest text of a number: `1e+06`, `0.5`, `+Inf`."""
     if not math.isfinite(number):
         return "NaN" if number != number else ("+Inf" if number > 0 else "-Inf")
-    return number_text(float(number)) if has_exponent else f"{Decimal(repr(number)).normalize():f}"
+    return number_text(float(number))

@@ -1,8 +1,7 @@
-"""`string.format()`, in the two ways that cel-go has it.
+"""`string.format()` as Kubernetes has it: cel-go ext/formatting.go.
 
-The former (Kubernetes' choice: cel-go ext/formatting.go) writes lists and maps as expressions are written,
-and numbers with a fraction as people in the United States write them. The latter (formatting_v2.go, the
-language definition's) writes all of them plainly.
+It writes lists and maps as expressions are written, and numbers with a fraction as people in the United
+States write them.
 """
 
 from __future__ import annotations
@@ -30,43 +29,39 @@ class _Unfit(Exception):
     """The clause does not take values of this type."""
 
 
-def _formatter(
-    clauses: Mapping[str, Clause], complaints: Mapping[str, str]
-) -> Callable[[str, list[Any]], str]:
-    def format_(text: str, args: list[Any]) -> str:
-        parts: list[str] = []
-        at = index = size = 0
-        while (start := text.find("%", at)) >= 0:
-            parts.append(text[at:start])
-            if text.startswith("%%", start):
-                parts.append("%")
-                at = start + 2
-                continue
-            if index >= len(args):
-                raise EvaluationError(f"index {index} out of range")
-            if start + 1 >= len(text):
-                raise EvaluationError("unexpected end of string")
-            letter, precision, at = _clause(text, start + 1)
-            if letter not in clauses:
-                raise _unrecognized(letter)
-            try:
-                part = clauses[letter](args[index], precision)
-            except _Unfit as unfit:
-                complaint = complaints[letter.lower() if not unfit.args else "s"]
-                given = unfit.args[0] if unfit.args else args[index]
-                raise EvaluationError(
-                    f"error during formatting: {complaint}, was given {type_name(given)}"
-                ) from None
-            except RecursionError:
-                raise EvaluationError("error during formatting: values are nested too deeply") from None
-            parts.append(part)
-            size += len(part)
-            check_size(size)
-            index += 1
-        parts.append(text[at:])
-        return "".join(parts)
-
-    return format_
+def format_text(text: str, args: list[Any]) -> str:
+    """Replaces the clauses of a text, such as `%s`, by formatted values. Raises EvaluationError."""
+    parts: list[str] = []
+    at = index = size = 0
+    while (start := text.find("%", at)) >= 0:
+        parts.append(text[at:start])
+        if text.startswith("%%", start):
+            parts.append("%")
+            at = start + 2
+            continue
+        if index >= len(args):
+            raise EvaluationError(f"index {index} out of range")
+        if start + 1 >= len(text):
+            raise EvaluationError("unexpected end of string")
+        letter, precision, at = _clause(text, start + 1)
+        if letter not in _CLAUSES:
+            raise _unrecognized(letter)
+        try:
+            part = _CLAUSES[letter](args[index], precision)
+        except _Unfit as unfit:
+            complaint = _COMPLAINTS[letter.lower() if not unfit.args else "s"]
+            given = unfit.args[0] if unfit.args else args[index]
+            raise EvaluationError(
+                f"error during formatting: {complaint}, was given {type_name(given)}"
+            ) from None
+        except RecursionError:
+            raise EvaluationError("error during formatting: values are nested too deeply") from None
+        parts.append(part)
+        size += len(part)
+        check_size(size)
+        index += 1
+    parts.append(text[at:])
+    return "".join(parts)
 
 
 def _clause(text: str, at: int) -> tuple[str, int | None, int]:
@@ -101,13 +96,7 @@ def _unrecognized(letter: str) -> EvaluationError:
     return _unparsable(f'unrecognized formatting clause "{letter}"')
 
 
-# ---- clauses of both ways
-
-
-def _not_finite(number: float) -> str | None:
-    if math.isfinite(number):
-        return None
-    return "NaN" if number != number else ("Infinity" if number > 0 else "-Infinity")
+# ---- clauses
 
 
 def _in_base(base: str) -> Clause:
@@ -127,7 +116,7 @@ def _in_base(base: str) -> Clause:
 _BASES: Final = {letter: _in_base(letter) for letter in "boxX"}
 
 
-def _plain(value: Any, of_double: Callable[[float], str]) -> str | None:
+def _plain(value: Any) -> str | None:
     """Formats a scalar; returns None for other values."""
     match value:
         case None:
@@ -135,7 +124,7 @@ def _plain(value: Any, of_double: Callable[[float], str]) -> str | None:
         case bool():
             return "true" if value else "false"
         case BoolKey():
-            return _plain(value.value, of_double)
+            return _plain(value.value)
         case Timestamp():
             return format_timestamp(value)
         case Duration():
@@ -143,7 +132,7 @@ def _plain(value: Any, of_double: Callable[[float], str]) -> str | None:
         case int():
             return str(int(value))
         case float():
-            return of_double(value)
+            return double_text(value)
         case str():
             return value
         case bytes():
@@ -161,72 +150,22 @@ def _joined(parts: list[str], size: int) -> str:
     return ", ".join(parts)
 
 
-def _nested(text_of: Callable[[Any], str], value: Any, between: str) -> str:
-    """Formats a list or a map; text_of formats each part."""
+def _nested(value: Any) -> str:
+    """Formats a list or a map, whose parts are literals."""
     if isinstance(value, list):
         parts, size = [], 0
         for item in value:
-            parts.append(text_of(item))
+            parts.append(_literal(item))
             size += len(parts[-1]) + 2
             if size > TEXT_MAX:
                 break
         return f"[{_joined(parts, size)}]"
     if not isinstance(value, dict):
         raise _Unfit(value)
-    pairs = [(text_of(key_value(key)), text_of(item)) for key, item in value.items()]
+    pairs = [(_literal(key_value(key)), _literal(item)) for key, item in value.items()]
     pairs.sort(key=lambda pair: pair[0])
-    parts = [f"{key}{between}{text}" for key, text in pairs]
+    parts = [f"{key}:{text}" for key, text in pairs]
     return f"{{{_joined(parts, sum(map(len, parts)))}}}"
-
-
-# ---- as the language definition has it
-
-
-def _plain_double(number: float) -> str:
-    return _not_finite(number) or double_text(number, has_exponent=False)
-
-
-def _text(value: Any) -> str:
-    plain = _plain(value, _plain_double)
-    return _nested(_text, value, ": ") if plain is None else plain
-
-
-def _decimal(value: Any, _: int | None) -> str:
-    if type(value) is float:
-        return _plain_double(value)
-    return _integer(value, None)
-
-
-def _fraction(letter: str) -> Clause:
-    def clause(value: Any, precision: int | None) -> str:
-        if type(value) not in (int, UInt, float):
-            raise _Unfit
-        number = float(value)
-        return _not_finite(number) or format(
-            number, f".{_PRECISION if precision is None else precision}{letter}"
-        )
-
-    return clause
-
-
-format_plainly: Final = _formatter(
-    {"s": lambda value, _: _text(value), "d": _decimal, "f": _fraction("f"), "e": _fraction("e"), **_BASES},
-    {
-        "s": (
-            "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, "
-            "durations, and timestamps"
-        ),
-        "d": "decimal clause can only be used on ints, uints, and doubles",
-        "f": "fixed-point clause can only be used on ints, uints, and doubles",
-        "e": "scientific clause can only be used on ints, uints, and doubles",
-        "b": "only ints, uints, and bools can be formatted as binary",
-        "x": "only ints, uints, bytes, and strings can be formatted as hex",
-        "o": "octal clause can only be used on ints and uints",
-    },
-)
-
-
-# ---- as Kubernetes has it
 
 
 def _integer(value: Any, _: int | None) -> str:
@@ -241,24 +180,24 @@ def _literal(value: Any) -> str:
         case str():
             return go_quote(value)
         case bytes():
-            return f"b{go_quote(_plain(value, str) or '')}"
+            return f"b{go_quote(_plain(value) or '')}"
         case Timestamp():
             return f'timestamp("{format_timestamp(value)}")'
         case Duration():
             return f'duration("{format_duration(value)}")'
         case float():
             return format(value, ".6f") if math.isfinite(value) else f'"{double_text(value)}"'
-    plain = _plain(value, double_text)
-    return _nested(_literal, value, ":") if plain is None else plain
+    plain = _plain(value)
+    return _nested(value) if plain is None else plain
 
 
 def _string(value: Any, _: int | None) -> str:
-    plain = _plain(value, double_text)
-    return _nested(_literal, value, ":") if plain is None else plain
+    plain = _plain(value)
+    return _nested(value) if plain is None else plain
 
 
 _NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-_RAISED: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+_SUPERSCRIPTS: Final = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 def _double(value: Any) -> float:
@@ -286,7 +225,7 @@ def _scientific(value: Any, precision: int | None) -> str:
     if not math.isfinite(number):
         return _localized(number)
     mantissa, _, exponent = format(number, f".{_PRECISION}e").partition("e")
-    return f"{mantissa}\u202f\u00d7\u202f10{exponent.removeprefix('+').translate(_RAISED)}"
+    return f"{mantissa}\u202f\u00d7\u202f10{exponent.removeprefix('+').translate(_SUPERSCRIPTS)}"
 
 
 _COMPLAINTS: Final = {
@@ -301,9 +240,13 @@ _COMPLAINTS: Final = {
     "x": "only integers, byte buffers, and strings can be formatted as hex",
     "o": "octal clause can only be used on integers",
 }
-format_localized: Final = _formatter(
-    {"s": _string, "d": _integer, "f": _fixed, "e": _scientific, **_BASES}, _COMPLAINTS
-)
+_CLAUSES: Final[Mapping[str, Clause]] = {
+    "s": _string,
+    "d": _integer,
+    "f": _fixed,
+    "e": _scientific,
+    **_BASES,
+}
 
 _INTEGERS: Final = frozenset({TypeKind.DYN, TypeKind.INT, TypeKind.UINT})
 _FRACTIONS: Final = frozenset({TypeKind.DYN, TypeKind.DOUBLE, TypeKind.STRING})  # "NaN", for one

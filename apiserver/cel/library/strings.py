@@ -1,11 +1,8 @@
-"""Functions on strings. Source: cel-go ext/strings.go.
-
-`STRINGS` is what the language definition tests, `KUBERNETES_STRINGS` are the versions 0 and 2: Kubernetes'.
-"""
+"""Functions on strings: versions 0 and 2 of cel-go's ext/strings.go, which Kubernetes has."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from apiserver.cel import types
@@ -22,7 +19,7 @@ from apiserver.cel.library.shared_costs import (
     of_tree_traversal,
 )
 from apiserver.cel.library.string_conversion import cel_quoted
-from apiserver.cel.library.string_format import format_localized, format_plainly
+from apiserver.cel.library.string_format import format_text
 from apiserver.cel.types import INT, STRING
 from apiserver.cel.values import NO_SUCH_OVERLOAD, EvaluationError
 
@@ -32,8 +29,8 @@ _SPACE: Final = (
     "\u2028\u2029\u202f\u205f\u3000"
 )
 _UPPER, _LOWER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz"
-_LOWERED: Final = str.maketrans(_UPPER, _LOWER)
-_RAISED: Final = str.maketrans(_LOWER, _UPPER)
+_TO_LOWER: Final = str.maketrans(_UPPER, _LOWER)
+_TO_UPPER: Final = str.maketrans(_LOWER, _UPPER)
 _STRINGS: Final = types.list_of(STRING)
 
 
@@ -68,23 +65,12 @@ def _last_index_of_from(text: str, part: str, start: int) -> int:
     return -1 if start >= len(text) else text.rfind(part, 0, start + len(part))
 
 
-def _within(call: Callable[[str, str, int], int]) -> Callable[[str, str, int], int]:
-    """A variant for which a start beyond the text is an error, as in the language definition."""
-
-    def checked(text: str, part: str, start: int) -> int:
-        if part and not 0 <= start < max(len(text), 1):
-            raise _out_of_range(start)
-        return call(text, part, start)
-
-    return checked
-
-
 def _lower_ascii(text: str) -> str:
-    return text.lower() if text.isascii() else text.translate(_LOWERED)
+    return text.lower() if text.isascii() else text.translate(_TO_LOWER)
 
 
 def _upper_ascii(text: str) -> str:
-    return text.upper() if text.isascii() else text.translate(_RAISED)
+    return text.upper() if text.isascii() else text.translate(_TO_UPPER)
 
 
 def _replace(text: str, old: str, new: str, count: int = -1) -> str:
@@ -137,10 +123,6 @@ def _join(parts: list[Any], separator: str = "") -> str:
         return separator.join(parts)
     except TypeError:
         raise EvaluationError(NO_SUCH_OVERLOAD) from None
-
-
-def _reverse(text: str) -> str:
-    return text[::-1]
 
 
 # ---- worst cases
@@ -229,39 +211,13 @@ _BASIC: Final[Mapping[str, tuple[Overload, ...]]] = {
         *method("list_join_string", (_STRINGS, STRING), STRING, _join, **_JOINED),
     ),
 }
-_STRICT: Final[Mapping[str, tuple[Overload, ...]]] = {
-    "indexOf": (
-        _BASIC["indexOf"][0],
-        *method("string_index_of_string_int", (STRING, STRING, INT), INT, _within(_index_of)),
+_PRINTING: Final[Mapping[str, tuple[Overload, ...]]] = {
+    "format": method(
+        "string_format", (STRING, types.LIST_DYN), STRING, format_text, call_cost=of_large_result
     ),
-    "lastIndexOf": (
-        _BASIC["lastIndexOf"][0],
-        *method("string_last_index_of_string_int", (STRING, STRING, INT), INT, _within(_last_index_of_from)),
-    ),
+    "strings.quote": (Overload("strings_quote", (STRING,), STRING, cel_quoted, call_cost=of_large_result),),
 }
-
-
-def _printing(format_: Callable[[str, list[Any]], str]) -> Mapping[str, tuple[Overload, ...]]:
-    return {
-        "format": method(
-            "string_format", (STRING, types.LIST_DYN), STRING, format_, call_cost=of_large_result
-        ),
-        "strings.quote": (
-            Overload("strings_quote", (STRING,), STRING, cel_quoted, call_cost=of_large_result),
-        ),
-    }
-
-
-STRINGS: Final = Library(
-    "cel.lib.ext.strings",
-    {
-        **_BASIC,
-        **_STRICT,
-        **_printing(format_plainly),
-        "reverse": method("string_reverse", (STRING,), STRING, _reverse, **_READ),
-    },
-)
 KUBERNETES_STRINGS: Final = (
     Library("cel.lib.ext.strings", _BASIC),
-    Library("cel.lib.ext.strings.2", _printing(format_localized), since=(1, 29)),
+    Library("cel.lib.ext.strings.2", _PRINTING, since=(1, 29)),
 )

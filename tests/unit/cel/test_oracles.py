@@ -25,7 +25,7 @@ from apiserver.cel.compiler import ProgramError
 from apiserver.cel.environment import Environment
 from apiserver.cel.library.optionals import OPTIONALS
 from apiserver.cel.library.standard import STANDARD
-from apiserver.cel.library.strings import STRINGS
+from apiserver.cel.library.strings import KUBERNETES_STRINGS
 from apiserver.cel.macros import by_name
 from apiserver.cel.parser import parse
 from apiserver.cel.syntax import InvalidExpression
@@ -58,7 +58,9 @@ DECLARED: Final = {
     "w": WORDS,
     "m": TABLE,
 }
-OURS: Final = Environment(DECLARED, [STANDARD, STRINGS, MATH, OPTIONALS], options=CheckOptions(mixed=True))
+OURS: Final = Environment(
+    DECLARED, [STANDARD, *KUBERNETES_STRINGS, MATH, OPTIONALS], options=CheckOptions(mixed=True)
+)
 
 # What makes an expression of a type of parts, separated by semicolons: in `{…}` the parts' types, `$` a fresh
 # variable of the loop.
