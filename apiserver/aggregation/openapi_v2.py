@@ -1,8 +1,6 @@
 """Asks extension servers for their documents of OpenAPI v2, of which the parts about their versions are kept.
 
-A server is asked when one of its APIServices comes or changes, or becomes available, and every minute, with
-the ETag of what it has said before. While it cannot be asked, that stays. A document that is malformed, or
-too large, is as none.
+A document that is malformed, or too large, counts as none.
 Source: k8s.io/kube-aggregator, pkg/controllers/openapi; k8s.io/kube-openapi, pkg/aggregator.
 """
 
@@ -11,38 +9,25 @@ from __future__ import annotations
 import hashlib
 import logging
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import orjson
 
-from apiserver.aggregation.extension_client import ExtensionClient, ExtensionFailed, ExtensionRequest
-from apiserver.aggregation.remote_versions import (
-    OpenApiPart,
-    RemoteVersion,
-    RemoteVersions,
-    ServiceReference,
-)
-from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
-from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
-from apiserver.load.offload import Offload
+from apiserver.aggregation.extension_client import ExtensionFailed
+from apiserver.aggregation.remote_versions import OpenApiPart, RemoteVersion, ServiceReference
+from apiserver.aggregation.service_poller import REFRESH_S, ServicePoller, etag_of
+from apiserver.controller_runtime.controller import Outcome, Requeue
+from apiserver.controller_runtime.work_queue import Backoff
 from apiserver.load.size_class import SizeClass
 from apiserver.meta.vocabulary import Document, GroupVersion
 from apiserver.wire import json_text
 
 log = logging.getLogger(__name__)
 
-BACKOFF: Final = Backoff(base_s=1.0, max_s=60.0)
-REFRESH_S: Final = 60.0
-WORKERS: Final = 2
-# As in Kubernetes: servers build the document when it is asked for.
-ANSWER_WITHIN_S: Final = 60.0
-# That of all of Kubernetes has 4 MB.
-DOCUMENT_BYTES_MAX: Final = 16 * 1024 * 1024
 # Of what is kept of one version.
 PART_BYTES_MAX: Final = 2 * 1024 * 1024
-_ETAG_LENGTH_MAX: Final = 1_000
 _LEVEL: Final = 1
 _DEFINITIONS: Final = "#/definitions/"
 _PARAMETERS: Final = "#/parameters/"
@@ -54,8 +39,11 @@ class NotOpenApi(ValueError):
 
 
 @dataclass(slots=True)
-class _Known:
-    """What a service has said last. versions: those that it was asked for. etag: of the document."""
+class _OpenApiService:
+    """What a service has answered last.
+
+    versions: those that it was asked for. etag, digest: of the document.
+    """
 
     versions: frozenset[GroupVersion] = frozenset()
     etag: str = ""
@@ -63,60 +51,40 @@ class _Known:
     parts: Mapping[GroupVersion, OpenApiPart] = field(default_factory=dict)
 
 
-class OpenApiV2Controller:
-    """Tells `remote` what the documents of the servers of its versions say."""
+class OpenApiV2Controller(ServicePoller[_OpenApiService]):
+    """Sets in `remote` what the documents of the servers say of its versions."""
 
-    def __init__(self, remote: RemoteVersions, client: ExtensionClient, offload: Offload) -> None:
-        self._remote = remote
-        self._client = client
-        self._offload = offload
-        self._known: dict[ServiceReference, _Known] = {}
-        self.queue: WorkQueue[ServiceReference] = WorkQueue("open_api_aggregation_controller", BACKOFF)
-        remote.on_change(self._on_change)
+    queue_name = "open_api_aggregation_controller"
+    backoff = Backoff(base_s=1.0, max_s=60.0)
+    within_s = 60.0  # As in Kubernetes: servers build the document when it is asked for.
+    # The document of all of Kubernetes has 4 MB.
+    bytes_max: ClassVar = 16 * 1024 * 1024
 
-    async def run(self) -> None:
-        """Ask until cancelled."""
-        await Controller(self.queue, self._reconcile, workers=WORKERS).run()
-
-    def _on_change(self, old: RemoteVersion | None, new: RemoteVersion | None) -> None:
-        for each in (old, new):
-            if each is not None:
-                self.queue.add(each.service)
-
-    async def _reconcile(self, service: ServiceReference) -> Outcome:
-        versions = [each for each in self._remote.current.versions.values() if each.service == service]
-        if not versions:
-            self._known.pop(service, None)
-            return None
-        available = [each for each in versions if self._remote.is_available(each)]
+    async def refresh(
+        self,
+        service: ServiceReference,
+        versions: Sequence[RemoteVersion],
+        available: Sequence[RemoteVersion],
+    ) -> Outcome:
         if not available:
-            return None  # It is added when it is.
-        known = self._known.setdefault(service, _Known())
+            return None  # It is added when it becomes available.
+        known = self.answered.setdefault(service, _OpenApiService())
         try:
             await self._ask(known, available[0], frozenset(each.group_version for each in versions))
         except (ExtensionFailed, ValueError) as error:
             log.info("%s does not tell its OpenAPI v2: %s", service, error)
             if isinstance(error, ValueError):
-                self._known[service] = known = _Known()
-        self._remote.set_openapi_v2((each, known.parts.get(each.group_version)) for each in versions)
+                self.answered[service] = known = _OpenApiService()
+        self.remote.set_openapi_v2((each, known.parts.get(each.group_version)) for each in versions)
         return Requeue(after_s=REFRESH_S)
 
-    async def _ask(self, known: _Known, version: RemoteVersion, wanted: frozenset[GroupVersion]) -> None:
+    async def _ask(
+        self, known: _OpenApiService, version: RemoteVersion, wanted: frozenset[GroupVersion]
+    ) -> None:
         """Raises ExtensionFailed, ValueError."""
         if known.versions != wanted:
             known.versions, known.etag, known.digest = wanted, "", b""
-        headers = [("Accept", "application/json")]
-        if known.etag:
-            headers.append(("If-None-Match", known.etag))
-        answer = await self._client.ask(
-            version,
-            ExtensionRequest(
-                path="/openapi/v2",
-                headers=headers,
-                bytes_max=DOCUMENT_BYTES_MAX,
-                timeout_s=ANSWER_WITHIN_S,
-            ),
-        )
+        answer = await self.get(version, "/openapi/v2", etag=known.etag)
         if answer.status == 304 and known.etag:
             return
         if answer.status == 404:
@@ -131,9 +99,8 @@ class OpenApiV2Controller:
                 return digest, known.parts
             return digest, parts_of(json_text.load(answer.body), wanted)
 
-        known.digest, known.parts = await self._offload.run_begun(SizeClass.HUGE, read)
-        etag = answer.headers.get("etag", "")
-        known.etag = etag if len(etag) <= _ETAG_LENGTH_MAX else ""
+        known.digest, known.parts = await self.offload.run_begun(SizeClass.HUGE, read)
+        known.etag = etag_of(answer)
 
 
 def parts_of(document: Any, versions: Iterable[GroupVersion]) -> Mapping[GroupVersion, OpenApiPart]:
