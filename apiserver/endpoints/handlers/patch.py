@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Callable, Collection
+from typing import Final, NamedTuple
 
 from aiohttp import hdrs
 
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.bodies import read_body
 from apiserver.endpoints.handlers.apply import Applier
-from apiserver.endpoints.handlers.decoding import require_name, require_namespace
+from apiserver.endpoints.handlers.decoding import Decoded, require_name, require_namespace
 from apiserver.endpoints.handlers.encoders import Encoders
-from apiserver.endpoints.handlers.patch_bodies import apply_patch, parse_patch
+from apiserver.endpoints.handlers.patch_bodies import Patch, apply_patch, parse_patch
 from apiserver.endpoints.handlers.recording import record_patch
 from apiserver.endpoints.handlers.write_requests import WriteRequests, draft_of
 from apiserver.endpoints.negotiation import base_type
 from apiserver.endpoints.responses import send_object
+from apiserver.load.size_class import SizeClass
 from apiserver.meta.errors import Conflict, UnsupportedMediaType
+from apiserver.meta.options import WriteOptions
+from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_managers import FieldManagers
+from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft
@@ -42,44 +46,81 @@ def patch_handler(
     """Returns a handler that patches an object, or applies. Rows I08, L03-L05, L07."""
 
     async def patch(call: ApiCall) -> None:
-        resource, info = call.resource, call.info
+        resource = call.resource
         assert resource is not None
         encoder = encoders.for_call(call)
         if applier.is_apply(call):
             applied, code = await applier.apply(call)
             await send_object(call, encoder, applied, code)
             return
-        content_type = patch_type(call)
-        options = requests.options(call, "PatchOptions")
-        body = await read_body(call)
-        resource.compile()
-        parsed = await call.offload.run(
-            body.size, parse_patch, body.data, content_type, resource, options.field_validation
-        )
-        await record_patch(call, body)
-        call.has_copied = parsed.copies
-        condition = version_condition(call, content_type, deviations)
+        request = await read_patch(call, resource, requests, deviations)
 
         def transform(current: StoredObject) -> Draft:
-            if condition is not None and current.resource_version not in condition:
-                raise Conflict(resource.group_resource, info.name)
-            document, warnings, emptied = apply_patch(
-                parsed,
-                current.document(),
-                resource,
-                options.field_validation,
-                field_managers.before_schema,
-            )
-            require_name(document, info.name)
-            require_namespace(document, resource, info.namespace)
-            return draft_of(document, warnings, emptied)
+            patched = request.patched(current, StoredObject.document, field_managers.before_schema)
+            return draft_of(*patched)
 
-        size = max(body.size, parsed.size)
-        updated = await registry.update(requests.update(call, options, size), transform)
+        updated = await registry.update(requests.update(call, request.options, request.size), transform)
         call.warnings += updated.warnings
         await send_object(call, encoder, updated.found)
 
     return patch
+
+
+class PatchRequest(NamedTuple):
+    """A patch that has been read.
+
+    kind: of the documents that it changes. size: how much work there may be with them.
+    condition: the resourceVersions that allow it; None for any.
+    """
+
+    call: ApiCall
+    kind: ServedResource
+    patch: Patch
+    options: WriteOptions
+    size: SizeClass
+    condition: Collection[str] | None
+
+    def patched(
+        self,
+        current: StoredObject,
+        view: Callable[[StoredObject], Document],
+        before_schema: Callable[[Document], None],
+    ) -> Decoded:
+        """Returns the patched document.
+
+        view: returns the document of the current object that is patched. before_schema: see `apply_patch`.
+        Raises Conflict, BadRequest, and what `view` and `apply_patch` raise.
+        """
+        resource, info = self.call.resource, self.call.info
+        assert resource is not None
+        if self.condition is not None and current.resource_version not in self.condition:
+            raise Conflict(resource.group_resource, info.name)
+        decoded = apply_patch(
+            self.patch, view(current), self.kind, self.options.field_validation, before_schema
+        )
+        require_name(decoded.document, info.name)
+        require_namespace(decoded.document, resource, info.namespace)
+        return decoded
+
+
+async def read_patch(
+    call: ApiCall, kind: ServedResource, requests: WriteRequests, deviations: Deviations
+) -> PatchRequest:
+    """Read the options and the body of a patch. kind: of the documents that it changes.
+
+    Raises UnsupportedMediaType, Invalid, and what `read_body` and `parse_patch` raise.
+    """
+    content_type = patch_type(call)
+    options = requests.options(call, "PatchOptions")
+    body = await read_body(call)
+    kind.compile()
+    patch = await call.offload.run(
+        body.size, parse_patch, body.data, content_type, kind, options.field_validation
+    )
+    await record_patch(call, body)
+    call.has_copied = patch.copies
+    condition = version_condition(call, content_type, deviations)
+    return PatchRequest(call, kind, patch, options, max(body.size, patch.size), condition)
 
 
 def patch_type(call: ApiCall) -> str:

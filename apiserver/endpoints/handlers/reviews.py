@@ -65,9 +65,7 @@ def review_handlers(
         async def create(call: ApiCall) -> None:
             resource = call.resource
             assert resource is not None
-            encoder = virtual.encoder(call, resource)
-            options = virtual.requests.options(call, "CreateOptions")
-            document = await virtual.read(call, resource, options)
+            document, options, encoder = await virtual.read_posted(call, resource)
             await virtual.admit(call, resource, document["metadata"].get("name", ""), document, options)
             # A selector in it may have ten thousands of requirements.
             size = size_class_of_document(document)

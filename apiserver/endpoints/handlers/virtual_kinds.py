@@ -43,6 +43,14 @@ _SCALE_COLUMNS: Final = columns(
 KEEPING_IDENTITY: Final = frozenset({"binding", "token"})
 
 
+class PostedDocument(NamedTuple):
+    """A document that was posted. encoder: of the answer."""
+
+    document: Document
+    options: WriteOptions
+    encoder: Encoder
+
+
 class VirtualKinds(NamedTuple):
     """Reads, admits and encodes documents of kinds that are not stored.
 
@@ -53,6 +61,15 @@ class VirtualKinds(NamedTuple):
     encoders: Encoders
     requests: WriteRequests
     kinds: Mapping[str, ServedResource]
+
+    async def read_posted(self, call: ApiCall, kind: ServedResource) -> PostedDocument:
+        """Returns the document in the body of a POST, and how its answer is encoded.
+
+        What is not acceptable is not done. Raises NotAcceptable, and what `read` raises.
+        """
+        encoder = self.encoders.for_call(call, kind)
+        options = self.requests.options(call, "CreateOptions")
+        return PostedDocument(await self.read(call, kind, options), options, encoder)
 
     async def read(self, call: ApiCall, kind: ServedResource, options: WriteOptions) -> Document:
         """Returns the document in the body. Raises what `Decoder.decode` raises."""
@@ -88,10 +105,6 @@ class VirtualKinds(NamedTuple):
         if complete is not None:
             complete(document)
         call.warnings += await admission.validate(document, None)
-
-    def encoder(self, call: ApiCall, kind: ServedResource) -> Encoder:
-        """Returns the encoder of an answer of a virtual kind. Raises NotAcceptable, BadRequest."""
-        return self.encoders.for_call(call, kind)
 
 
 async def send_virtual(

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apiserver.endpoints.handlers.subresources.scale import scale_of
+from apiserver.endpoints.handlers.subresources.scale import ScaledType
 from apiserver.meta import object_meta
 from apiserver.meta.errors import Invalid
 from apiserver.meta.field_errors import FieldError, summary
@@ -365,7 +365,8 @@ def stored(resource: ServedResource, document: Document) -> None:
     for subresource in resource.subresources.values():
         if subresource.scale is not None:
             with contextlib.suppress(Invalid):
-                orjson.dumps(scale_of(copy.deepcopy(document), resource, subresource.scale, SPOKEN))
+                scaled = ScaledType(resource, subresource.scale, SPOKEN)
+                orjson.dumps(scaled.scale_of(copy.deepcopy(document)))
 
 
 SPOKEN: Final = TYPES["v1/configmaps"]  # A scale's kind does not matter to what is in it.

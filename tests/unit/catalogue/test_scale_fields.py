@@ -11,7 +11,7 @@ import pytest
 
 from apiserver.catalogue.common.workloads import SCALE_SUBRESOURCE
 from apiserver.catalogue.core.replication_controllers import _SCALE
-from apiserver.endpoints.handlers.subresources.scale import scale_of
+from apiserver.endpoints.handlers.subresources.scale import ScaledType
 from apiserver.endpoints.handlers.virtual_kinds import virtual_kinds
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import Invalid
@@ -81,7 +81,7 @@ def test_what_a_scale_shows(
     status: dict[str, Any],
     expected: tuple[int, int, str],
 ) -> None:
-    shown = scale_of({"metadata": META, "spec": spec, "status": status}, WIDGETS, fields, scale)
+    shown = ScaledType(WIDGETS, fields, scale).scale_of({"metadata": META, "spec": spec, "status": status})
     assert shown == {
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
@@ -96,5 +96,5 @@ def test_an_object_without_its_number_has_no_scale(scale: ServedResource, wanted
     """kube-apiserver answers 500 here."""
     document = {"metadata": META, "spec": {"size": {"wanted": wanted}}}
     with pytest.raises(Invalid) as refused:
-        scale_of(document, WIDGETS, CUSTOM, scale)
+        ScaledType(WIDGETS, CUSTOM, scale).scale_of(document)
     assert 'Widget.example.com "a" is invalid: .spec.size.wanted: Required value' in refused.value.message

@@ -53,9 +53,7 @@ def binding_handlers(
         info = call.info
         pods = served.find("", "v1", "pods")
         assert pods is not None
-        virtual.encoder(call, kind)  # What is not acceptable is not done, though the answer is a Status.
-        options = virtual.requests.options(call, "CreateOptions")
-        binding = await virtual.read(call, kind, options)
+        binding, options, _ = await virtual.read_posted(call, kind)
         meta = binding["metadata"]
         name = meta.get("name", "")
         if info.name and info.name != name:

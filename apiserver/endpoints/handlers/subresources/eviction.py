@@ -87,9 +87,7 @@ def eviction_handlers(
     async def create(call: ApiCall) -> None:
         info, pods = call.info, call.resource
         assert pods is not None
-        virtual.encoder(call, kind)  # What is not acceptable is not done, though the answer is a Status.
-        options = virtual.requests.options(call, "CreateOptions")
-        eviction = await virtual.read(call, kind, options)
+        eviction, options, _ = await virtual.read_posted(call, kind)
         if eviction["metadata"].get("name") != info.name:
             raise BadRequest("name in URL does not match name in Eviction object")
         deletion = virtual.requests.delete_options(eviction.get("deleteOptions") or {})

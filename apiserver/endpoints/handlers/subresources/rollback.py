@@ -37,9 +37,7 @@ def rollback_handlers(registry: Registry, virtual: VirtualKinds, definition: str
     async def create(call: ApiCall) -> None:
         info, deployments = call.info, call.resource
         assert deployments is not None
-        virtual.encoder(call, kind)  # What is not acceptable is not done, though the answer is a Status.
-        options = virtual.requests.options(call, "CreateOptions")
-        rollback = await virtual.read(call, kind, options)
+        rollback, options, _ = await virtual.read_posted(call, kind)
         name = rollback.get("name", "")
         if errors := validate_rollback(rollback):
             raise Invalid(kind.group_kind, name, errors)

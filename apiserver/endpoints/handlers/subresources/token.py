@@ -110,9 +110,7 @@ def token_handlers(
     async def create(call: ApiCall) -> None:
         info, accounts = call.info, call.resource
         assert accounts is not None
-        encoder = virtual.encoder(call, kind)
-        options = virtual.requests.options(call, "CreateOptions")
-        request = await virtual.read(call, kind, options)
+        request, options, encoder = await virtual.read_posted(call, kind)
         meta, spec = request["metadata"], request["spec"]
         if meta.get("name") and meta["name"] != info.name:
             problem = invalid(
