@@ -24,22 +24,6 @@ class FlowStatistics:
     unwatched: writes that nobody watches; of the others, `watches` has how many do.
     """
 
-    __slots__ = (
-        "durations",
-        "level",
-        "queue_lengths",
-        "refused_waits",
-        "rejected",
-        "schema",
-        "seats",
-        "unwatched",
-        "waiting",
-        "waiting_seats",
-        "waits",
-        "watch_durations",
-        "watches",
-    )
-
     def __init__(self, level: str, schema: str) -> None:
         self.level, self.schema = level, schema
         self.unwatched = self.waiting = self.waiting_seats = 0

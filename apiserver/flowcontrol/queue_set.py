@@ -11,9 +11,11 @@ length, and there are no queues but those with requests.
 
 from __future__ import annotations
 
+import enum
 import math
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from apiserver.flowcontrol.flow_schemas import ClassifiedRequest
@@ -32,6 +34,15 @@ QUEUE_FULL: Final = "queue-full"
 CONCURRENCY_LIMIT: Final = "concurrency-limit"
 TIME_OUT: Final = "time-out"
 CANCELLED: Final = "cancelled"
+
+
+class _Arrival(enum.Enum):
+    """What becomes of a request that arrives; the values of refusals are their reasons."""
+
+    BEGINS = ""
+    WAITS = "waits"
+    FINDS_NO_SEAT = CONCURRENCY_LIMIT
+    FINDS_QUEUE_FULL = QUEUE_FULL
 
 
 class QueueRules(NamedTuple):
@@ -109,6 +120,7 @@ class Request:
         return self.started_at is None
 
 
+@dataclass(slots=True, eq=False)
 class Queue:
     """A queue that has requests.
 
@@ -118,21 +130,13 @@ class Queue:
     waiting_work: in seat-seconds.
     """
 
-    __slots__ = (
-        "executing",
-        "index",
-        "next_start",
-        "seats_in_use",
-        "waiting",
-        "waiting_seats",
-        "waiting_work",
-    )
-
-    def __init__(self, index: int) -> None:
-        self.index = index
-        self.executing = self.seats_in_use = self.waiting_seats = 0
-        self.next_start = self.waiting_work = 0.0
-        self.waiting: deque[Request] = deque()
+    index: int
+    executing: int = 0
+    seats_in_use: int = 0
+    next_start: float = 0.0
+    waiting_seats: int = 0
+    waiting_work: float = 0.0
+    waiting: deque[Request] = field(default_factory=deque)
 
     def bound(self) -> None:
         """Nothing begins before it arrives, in virtual time either.
@@ -177,7 +181,7 @@ class QueueSet:
         # Those in which requests wait; the one that was served last at the end.
         self._non_empty: dict[Queue, None] = {}
         self._seats_of: dict[int, int] = {}  # by flow, where there are queues
-        self._enqueued = 0
+        self._next_card = 0  # from which on a hand is looked at
 
     @property
     def is_idle(self) -> bool:
@@ -255,7 +259,7 @@ class QueueSet:
         if self._is_busy:
             self._pass_time(now)
             if request.flow.hand and self.rules.queues:
-                queue = self._choose(request.flow.hand)
+                queue = self._queue(self._choose(request.flow.hand))
                 self._charge(queue, request)
                 # `_settle` counts from `started_at` on, and the time before the pause has been charged.
                 queue.next_start -= request.estimate.seats * (now - max(request.started_at, self._busy_since))
@@ -370,7 +374,7 @@ class QueueSet:
         for request in (*self.executing, *self.lingering):
             if not (hand := request.flow.hand):
                 continue
-            queue = self._choose(hand)
+            queue = self._queue(self._choose(hand))
             self._charge(queue, request)
             if request in self.lingering:
                 queue.executing -= 1
@@ -384,30 +388,34 @@ class QueueSet:
 
     def _arrive_busy(self, request: Request, now: float) -> str:
         self._pass_time(now)
-        hand, rules = request.flow.hand, self.rules
-        if not hand or not rules.queues:
-            if not self._fits(request.seats):
-                return self._refuse(request, CONCURRENCY_LIMIT)
-            self._start(request, now)
-            return ""
-        estimate = request.estimate
+        estimate, hand = request.estimate, request.flow.hand if self.rules.queues else ()
         request.work = estimate.seats * SERVICE_S + estimate.final_seats * estimate.lingers_s
         request.arrival_progress = self.progress
-        queue = self._choose(hand)
-        if (
-            not self.waiting
-            and self.seats_in_use < self.limit
-            and self._fits(request.seats)
-            and not self._exceeds_share(request)
-        ):
-            self._start_from(queue, request, now)
-            return ""
-        if len(queue.waiting) >= rules.length_max:
-            self._drop_if_empty(queue)
-            return self._refuse(request, QUEUE_FULL)
-        self._enqueue(queue, request)
-        self._start_waiting(now)
+        index = self._choose(hand) if hand else None
+        match self._decide(request, index):
+            case _Arrival.BEGINS if index is None:
+                self._start(request, now)
+            case _Arrival.BEGINS:
+                self._start_from(self._queue(index), request, now)
+            case _Arrival.WAITS:
+                assert index is not None
+                self._enqueue(self._queue(index), request)
+                self._start_waiting(now)
+            case refusal:
+                return self._refuse(request, refusal.value)
         return ""
+
+    def _decide(self, request: Request, index: int | None) -> _Arrival:
+        """Returns what becomes of a request that arrives. index: of the queue that it may wait in, if any."""
+        fits = self._fits(request.seats)
+        if index is None:
+            return _Arrival.BEGINS if fits else _Arrival.FINDS_NO_SEAT
+        if fits and not self.waiting and self.seats_in_use < self.limit and not self._exceeds_share(request):
+            return _Arrival.BEGINS
+        queue = self._queues.get(index)
+        if queue is not None and len(queue.waiting) >= self.rules.length_max:
+            return _Arrival.FINDS_QUEUE_FULL
+        return _Arrival.WAITS
 
     def _pass_time(self, now: float) -> None:
         """Have R progress by the time since the last event. Before every change, while the level is busy."""
@@ -435,23 +443,25 @@ class QueueSet:
         free = max(self.limit - self.seats_in_use, seats)
         return held + seats > SHARE_OF_FREE * (free - seats + 1)
 
-    def _choose(self, hand: tuple[int, ...]) -> Queue:
-        """Returns the queue of the hand with the least work that waits."""
+    def _choose(self, hand: tuple[int, ...]) -> int:
+        """Returns the number of the queue in a hand with the least work that waits."""
         # Each time from another card on: flows whose hands overlap would all prefer the same.
-        self._enqueued = offset = self._enqueued + 1
-        queues, size = self._queues, len(hand)
-        chosen = hand[offset % size]
-        if self.waiting:
-            least = math.inf
-            for step in range(size):
-                index = hand[(offset + step) % size]
-                queue = queues.get(index)
-                work = 0.0 if queue is None else queue.waiting_work
-                if work < least:
-                    chosen, least = index, work
-        found = queues.get(chosen)
+        self._next_card = offset = (self._next_card + 1) % len(hand)
+        if not self.waiting:
+            return hand[offset]
+        chosen, least = -1, math.inf
+        for index in (*hand[offset:], *hand[:offset]):
+            queue = self._queues.get(index)
+            work = 0.0 if queue is None else queue.waiting_work
+            if work < least:
+                chosen, least = index, work
+        return chosen
+
+    def _queue(self, index: int) -> Queue:
+        """Returns a queue by its number, for a request that begins in it or waits."""
+        found = self._queues.get(index)
         if found is None:
-            found = queues[chosen] = Queue(chosen)
+            found = self._queues[index] = Queue(index)
         if not (found.waiting or found.executing):
             found.next_start = self.progress
         return found
@@ -484,11 +494,8 @@ class QueueSet:
         statistics.waiting_seats -= request.seats
 
     def _start_waiting(self, now: float) -> None:
-        """Have as many requests begin as may."""
-        while self.waiting and self.seats_in_use < self.limit:
-            queue = self._next()
-            if queue is None:
-                return
+        """Start as many of the waiting requests as may begin."""
+        while (queue := self._next()) is not None:
             request = queue.waiting.popleft()
             assert request.arrived_at is not None
             self._leave_queue(queue, request)
@@ -504,7 +511,9 @@ class QueueSet:
                 request.on_start()
 
     def _next(self) -> Queue | None:
-        """Returns the queue whose first request begins next; None if it has to wait for seats."""
+        """Returns the queue whose first request begins next; None if there is none, or it waits for seats."""
+        if not (self.waiting and self.seats_in_use < self.limit):
+            return None
         # Flows that have to give seats back first. None of their later requests goes before the one that is
         # due: a wide one would wait for ever.
         too_much: set[int] = set()

@@ -61,22 +61,6 @@ class SeatUsage:
     observe_at: when the level is to be observed again, before it changes.
     """
 
-    __slots__ = (
-        "_capacity",
-        "_observed_at",
-        "_seat_s",
-        "_seat_s2",
-        "_seconds",
-        "_seconds_in",
-        "demand",
-        "demand_ratios",
-        "executing_ratios",
-        "high",
-        "observe_at",
-        "seat_ratios",
-        "waiting_ratios",
-    )
-
     def __init__(self, now: float) -> None:
         self.demand = SeatDemand()
         self._capacity = Capacity()
