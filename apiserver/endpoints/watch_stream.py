@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from time import monotonic
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeAlias
 from weakref import WeakSet
 
 from apiserver.endpoints.api_call import ApiCall
@@ -114,6 +114,11 @@ def _mark_retrieved(done: asyncio.Task[bytes]) -> None:
         done.exception()
 
 
+# Events in their frames, which can be written; the deliveries that follow them; and what prepares the first
+# of these to be written, where that takes long.
+_Batch: TypeAlias = tuple[list[bytes], Sequence[Delivery[StoredObject]], Callable[[], Awaitable[None]] | None]
+
+
 class WatchStream:
     """One watch, from its first byte to its last.
 
@@ -147,16 +152,13 @@ class WatchStream:
         self._frame: Callable[[bytes], bytes] = Stream.frame
         self._form = encoder.key  # with its framing, unless that is the usual one
         self._watcher: Watcher[StoredObject] | None = None
-        # Taken from the watcher; they are written when their objects have been converted.
-        self._unconverted: Sequence[Delivery[StoredObject]] = ()
-        self._conversion: asyncio.Task[None] | None = None
-        # Taken from the watcher; they are written when the first of them has been encoded, in a thread.
-        self._unencoded: Sequence[Delivery[StoredObject]] = ()
-        self._unencoded_objects: Sequence[StoredObject] = ()
-        self._encoding: asyncio.Task[None] | None = None
-        self._encoded_first: bytes | None = None
         self._event_encodings = streams.event_encodings
-        # Their objects' views, which the cache of views may not have room for.
+        # Taken from the watcher, and not written yet. The first waits for its preparation, if there is one:
+        # its object is being converted, or it is being encoded in a thread.
+        self._pending: Sequence[Delivery[StoredObject]] = ()
+        self._preparation: asyncio.Task[None] | None = None
+        self._encoded_first: bytes | None = None
+        # The views of pending objects, which the cache of views may not have room for.
         self._views: dict[StoredObject, StoredObject] = {}
         self._is_live = False  # the initial events are out: changes are written as they come
         self._is_flush_scheduled = False
@@ -242,9 +244,8 @@ class WatchStream:
             await self._wait_for_end(progress)
         finally:
             self._is_live = False
-            for preparing in (self._conversion, self._encoding):
-                if preparing is not None:
-                    preparing.cancel()
+            if self._preparation is not None:
+                self._preparation.cancel()
 
     async def _send_initial(self, initial: Sequence[KeyVersion[StoredObject]]) -> None:
         """Send the state as synthetic ADDED events, in slices, which bound memory and turns of the loop."""
@@ -311,79 +312,104 @@ class WatchStream:
             self._call.closes_connection = True
             stream.abort()
             self.end()
-        elif self._is_preparing:
+        elif self._preparation is not None:
             return  # When that is done the stream is flushed.
         elif not stream.can_write:
             self._call.connection.on_writable = self.on_event
         else:
             try:
                 self._write_some(watcher, stream)
-                if self._has_more(watcher) and not self._is_preparing:
+                if self._has_more(watcher) and self._preparation is None:
                     self.on_event()  # the rest after other streams have been flushed
-            except ApiError as error:
-                # Without this event the stream would have a hole: it must not go on.
-                stream.write(self._encoder.error(error.status()))
-                self.end()
-            except Exception:
-                log.exception("an event of %s cannot be sent", self.resource.resource)
-                stream.write(self._encoder.error(InternalError("Internal error occurred").status()))
-                self.end()
+            except Exception as error:
+                self._end_with(error)
             if watcher.is_ended and not self._has_more(watcher):
                 self.end()
 
     def _has_more(self, watcher: Watcher[StoredObject]) -> bool:
         """Whether there are events that have not been written."""
-        return bool(len(watcher) or self._unconverted or self._unencoded)
+        return bool(len(watcher) or self._pending)
 
-    @property
-    def _is_preparing(self) -> bool:
-        """Whether the next event is being converted or encoded beside the event loop."""
-        return self._conversion is not None or self._encoding is not None
+    def _end_with(self, error: Exception) -> None:
+        """Send an ERROR event, and end the stream: without the event that has failed it would have a hole."""
+        if not isinstance(error, ApiError):
+            log.error("an event of %s cannot be sent", self.resource.resource, exc_info=error)
+            error = InternalError("Internal error occurred")
+        if self._stream is not None and self._is_live:
+            self._stream.write(self._encoder.error(error.status()))
+        self.end()
 
     def _write_some(self, watcher: Watcher[StoredObject], stream: EventTransport) -> None:
-        """Write events in one piece, bounded in size and time."""
-        if self._unencoded:
-            pieces = self._encoded(self._unencoded, self._unencoded_objects)
-        else:
-            pieces = self._encoded(self._take(watcher))
-        if len(watcher) and not self._is_preparing:
-            size = sum(map(len, pieces))
-            turn_ends = monotonic() + TURN_S
-            while (
-                len(watcher) and not self._is_preparing and size < FLUSH_BYTES_MAX and monotonic() < turn_ends
-            ):
-                more = self._encoded(self._take(watcher))
-                size += sum(map(len, more))
-                pieces += more
+        """Write events in one piece, bounded in size and time, and begin to prepare the one after them."""
+        pieces: list[bytes] = []
+        size, turn_ends = 0, 0.0
+        deliveries = self._pending or watcher.take(BATCH_EVENTS)
+        while True:
+            batch, rest, preparation = self._next_batch(deliveries)
+            if batch:
+                self._has_sent_event, self._encoded_first = True, None
+                pieces += batch
+            if rest or not len(watcher):
+                break
+            size += sum(map(len, batch))
+            turn_ends = turn_ends or monotonic() + TURN_S
+            if size >= FLUSH_BYTES_MAX or monotonic() >= turn_ends:
+                break
+            deliveries = watcher.take(BATCH_EVENTS)
+        self._pending = rest
+        if preparation is not None:
+            self._preparation = self._loop.create_task(self._prepare(preparation))
+        elif self._views:
+            self._views = {}
         if pieces:
             stream.write_frames(b"".join(pieces))
             self._metrics.count_events(self._event_sizes, pieces)
 
-    def _take(self, watcher: Watcher[StoredObject]) -> Sequence[Delivery[StoredObject]]:
-        """Returns the next events that can be encoded now.
+    def _next_batch(self, deliveries: Sequence[Delivery[StoredObject]]) -> _Batch:
+        """Returns the next events, up to the first that has to be converted or encoded elsewhere.
 
-        Where an object has to be converted first, a conversion is begun, and its event comes next.
+        All streams of the same form and framing share the frames. Raises CorruptObject, ApiError.
         """
-        if self.resource.codec.is_immediate:
-            return watcher.take(BATCH_EVENTS)
-        if not self._unconverted:
-            self._views = {}
-        deliveries, self._unconverted = self._unconverted or watcher.take(BATCH_EVENTS), ()
+        resource, encoder, framing = self.resource, self._encoder, self._form
+        pieces: list[bytes] = []
+        ready = deliveries if resource.codec.is_immediate else self._converted(deliveries)
+        selects = self._view_predicate
+        is_first, encoded = not self._has_sent_event, self._encoded_first
+        # A custom resource of the same version may have another schema from one moment to the next.
+        served: object = resource.cache_key if resource.is_custom else resource.api_version
+        for index, delivery in enumerate(ready):
+            if selects is not None:
+                selected = self._selected(delivery, selects)
+                if selected is None:
+                    continue
+                delivery = selected
+            kind, change = delivery
+            form = (kind, served, framing, is_first and encoder.first_event_differs)
+            piece = change.encodings.get(form) if encoded is None else encoded
+            if piece is None:
+                hub = self._hub_of(_object_of(delivery))
+                if self._work(hub) is not SizeClass.SMALL:
+                    return pieces, deliveries[index:], partial(self._encode_first, delivery, hub, form)
+                piece = change.encodings[form] = self._framed(delivery, hub, is_first=is_first)
+            pieces.append(piece)
+            is_first, encoded = False, None
+        if ready is deliveries:
+            return pieces, (), None
+        rest = deliveries[len(ready) :]
+        return pieces, rest, partial(self._convert, rest)
+
+    # ---- objects that have to be converted
+
+    def _converted(self, deliveries: Sequence[Delivery[StoredObject]]) -> Sequence[Delivery[StoredObject]]:
+        """Returns the deliveries before the first whose views are missing. The others' views are held."""
+        views, cached_view = self._views, self.resource.codec.cached_view
         for index, delivery in enumerate(deliveries):
-            obj = _object_of(delivery)
-            has_view = obj in self._views or self.resource.codec.cached_view(obj) is not None
-            if not has_view or not (self._view_predicate is None or self._has_views(delivery)):
-                self._unconverted = deliveries[index:]
-                self._conversion = self._loop.create_task(self._convert(self._unconverted))
-                deliveries = deliveries[:index]
-                break
-        if self._view_predicate is None:
-            return deliveries
-        return [
-            each
-            for delivery in deliveries
-            if (each := self._selected(delivery, self._view_predicate)) is not None
-        ]
+            for obj in self._objects_of(delivery):
+                view = views.get(obj) or cached_view(obj)
+                if view is None:
+                    return deliveries[:index]
+                views[obj] = view
+        return deliveries
 
     def _objects_of(self, delivery: Delivery[StoredObject]) -> Sequence[StoredObject]:
         """Returns the states whose views are needed to select and send a delivery. Raises CorruptObject."""
@@ -391,15 +417,6 @@ class WatchStream:
         if self._view_predicate is None or kind is not EventType.MODIFIED:
             return (_object_of(delivery),)
         return (_object_of(delivery), _object_of(Delivery(EventType.DELETED, change)))
-
-    def _has_views(self, delivery: Delivery[StoredObject]) -> bool:
-        """Hold the views that a delivery needs: the cache may evict them. Returns False if one is missing."""
-        for obj in self._objects_of(delivery):
-            view = self._views.get(obj) or self.resource.codec.cached_view(obj)
-            if view is None:
-                return False
-            self._views[obj] = view
-        return True
 
     def _selected(
         self, delivery: Delivery[StoredObject], predicate: Callable[[StoredObject], bool]
@@ -417,79 +434,32 @@ class WatchStream:
         return delivery if selected[0] else None
 
     def _hub_of(self, obj: StoredObject) -> StoredObject:
-        """Returns a stored object in the hub version: of a custom resource its view."""
-        if self.resource.codec.is_immediate:
-            return obj
-        view = self._views.get(obj) or self.resource.codec.cached_view(obj)
-        assert view is not None  # `_take` returns no others.
-        return view
+        """Returns a stored object in the hub version: of a custom resource the view that is held."""
+        return obj if self.resource.codec.is_immediate else self._views[obj]
+
+    # ---- what is done beside the event loop
+
+    async def _prepare(self, prepare: Callable[[], Awaitable[None]]) -> None:
+        """Do what the first pending event waits for; then have the stream flushed."""
+        failure: Exception | None = None
+        try:
+            await prepare()
+        except Exception as error:
+            failure = error
+        self._preparation = None
+        if failure is None:
+            self.on_event()
+        else:
+            self._end_with(failure)
 
     async def _convert(self, deliveries: Sequence[Delivery[StoredObject]]) -> None:
         """Convert the objects of deliveries. All watches of an object share one conversion."""
-        failure: ApiError | None = None
-        try:
-            objects = [obj for each in deliveries for obj in self._objects_of(each)]
-            views = await self.resource.codec.views(objects, self._call.offload)
-            self._views = dict(zip(objects, views, strict=True))
-        except ApiError as error:
-            failure = error
-        except Exception:
-            log.exception("an event of %s cannot be sent", self.resource.resource)
-            failure = InternalError("Internal error occurred")
-        self._conversion = None
-        self._on_prepared(failure)
-
-    def _on_prepared(self, failure: ApiError | None) -> None:
-        """Called when events have been converted or encoded, or cannot be."""
-        if failure is None:
-            self.on_event()
-            return
-        # Without these events the stream would have a hole: it must not go on.
-        if self._stream is not None and self._is_live:
-            self._stream.write(self._encoder.error(failure.status()))
-        self.end()
-
-    def _encoded(
-        self, deliveries: Sequence[Delivery[StoredObject]], objects: Sequence[StoredObject] = ()
-    ) -> list[bytes]:
-        """Returns events in their frames, up to the first that a thread has to encode, which begins.
-
-        All streams of the same form and framing share them.
-        objects: to be sent with each, if that is known, in the hub version.
-        """
-        pieces: list[bytes] = []
-        first, self._encoded_first, self._unencoded, self._unencoded_objects = (
-            self._encoded_first,
-            None,
-            (),
-            (),
-        )
-        # A custom resource of the same version may have another schema from one moment to the next.
-        served: object = self.resource.cache_key if self.resource.is_custom else self.resource.api_version
-        for index, delivery in enumerate(deliveries):
-            kind, change = delivery
-            is_first = not self._has_sent_event
-            form = (kind, served, self._form, is_first and self._encoder.first_event_differs)
-            piece = change.encodings.get(form) if first is None else first
-            if piece is None:
-                hub = objects[index] if objects else self._hub_of(_object_of(delivery))
-                if self._work(hub) is not SizeClass.SMALL:
-                    self._unencoded = deliveries[index:]
-                    self._unencoded_objects = objects[index:] or [
-                        self._hub_of(_object_of(each)) for each in self._unencoded
-                    ]
-                    self._encoding = self._loop.create_task(self._encode_first(delivery, hub, form))
-                    break
-                piece = change.encodings[form] = self._framed(delivery, hub, is_first=is_first)
-            pieces.append(piece)
-            first, self._has_sent_event = None, True
-        return pieces
+        objects = [obj for each in deliveries for obj in self._objects_of(each)]
+        views = await self.resource.codec.views(objects, self._call.offload)
+        self._views = dict(zip(objects, views, strict=True))
 
     async def _encode_first(self, delivery: Delivery[StoredObject], hub: StoredObject, form: object) -> None:
-        """Have an event encoded in a thread: the first of those that wait for that.
-
-        hub: the object to be sent, in the hub version.
-        """
+        """Have the first pending event encoded in a thread. hub: the object in the hub version."""
         # It is for all streams of the form, and nobody's in particular.
         offload = self._call.offload.for_user(SERVER)
         framed = partial(self._framed, delivery, hub, is_first=not self._has_sent_event)
@@ -497,16 +467,7 @@ class WatchStream:
         def make() -> Awaitable[bytes]:
             return offload.run_begun(self._work(hub), framed)
 
-        failure: ApiError | None = None
-        try:
-            self._encoded_first = await self._event_encodings.encoded(delivery.event, form, make)
-        except ApiError as error:
-            failure = error
-        except Exception:
-            log.exception("an event of %s cannot be sent", self.resource.resource)
-            failure = InternalError("Internal error occurred")
-        self._encoding = None
-        self._on_prepared(failure)
+        self._encoded_first = await self._event_encodings.encoded(delivery.event, form, make)
 
     def _framed(self, delivery: Delivery[StoredObject], hub: StoredObject, *, is_first: bool) -> bytes:
         kind, change = delivery
@@ -538,9 +499,7 @@ class WatchStream:
         watcher, stream = self._watcher, self._stream
         if watcher is None or stream is None or not stream.can_write:
             return
-        if self._has_more(watcher):
-            return
-        if revision > watcher.after:
+        if revision > watcher.after and not self._has_more(watcher):
             self._write_bookmark(stream, revision, ends_initial_events=False)
 
     def _write_bookmark(self, stream: EventTransport, revision: int, *, ends_initial_events: bool) -> None:

@@ -45,6 +45,9 @@ class _Arrival(enum.Enum):
     FINDS_QUEUE_FULL = QUEUE_FULL
 
 
+_REFUSALS: Final = (_Arrival.FINDS_NO_SEAT, _Arrival.FINDS_QUEUE_FULL)
+
+
 class QueueRules(NamedTuple):
     """The queues and limits of a priority level.
 
@@ -392,17 +395,16 @@ class QueueSet:
         request.work = estimate.seats * SERVICE_S + estimate.final_seats * estimate.lingers_s
         request.arrival_progress = self.progress
         index = self._choose(hand) if hand else None
-        match self._decide(request, index):
-            case _Arrival.BEGINS if index is None:
-                self._start(request, now)
-            case _Arrival.BEGINS:
-                self._start_from(self._queue(index), request, now)
-            case _Arrival.WAITS:
-                assert index is not None
-                self._enqueue(self._queue(index), request)
-                self._start_waiting(now)
-            case refusal:
-                return self._refuse(request, refusal.value)
+        decided = self._decide(request, index)
+        if decided in _REFUSALS:
+            return self._refuse(request, decided.value)
+        if index is None:
+            self._start(request, now)
+        elif decided is _Arrival.BEGINS:
+            self._start_from(self._queue(index), request, now)
+        else:
+            self._enqueue(self._queue(index), request)
+            self._start_waiting(now)
         return ""
 
     def _decide(self, request: Request, index: int | None) -> _Arrival:
