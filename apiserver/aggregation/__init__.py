@@ -6,9 +6,10 @@ known of it is shown in discovery and OpenAPI, as if it were served here.
     remote_versions     the versions of other servers, and whether they can be reached
     extension_client    asks extension servers, within bounds of time and size
     availability        checks them, and writes the condition Available
-    discovery           asks them what they serve, for the merged documents
+    service_poller      asks them for documents after each change, and every minute
+    discovery           what they serve, for the merged documents
     resource_lists      reads what they answer
-    openapi_v2          asks them for their OpenAPI v2, which is merged into this server's
+    openapi_v2          their OpenAPI v2, which is merged into this server's
     namespaces          empties namespaces that are being deleted
     owners              tells the garbage collector of owners that they have
     identity_headers    how an extension server is told who asks
