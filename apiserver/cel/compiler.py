@@ -177,7 +177,7 @@ class _Compiler(Scopes[Code]):
         if node.target is None and node.function in ("_&&_", "_||_"):
             return self._logical(node)
         if node.target is None and node.function == "_?_:_":
-            return self._conditional(node)
+            return self._choice(node, self.compile(node.args[0]))
         return self._call(node, list(map(self.compile, node.args)))
 
     def _inner_call(self, node: Call, first: Code) -> Code:
@@ -244,9 +244,6 @@ class _Compiler(Scopes[Code]):
         ]
         combine = logic.conjunction if node.function == "_&&_" else logic.disjunction
         return Code(combine([evaluators[0], *later]), codes[0].cost)
-
-    def _conditional(self, node: Call) -> Code:
-        return self._choice(node, self.compile(node.args[0]))
 
     def _choice(self, node: Call, condition: Code) -> Code:
         then, otherwise = map(self.compile, node.args[1:])

@@ -16,12 +16,10 @@ _is_rfc3339 = re.compile(
 
 def to_text(unix_s: float) -> str:
     """The text of a time in seconds since 1970: `1700000000.9` -> `2023-11-14T22:13:20Z`."""
-    return _to_text(int(unix_s))
+    return _cached_text(int(unix_s))
 
 
-@lru_cache(maxsize=8)  # writes of the same second share it
-def _to_text(unix_s: int) -> str:
-    return time_text(unix_s)
+_cached_text = lru_cache(maxsize=8)(time_text)  # writes of the same second share it
 
 
 def to_micro_text(unix_s: float) -> str:

@@ -68,18 +68,10 @@ def _range(count: int) -> list[int]:
     return list(range(count))
 
 
-def _reverse(items: list[Any]) -> list[Any]:
-    return items[::-1]
-
-
 def _distinct(items: list[Any]) -> list[Any]:
     check_cost(_COMPARE_FACTOR * len(items) ** 2)
     members = ValueSet()
     return [item for item in items if members.add(item)]
-
-
-def _sort(items: list[Any]) -> list[Any]:
-    return _sort_by(items, items)
 
 
 def _sort_by(items: list[Any], keys: list[Any]) -> list[Any]:
@@ -155,10 +147,6 @@ def _estimate_range(args: Sequence[Argument]) -> CallEstimate:
     return estimate_list(1, Bounds(size, size))
 
 
-def _estimate_reverse(args: Sequence[Argument]) -> CallEstimate:
-    return estimate_list(1, args[0].size)
-
-
 def _estimate_compared(keys: int, type_: Type | None = None) -> CallEstimator:
     is_text = type_ is not None and type_.kind in (TypeKind.STRING, TypeKind.BYTES)
     factor = _COMPARE_TEXT_FACTOR if is_text else _COMPARE_FACTOR
@@ -176,7 +164,14 @@ def _estimate_compared(keys: int, type_: Type | None = None) -> CallEstimator:
 def _sorting(name: str, type_: Type) -> Overload:
     own = types.list_of(type_)
     costs = _cost_of_compared(0), _estimate_compared(0, type_)
-    return Overload(f"list_{type_.kind.value}_sort", (own,), own, _sort, *costs, is_method=True)
+    return Overload(
+        f"list_{type_.kind.value}_sort",
+        (own,),
+        own,
+        lambda items: _sort_by(items, items),
+        *costs,
+        is_method=True,
+    )
 
 
 def _sorting_by(name: str, type_: Type) -> Overload:
@@ -219,7 +214,14 @@ LISTS_EXT: Final = Library(
                 estimate=_estimate_range,
             ),
         ),
-        "reverse": method("list_reverse", (LIST_A,), LIST_A, _reverse, _cost_of_result, _estimate_reverse),
+        "reverse": method(
+            "list_reverse",
+            (LIST_A,),
+            LIST_A,
+            lambda items: items[::-1],
+            _cost_of_result,
+            lambda args: estimate_list(1, args[0].size),
+        ),
         "distinct": method(
             "list_distinct", (LIST_A,), LIST_A, _distinct, _cost_of_compared(0), _estimate_compared(0)
         ),

@@ -123,15 +123,7 @@ def _is(read: Callable[[str], Any]) -> Callable[[str], bool]:
     return check
 
 
-def _is_canonical(text: str) -> bool:
-    return str(_ip(text)) == text
-
-
 # ---- kinds of addresses
-
-
-def _is_unspecified(ip: Ip) -> bool:
-    return ip.number == 0
 
 
 def _is_loopback(ip: Ip) -> bool:
@@ -155,19 +147,11 @@ def _is_link_local_unicast(ip: Ip) -> bool:
 def _is_global_unicast(ip: Ip) -> bool:
     """Whether an address is global unicast; those of private networks are, as in Go."""
     is_broadcast = ip.bits == V4_BITS and ip.number == 0xFFFFFFFF
-    others = (_is_unspecified, _is_loopback, _is_multicast, _is_link_local_unicast)
-    return not is_broadcast and not any(is_other(ip) for is_other in others)
-
-
-def _family(ip: Ip) -> int:
-    return 4 if ip.bits == V4_BITS else 6
+    others = (_is_loopback, _is_multicast, _is_link_local_unicast)
+    return not is_broadcast and ip.number != 0 and not any(is_other(ip) for is_other in others)
 
 
 # ---- ranges
-
-
-def _contains_ip(cidr: Cidr, ip: Ip) -> bool:
-    return cidr.contains(ip)
 
 
 def _contains_cidr(cidr: Cidr, other: Cidr) -> bool:
@@ -205,10 +189,12 @@ IPS: Final = Library(
         "isIP": (Overload("is_ip", (STRING,), BOOL, _is(_ip), call_cost=of_text()),),
         "ip.isCanonical": (
             # It is read, then compared. Its estimate is 1, since Kubernetes' expects a receiver.
-            Overload("ip_is_canonical", (STRING,), BOOL, _is_canonical, call_cost=of_text(2)),
+            Overload(
+                "ip_is_canonical", (STRING,), BOOL, lambda text: str(_ip(text)) == text, call_cost=of_text(2)
+            ),
         ),
-        "family": method("ip_family", (IP,), INT, _family),
-        "isUnspecified": method("ip_is_unspecified", (IP,), BOOL, _is_unspecified),
+        "family": method("ip_family", (IP,), INT, lambda ip: 4 if ip.bits == V4_BITS else 6),
+        "isUnspecified": method("ip_is_unspecified", (IP,), BOOL, lambda ip: ip.number == 0),
         "isLoopback": method("ip_is_loopback", (IP,), BOOL, _is_loopback),
         "isLinkLocalMulticast": method("ip_is_link_local_multicast", (IP,), BOOL, _is_link_local_multicast),
         "isLinkLocalUnicast": method("ip_is_link_local_unicast", (IP,), BOOL, _is_link_local_unicast),
@@ -227,7 +213,7 @@ CIDRS: Final = Library(
             _containment(
                 "cidr_contains_ip_string", STRING, lambda cidr, ip: cidr.contains(_ip(ip)), of_range=False
             ),
-            _containment("cidr_contains_ip_ip", IP, _contains_ip, of_range=False),
+            _containment("cidr_contains_ip_ip", IP, Cidr.contains, of_range=False),
         ),
         "containsCIDR": (
             _containment(

@@ -1,6 +1,6 @@
 """Values that may be missing: `optional.…`, `?.`, `[?…]`. Source: cel-go cel/library.go, OptionalTypes.
 
-The second argument of `or` and `orValue` is asked for only if the first has no value; that is the compiler's.
+The compiler evaluates indexing, and `or` and `orValue`, whose argument is needed only if there is no value.
 """
 
 from __future__ import annotations
@@ -20,26 +20,6 @@ _OPTIONAL_B: Final = types.optional_of(B)
 _OPTIONAL_LIST: Final = types.optional_of(LIST_A)
 _OPTIONAL_MAP: Final = types.optional_of(MAP_A_B)
 _OPTIONALS: Final = types.list_of(_OPTIONAL)
-
-
-def _has_value(optional: OptionalValue) -> bool:
-    return optional.has_value
-
-
-def _value(optional: OptionalValue) -> Any:
-    return optional.value
-
-
-def _or(optional: OptionalValue, other: OptionalValue) -> OptionalValue:
-    return optional if optional.has_value else other
-
-
-def _or_value(optional: OptionalValue, other: Any) -> Any:
-    return optional.value if optional.has_value else other
-
-
-def _of_non_zero_value(value: Any) -> OptionalValue:
-    return NONE if is_zero(value) else OptionalValue(value)
 
 
 def is_zero(value: Any) -> bool:
@@ -63,14 +43,6 @@ def _never(*args: Any) -> Any:
     raise AssertionError("is evaluated by the compiler")
 
 
-def _first(items: list[Any]) -> OptionalValue:
-    return OptionalValue(items[0]) if items else NONE
-
-
-def _last(items: list[Any]) -> OptionalValue:
-    return OptionalValue(items[-1]) if items else NONE
-
-
 def _unwrap(items: list[Any]) -> list[Any]:
     for item in items:
         if not isinstance(item, OptionalValue):
@@ -83,17 +55,26 @@ OPTIONALS: Final = Library(
     {
         "optional.of": (Overload("optional_of", (A,), _OPTIONAL, OptionalValue),),
         "optional.ofNonZeroValue": (
-            Overload("optional_ofNonZeroValue", (A,), _OPTIONAL, _of_non_zero_value),
+            Overload(
+                "optional_ofNonZeroValue",
+                (A,),
+                _OPTIONAL,
+                lambda value: NONE if is_zero(value) else OptionalValue(value),
+            ),
         ),
         "optional.none": (Overload("optional_none", (), _OPTIONAL, lambda: NONE),),
         "optional.unwrap": (Overload("optional_unwrap", (_OPTIONALS,), LIST_A, _unwrap),),
         "unwrapOpt": method("optional_unwrapOpt", (_OPTIONALS,), LIST_A, _unwrap),
-        "value": method("optional_value", (_OPTIONAL,), A, _value),
-        "hasValue": method("optional_hasValue", (_OPTIONAL,), BOOL, _has_value),
-        "or": method("optional_or_optional", (_OPTIONAL, _OPTIONAL), _OPTIONAL, _or),
-        "orValue": method("optional_orValue_value", (_OPTIONAL, A), A, _or_value),
-        "first": method("list_first", (LIST_A,), _OPTIONAL, _first),
-        "last": method("list_last", (LIST_A,), _OPTIONAL, _last),
+        "value": method("optional_value", (_OPTIONAL,), A, lambda optional: optional.value),
+        "hasValue": method("optional_hasValue", (_OPTIONAL,), BOOL, lambda optional: optional.has_value),
+        "or": method("optional_or_optional", (_OPTIONAL, _OPTIONAL), _OPTIONAL, _never),
+        "orValue": method("optional_orValue_value", (_OPTIONAL, A), A, _never),
+        "first": method(
+            "list_first", (LIST_A,), _OPTIONAL, lambda items: OptionalValue(items[0]) if items else NONE
+        ),
+        "last": method(
+            "list_last", (LIST_A,), _OPTIONAL, lambda items: OptionalValue(items[-1]) if items else NONE
+        ),
         "_[?_]": (
             Overload("list_optindex_optional_int", (LIST_A, INT), _OPTIONAL, _never),
             Overload(

@@ -55,10 +55,6 @@ def _whole(quantity: Quantity) -> int | None:
     return int(quantity.value)
 
 
-def _is_integer(cel: CelQuantity) -> bool:
-    return _whole(cel.quantity) is not None
-
-
 def _as_integer(cel: CelQuantity) -> int:
     number = _whole(cel.quantity)
     if number is None:
@@ -156,7 +152,9 @@ QUANTITIES: Final = Library(
         "compareTo": method("quantity_compare_to", (QUANTITY, QUANTITY), INT, _compare),
         "asApproximateFloat": method("quantity_get_float", (QUANTITY,), DOUBLE, _as_float),
         "asInteger": method("quantity_get_int", (QUANTITY,), INT, _as_integer),
-        "isInteger": method("quantity_is_integer", (QUANTITY,), BOOL, _is_integer),
+        "isInteger": method(
+            "quantity_is_integer", (QUANTITY,), BOOL, lambda cel: _whole(cel.quantity) is not None
+        ),
         "add": (
             *_sum_method("quantity_add", QUANTITY, _add),
             *_sum_method("quantity_add_int", INT, lambda a, n: _add(a, _of_int(n))),

@@ -74,25 +74,9 @@ def unsigned(number: int) -> UInt:
     raise EvaluationError(_UINT_OVERFLOW)
 
 
-def _add(a: int, b: int) -> int:
-    return integer(a + b)
-
-
-def _subtract(a: int, b: int) -> int:
-    return integer(a - b)
-
-
-def _multiply(a: int, b: int) -> int:
-    return integer(_product(a, b))
-
-
 def _product(a: int, b: int) -> int:
     """Multiplies numbers only: `*` would repeat a string that is not of its declared type."""
     return int.__mul__(a, b)
-
-
-def _multiply_doubles(a: float, b: float) -> float:
-    return a * 1.0 * b  # A text that is not of its declared type can be repeated by an int, not by this.
 
 
 def _divide(a: int, b: int) -> int:
@@ -213,10 +197,6 @@ def _double_to_uint(number: float) -> UInt:
     raise EvaluationError(_UINT_OVERFLOW)
 
 
-def _uint_to_int(number: UInt) -> int:
-    return integer(int(number))
-
-
 def _bytes_to_text(data: bytes) -> str:
     try:
         return data.decode()
@@ -226,10 +206,6 @@ def _bytes_to_text(data: bytes) -> str:
 
 def _same(value: Any) -> Any:
     return value
-
-
-def _seconds(when: Timestamp) -> int:
-    return when // timestamps.SECOND
 
 
 def _matches(text: str, pattern: str) -> bool:
@@ -397,7 +373,7 @@ STANDARD: Final = Library(
                 TIMESTAMP,
                 lambda a, b: timestamps.timestamp(a + b, a.offset),
             ),
-            Overload("add_int64", (INT, INT), INT, _add),
+            Overload("add_int64", (INT, INT), INT, lambda a, b: integer(a + b)),
             Overload(
                 "add_list",
                 (LIST_A, LIST_A),
@@ -417,7 +393,7 @@ STANDARD: Final = Library(
                 DURATION,
                 lambda a, b: timestamps.duration(a - b),
             ),
-            Overload("subtract_int64", (INT, INT), INT, _subtract),
+            Overload("subtract_int64", (INT, INT), INT, lambda a, b: integer(a - b)),
             Overload(
                 "subtract_timestamp_duration",
                 (TIMESTAMP, DURATION),
@@ -433,8 +409,9 @@ STANDARD: Final = Library(
             Overload("subtract_uint64", (UINT, UINT), UINT, lambda a, b: unsigned(a - b)),
         ),
         "_*_": (
-            Overload("multiply_double", (DOUBLE, DOUBLE), DOUBLE, _multiply_doubles),
-            Overload("multiply_int64", (INT, INT), INT, _multiply),
+            # A text that is not of its declared type can be repeated by an int, not by this.
+            Overload("multiply_double", (DOUBLE, DOUBLE), DOUBLE, lambda a, b: a * 1.0 * b),
+            Overload("multiply_int64", (INT, INT), INT, lambda a, b: integer(_product(a, b))),
             Overload("multiply_uint64", (UINT, UINT), UINT, lambda a, b: unsigned(_product(a, b))),
         ),
         "_/_": (
@@ -479,8 +456,8 @@ STANDARD: Final = Library(
                 DOUBLE: _double_to_int,
                 DURATION: int,
                 STRING: _text_to_int,
-                TIMESTAMP: _seconds,
-                UINT: _uint_to_int,
+                TIMESTAMP: lambda when: when // timestamps.SECOND,
+                UINT: lambda number: integer(int(number)),
             },
         ),
         "string": _conversions(

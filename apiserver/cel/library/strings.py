@@ -52,10 +52,6 @@ def _index_of(text: str, part: str, start: int = 0) -> int:
     return text.find(part, start)
 
 
-def _last_index_of(text: str, part: str) -> int:
-    return text.rfind(part)
-
-
 def _last_index_of_from(text: str, part: str, start: int) -> int:
     """start: the last offset at which a match may begin."""
     if not part:
@@ -110,10 +106,6 @@ def _substring_between(text: str, start: int, end: int) -> str:
         if not 0 <= index <= len(text):
             raise _out_of_range(index)
     return text[start:end]
-
-
-def _trim(text: str) -> str:
-    return text.strip(_SPACE)
 
 
 def _join(parts: list[Any], separator: str = "") -> str:
@@ -184,7 +176,7 @@ _BASIC: Final[Mapping[str, tuple[Overload, ...]]] = {
         *method("string_index_of_string_int", (STRING, STRING, INT), INT, _index_of, **_SOUGHT),
     ),
     "lastIndexOf": (
-        *method("string_last_index_of_string", (STRING, STRING), INT, _last_index_of, **_SOUGHT),
+        *method("string_last_index_of_string", (STRING, STRING), INT, str.rfind, **_SOUGHT),
         *method(
             "string_last_index_of_string_int", (STRING, STRING, INT), INT, _last_index_of_from, **_SOUGHT
         ),
@@ -205,7 +197,7 @@ _BASIC: Final[Mapping[str, tuple[Overload, ...]]] = {
         *method("string_substring_int", (STRING, INT), STRING, _substring, **_READ),
         *method("string_substring_int_int", (STRING, INT, INT), STRING, _substring_between, **_READ),
     ),
-    "trim": method("string_trim", (STRING,), STRING, _trim, **_READ),
+    "trim": method("string_trim", (STRING,), STRING, lambda text: text.strip(_SPACE), **_READ),
     "join": (
         *method("list_join", (_STRINGS,), STRING, _join, **_JOINED),
         *method("list_join_string", (_STRINGS, STRING), STRING, _join, **_JOINED),

@@ -303,16 +303,8 @@ def _merge(document: Document, more: Document) -> None:
 # ---- values
 
 
-def _string(raw: bytes, progress: _Progress) -> str:
-    return as_text(raw)
-
-
 def _integer(raw: int, progress: _Progress) -> int:
     return raw - (1 << 64) if raw >> 63 else raw
-
-
-def _boolean(raw: int, progress: _Progress) -> bool:
-    return raw != 0
 
 
 def _number(raw: bytes, progress: _Progress) -> float:
@@ -320,15 +312,7 @@ def _number(raw: bytes, progress: _Progress) -> float:
     return float(value)
 
 
-def _base64(raw: bytes, progress: _Progress) -> str:
-    return base64.b64encode(raw).decode()
-
-
 _TEXT_MESSAGE: Final = {1: BYTES}
-
-
-def _quantity(raw: bytes, progress: _Progress) -> str:
-    return as_text(dict(known_fields(raw, _TEXT_MESSAGE)).get(1, b""))
 
 
 _INT_OR_STRING: Final = {1: VARINT, 2: VARINT, 3: BYTES}
@@ -381,15 +365,15 @@ def _raw_json(raw: bytes, progress: _Progress) -> Any:
 
 
 _SCALARS: Final[dict[ValueKind, _Decode]] = {
-    ValueKind.STRING: _string,
+    ValueKind.STRING: lambda raw, progress: as_text(raw),
     ValueKind.INTEGER: _integer,
     ValueKind.NUMBER: _number,
-    ValueKind.BOOLEAN: _boolean,
-    ValueKind.BYTES: _base64,
+    ValueKind.BOOLEAN: lambda raw, progress: raw != 0,
+    ValueKind.BYTES: lambda raw, progress: base64.b64encode(raw).decode(),
     ValueKind.TIME: _time,
     ValueKind.MICRO_TIME: _micro_time,
     ValueKind.INT_OR_STRING: _int_or_string,
-    ValueKind.QUANTITY: _quantity,
+    ValueKind.QUANTITY: lambda raw, progress: as_text(dict(known_fields(raw, _TEXT_MESSAGE)).get(1, b"")),
     ValueKind.ANY: _raw_json,
     ValueKind.ANY_OBJECT: _raw_json,
 }

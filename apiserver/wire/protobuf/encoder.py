@@ -247,19 +247,11 @@ def _integer(value: Any) -> bytes:
     return varint(value)
 
 
-def _boolean(value: Any) -> bytes:
-    return b"\x01" if value else b"\x00"
-
-
 def _base64(value: Any) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, TypeError) as error:
         raise NotEncodable(f"bytes are not valid base64: {error}") from error
-
-
-def _quantity(value: Any) -> bytes:
-    return delimited(_FIRST, str(value).encode())
 
 
 def _int_or_string(value: Any) -> bytes:
@@ -288,12 +280,12 @@ _SCALARS: Final[dict[ValueKind, _Encode]] = {
     ValueKind.STRING: str.encode,
     ValueKind.INTEGER: _integer,
     ValueKind.NUMBER: lambda value: struct.pack("<d", value),
-    ValueKind.BOOLEAN: _boolean,
+    ValueKind.BOOLEAN: lambda value: b"\x01" if value else b"\x00",
     ValueKind.BYTES: _base64,
     ValueKind.TIME: _time,
     ValueKind.MICRO_TIME: _time,
     ValueKind.INT_OR_STRING: _int_or_string,
-    ValueKind.QUANTITY: _quantity,
+    ValueKind.QUANTITY: lambda value: delimited(_FIRST, str(value).encode()),
     ValueKind.ANY: _raw_json,
     ValueKind.ANY_OBJECT: _raw_json,
 }

@@ -38,7 +38,7 @@ OVERLOADS = {
     for library in LIBRARIES
     if library not in (STANDARD, KUBERNETES_STANDARD[0])
     for name, overloads in library.functions.items()
-    if not name.startswith("_[")
+    if not name.startswith(("_[", "or"))  # which the compiler evaluates
     for overload in overloads
 }
 CALLS: dict[str, Callable[..., Any]] = {name: overload.call for name, overload in OVERLOADS.items()}

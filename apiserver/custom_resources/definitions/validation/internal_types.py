@@ -60,8 +60,12 @@ def internal_version(version: Document, extensions: Extensions) -> Document:
             "Status": parts.get("status"),
             "Scale": None if "scale" not in parts else _struct(parts["scale"], _SCALE_FIELDS),
         },
-        "AdditionalPrinterColumns": _each(version.get("additionalPrinterColumns"), _column),
-        "SelectableFields": _each(version.get("selectableFields"), _selectable_field),
+        "AdditionalPrinterColumns": _each(
+            version.get("additionalPrinterColumns"), lambda column: _struct(column, _COLUMN_FIELDS)
+        ),
+        "SelectableFields": _each(
+            version.get("selectableFields"), lambda field: _struct(field, (("jsonPath", ""),))
+        ),
     }
 
 
@@ -129,14 +133,6 @@ def _struct(value: Document, fields: tuple[tuple[str, Any], ...]) -> Document:
         )
         for name, empty in fields
     }
-
-
-def _column(column: Document) -> Document:
-    return _struct(column, _COLUMN_FIELDS)
-
-
-def _selectable_field(field: Document) -> Document:
-    return _struct(field, (("jsonPath", ""),))
 
 
 def _each(values: list[Any] | None, form: _Form) -> list[Any] | None:
