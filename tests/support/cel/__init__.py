@@ -1,6 +1,1 @@
-"""Parts of the Common Expression Language that Kubernetes does not offer, for the language's own tests.
-
-blocks    what optimizers write
-encoders  `base64.…`
-math      `math.…`
-"""
+"""Parts of the Common Expression Language that Kubernetes does not offer, for the language's own tests."""

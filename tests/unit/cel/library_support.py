@@ -14,10 +14,8 @@ from apiserver.cel.library.json_patch import JSON_PATCH, JSON_PATCH_TYPE
 from apiserver.cel.library.kubernetes import KUBERNETES
 from apiserver.cel.types import Type
 from apiserver.cel.values import EvaluationError
-from tests.support.cel.encoders import ENCODERS
-from tests.support.cel.math import MATH
 
-LIBRARIES = (*KUBERNETES, MATH, ENCODERS, JSON_PATCH)
+LIBRARIES = (*KUBERNETES, JSON_PATCH)
 
 
 def evaluate(text: str, variables: Mapping[str, Any] | None = None, **declared: Type) -> Result:

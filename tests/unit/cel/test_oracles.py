@@ -30,7 +30,6 @@ from apiserver.cel.macros import by_name
 from apiserver.cel.parser import parse
 from apiserver.cel.syntax import InvalidExpression
 from apiserver.cel.values import EvaluationError, key_value
-from tests.support.cel.math import MATH
 from tests.support.required import library
 
 VARIABLES: Final[dict[str, Any]] = {
@@ -59,7 +58,7 @@ DECLARED: Final = {
     "m": TABLE,
 }
 OURS: Final = Environment(
-    DECLARED, [STANDARD, *KUBERNETES_STRINGS, MATH, OPTIONALS], options=CheckOptions(mixed=True)
+    DECLARED, [STANDARD, *KUBERNETES_STRINGS, OPTIONALS], options=CheckOptions(mixed=True)
 )
 
 # What makes an expression of a type of parts, separated by semicolons: in `{…}` the parts' types, `$` a fresh
@@ -72,14 +71,13 @@ FORMS: Final = {
             ({int} / {int}); ({int} % {int}); ({bool} ? {int} : {int}); size({string}); {numbers}.size()
             {numbers}[{int}]; {table}[{string}]; m.x; m.none; int({double}); int({string}); size({table})
             none; size([]); size({}); {table}.map($, $ + {string}).size(); {string}.indexOf({string})
-            {string}.lastIndexOf({string}); math.greatest({int}, {int}); math.least([{int}, {int}])
-            math.abs({int}); math.bitAnd({int}, {int}); {numbers}[?{int}].orValue({int})
+            {string}.lastIndexOf({string}); {numbers}[?{int}].orValue({int})
             m.?x.optMap($, $ + {int}).orValue({int}); optional.of({int}).value()
             timestamp({int}).getFullYear(); duration('1h30m').getMinutes(); {numbers}[size({table})]
             """,
         "double": """
             d; 0.5; -1e3; ({double} + {double}); ({double} * {double}); ({double} / {double}); double({int})
-            ({bool} ? {double} : {double}); -({double}); math.ceil({double}); math.round({double})
+            ({bool} ? {double} : {double}); -({double})
             """,
         "string": r"""
             s; t; ''; 'x'; "ê😀"; ({string} + {string}); string({int}); string({bool}); {words}[{int}]; b.type
@@ -230,7 +228,8 @@ COUNTS: Final = [pytest.param(300, id="some"), pytest.param(4_000, id="many", ma
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_values_equal_those_of_google(count: int) -> None:
-    generator, theirs = Generator(20260101), google()
+    # Theirs takes no end of a part that is the text's.
+    generator, theirs = Generator(20260101, without=["{string}.substring({int}, {int})"]), google()
     with_value = 0
     for _ in range(count):
         text = generator.expression()
