@@ -75,12 +75,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         yield server
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def api(server: ServerProcess) -> Iterator[Api]:
-    """A client of the shared server with the administrator's token."""
-    api = Api(server)
-    yield api
-    api.close()
+    """A client of the shared server, or of that of the module, with the administrator's token."""
+    with Api(server) as api:
+        yield api
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import os
 import re
 import signal
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -102,7 +101,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TracedServer]:
     flags = (f"--audit-policy-file={policy}", f"--audit-log-path={audit_log}")
     with (
         ServerProcess(directory / "data", *flags, module="tests.support.traced_server") as process,
-        closing(Api(process)) as api,
+        Api(process) as api,
     ):
         yield TracedServer(process, api, audit_log)
 

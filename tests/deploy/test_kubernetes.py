@@ -90,10 +90,8 @@ SERVICE_MONITOR: Final = definition(
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server of our own, which has the Prometheus operator's type."""
-    with ServerProcess(tmp_path_factory.mktemp("server") / "data") as server:
-        api = Api(server)
+    with ServerProcess(tmp_path_factory.mktemp("server") / "data") as server, Api(server) as api:
         define(api, SERVICE_MONITOR)
-        api.close()
         yield server
 
 

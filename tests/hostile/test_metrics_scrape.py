@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -65,7 +64,7 @@ def turn_of_scrapes_s(api: Api) -> float:
 
 @pytest.mark.parametrize("count", SIZES)
 def test_scrapes_hold_up_nobody(tmp_path: Path, count: int) -> None:
-    with ServerProcess(tmp_path / "data") as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path / "data") as server, Api(server) as api:
         at_first = lines(api)
         names = [define(api, number) for number in range(count)]
         for number in range(count):

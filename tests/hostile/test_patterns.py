@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +11,7 @@ import pytest
 from tests.hostile.support import longest_turn
 from tests.support.api import Api
 from tests.support.definitions import DEFINITIONS, define, definition, new_group, version
+from tests.support.fixtures import server_with
 from tests.support.processor import slowness
 from tests.support.server_process import ServerProcess
 
@@ -24,16 +23,7 @@ COPIES: Final = "a{0,1000}" * 100
 SOME_MILLISECONDS: Final = [rf"^\pL{{0,20}}[{number}]?$" for number in range(100, 160)]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path_factory.mktemp("patterns") / "data") as server:
-        yield server
-
-
-@pytest.fixture
-def api(server: ServerProcess) -> Iterator[Api]:
-    with closing(Api(server)) as api:
-        yield api
+server = server_with()
 
 
 def schema(properties: dict[str, Any], *rules: str) -> dict[str, Any]:
@@ -80,13 +70,11 @@ def test_patterns_that_rules_take_from_objects_cost_what_compiling_them_takes(
 @pytest.mark.slow
 def test_patterns_of_a_small_definition_are_compiled_beside_the_loop(tmp_path: Path) -> None:
     """Also by a server that has not checked it: one that starts later, or another on the same store."""
-    with ServerProcess(tmp_path / "data") as server:
-        api = Api(server)
+    with ServerProcess(tmp_path / "data") as server, Api(server) as api:
         fields = {f"f{n}": {**TEXT, "pattern": pattern} for n, pattern in enumerate(SOME_MILLISECONDS)}
         defined = define(api, definition(new_group(), version(schema=schema(fields))))
         server.stop()
         server.start()
-        api.close()
         api = Api(server)
         defined.api = api
         began = time.monotonic()

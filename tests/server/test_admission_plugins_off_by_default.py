@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
-from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -325,7 +324,7 @@ def _nodes_are_authorized(server: ServerProcess) -> None:
     everything = [{"verbs": verbs, "apiGroups": ["*"], "resources": ["*"]}]
     group = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:nodes"}
     rbac = "/apis/rbac.authorization.k8s.io/v1"
-    with closing(Api(server)) as api:
+    with Api(server) as api:
         api.post(f"{rbac}/clusterroles", {"metadata": {"name": "nodes"}, "rules": everything}).ok()
         ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "nodes"}
         binding = {"metadata": {"name": "nodes"}, "roleRef": ref, "subjects": [group]}
@@ -936,7 +935,7 @@ def test_another_server_decides_about_images(tmp_path: Path) -> None:
             "--enable-admission-plugins=ImagePolicyWebhook",
             f"--admission-control-config-file={tmp_path / 'admission.json'}",
         )
-        with ServerProcess(tmp_path / "data", *flags) as server, closing(Api(server)) as api:
+        with ServerProcess(tmp_path / "data", *flags) as server, Api(server) as api:
             pods = f"{NAMESPACES}/default/pods"
             api.post(pods, pod("good")).ok()
             assert images.headers["Authorization"] == "Bearer secret"
@@ -968,7 +967,7 @@ def test_a_mistake_prevents_the_start(tmp_path: Path, flags: list[str], why: str
 
 def test_everything_can_be_refused(tmp_path: Path) -> None:
     flag = "--enable-admission-plugins=AlwaysDeny"
-    with ServerProcess(tmp_path, flag) as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path, flag) as server, Api(server) as api:
         why = "admission control is denying all modifications"
         assert_refused(api.post(NAMESPACES, {"metadata": {"name": "n"}}), why)
         api.get(NAMESPACES).ok()

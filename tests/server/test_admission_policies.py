@@ -5,7 +5,6 @@ The recorded conversations (`policies/*`, `admission/vap-*`) say what they decid
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
@@ -13,7 +12,7 @@ import pytest
 from tests.hostile.support import longest_turn
 from tests.support.api import Api
 from tests.support.definitions import define, definition, new_group, version
-from tests.support.server_process import ServerProcess
+from tests.support.fixtures import server_with
 
 GROUP: Final = "/apis/admissionregistration.k8s.io/v1"
 POLICIES: Final = f"{GROUP}/validatingadmissionpolicies"
@@ -26,10 +25,7 @@ CONFIG_MAPS: Final = {
 }
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path_factory.mktemp("server") / "data") as server:
-        yield server
+server = server_with()
 
 
 def policy(namespace: str, *expressions: str, name: str = "", **spec: Any) -> dict[str, Any]:

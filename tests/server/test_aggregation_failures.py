@@ -10,7 +10,6 @@ import asyncio
 import base64
 import itertools
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -51,7 +50,7 @@ def backend_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backend
 @pytest.fixture(scope="module")
 def front(tmp_path_factory: pytest.TempPathFactory, backend_server: BackendServer) -> Iterator[Api]:
     """It ends before the backend, whose connections it closes by that."""
-    with ServerProcess(tmp_path_factory.mktemp("front")) as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path_factory.mktemp("front")) as server, Api(server) as api:
         external_name(api)
         yield api
 
@@ -441,15 +440,15 @@ def test_servers_that_restart_find_each_other_again(tmp_path: Path) -> None:
     """Neither the start nor /readyz waits for an extension server that is away."""
     with ServerProcess(tmp_path / "front") as front_server:
         flags = extension_flags(front_server)
-        with ServerProcess(tmp_path / "extension", *flags) as extension, closing(Api(front_server)) as front:
-            with closing(Api(extension)) as there:
+        with ServerProcess(tmp_path / "extension", *flags) as extension, Api(front_server) as front:
+            with Api(extension) as there:
                 define(there, definition("a.example.com"))
                 external_name(front)
                 path = register(front, "a.example.com", port_of(there), ca=extension.ca_path)
             until_available(front, path)
             assert front_server.stop() == 0
             front_server.start()
-            with closing(Api(front_server)) as again:
+            with Api(front_server) as again:
                 # What was known of it is in the store.
                 assert again.get("/apis/a.example.com/v1/widgets").status == 200
                 extension.kill()
@@ -460,7 +459,7 @@ def test_servers_that_restart_find_each_other_again(tmp_path: Path) -> None:
                 assert (answer.status, answer.body) == (503, b"service unavailable\n")
                 assert front_server.stop() == 0
                 front_server.start()
-            with closing(Api(front_server)) as again:
+            with Api(front_server) as again:
                 assert again.get("/readyz").status == 200
                 until_available(again, path, "False")
                 extension.start()
@@ -481,7 +480,7 @@ def test_a_server_that_stops_ends_watches_of_others(tmp_path: Path, backend: Bac
         return response
 
     backend.answering = closing_connections(watched)
-    with ServerProcess(tmp_path / "front") as server, closing(Api(server)) as front:
+    with ServerProcess(tmp_path / "front") as server, Api(server) as front:
         external_name(front)
         until_available(front, register(front, "a.example.com", backend.tls_port, ca=None))
         with front.watch("/apis/a.example.com/v1/things?watch=1") as events:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
 import orjson
@@ -11,18 +10,13 @@ import pytest
 from tests.support.api import MERGE_PATCH, Answer, Api
 from tests.support.definitions import Defined, define, definition, new_group, version
 from tests.support.eventually import until
-from tests.support.server_process import ServerProcess
+from tests.support.fixtures import api_with
 
 APPLY: Final = "application/apply-patch+yaml"
 CONFIG_MAP: Final = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 
 
-@pytest.fixture(scope="module")
-def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    with ServerProcess(tmp_path_factory.mktemp("strict") / "data", "--strict-kube-compat") as server:
-        api = Api(server)
-        yield api
-        api.close()
+strict = api_with("--strict-kube-compat")
 
 
 class Applied:

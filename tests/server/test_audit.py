@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -567,7 +566,7 @@ def test_unknown_fields_of_a_policy_are_ignored_with_a_warning(tmp_path: Path) -
     rule = '{level: Metadata, resource: [pods], resources: [{group: "*", resources: [configmaps]}]}'
     policy.write_text(f"{{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{rule}]}}")
     flags = (f"--audit-policy-file={policy}", f"--audit-log-path={path}")
-    with ServerProcess(tmp_path / "data", *flags) as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path / "data", *flags) as server, Api(server) as api:
         answer = api.get(CONFIGMAPS)
         assert Log(path).of(answer.headers["audit-id"])[-1]["level"] == "Metadata"
         assert server.stop() == 0
@@ -591,8 +590,7 @@ def test_a_full_disk_fails_requests_only_where_that_is_wanted(
     policy.write_text(POLICY)
     flags = (f"--audit-policy-file={policy}", "--audit-log-path=/dev/full", f"--audit-log-mode={mode}")
     # Probes are not recorded: the server starts.
-    with ServerProcess(directory / mode, *flags) as server:
-        api = Api(server)
+    with ServerProcess(directory / mode, *flags) as server, Api(server) as api:
         answer = api.post(CONFIGMAPS, {"metadata": {"name": "a"}})
         if passes:
             assert answer.status == 201
@@ -603,7 +601,6 @@ def test_a_full_disk_fails_requests_only_where_that_is_wanted(
         else:
             assert answer.status == 500
             assert "failed to store audit event" in answer.message
-        api.close()
         server.stop()
         said = [line for line in server.stderr.splitlines() if "audit plugin log has lost" in line]
         assert len(said) == 1
@@ -640,10 +637,8 @@ def test_events_are_sent_to_a_server_in_batches(directory: Path) -> None:
         }
         kubeconfig.write_bytes(orjson.dumps(content))
         flags = (f"--audit-policy-file={policy}", f"--audit-webhook-config-file={kubeconfig}")
-        with ServerProcess(directory / "sending", *flags) as server:
-            api = Api(server)
+        with ServerProcess(directory / "sending", *flags) as server, Api(server) as api:
             answer = api.post(CONFIGMAPS, {"metadata": {"name": "sent"}})
-            api.close()
             # Half a minute before the batch is due.
             assert server.stop() == 0
         assert collector.headers["Authorization"] == "Bearer shown"
@@ -665,10 +660,8 @@ def test_what_was_recorded_in_batches_is_written_when_the_server_stops(directory
     policy.write_text(POLICY)
     flags = (f"--audit-policy-file={policy}", f"--audit-log-path={path}", "--audit-log-mode=batch")
     slow = ("--audit-log-batch-max-size=100000", "--audit-log-batch-max-wait=1h")
-    with ServerProcess(directory / "batches", *flags, *slow) as server:
-        api = Api(server)
+    with ServerProcess(directory / "batches", *flags, *slow) as server, Api(server) as api:
         answer = api.get(CONFIGMAPS)
-        api.close()
         assert path.read_bytes() == b""
         assert server.stop() == 0
     assert len(Log(path).of(answer.headers["audit-id"])) == 2

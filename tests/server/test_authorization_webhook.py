@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -111,14 +110,8 @@ def server(directory: Path, hook: AuthorizationWebhook) -> Iterator[ServerProces
 
 
 @pytest.fixture(scope="module")
-def api(server: ServerProcess) -> Iterator[Api]:
-    with closing(Api(server)) as api:
-        yield api
-
-
-@pytest.fixture(scope="module")
 def alice(server: ServerProcess) -> Iterator[Api]:
-    with closing(Api(server, "alice-token")) as api:
+    with Api(server, "alice-token") as api:
         yield api
 
 
@@ -449,6 +442,6 @@ def test_a_webhook_by_flags(tmp_path: Path, directory: Path, hook: Authorization
         "--authorization-mode=Webhook",
         f"--authorization-webhook-config-file={directory / 'kubeconfig'}",
     )
-    with ServerProcess(tmp_path / "data", *flags) as server, closing(Api(server, "alice-token")) as alice:
+    with ServerProcess(tmp_path / "data", *flags) as server, Api(server, "alice-token") as alice:
         assert reading(alice, "default", "allowed").status == 404
         assert hook.specs[-1]["group"] == ["dev", "system:authenticated"]

@@ -5,14 +5,11 @@ Source: https://kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
 from typing import Final
-
-import pytest
 
 from tests.support.api import Api
 from tests.support.eventually import until
+from tests.support.fixtures import server_with
 from tests.support.server_process import ServerProcess
 
 SECRETS: Final = "/api/v1/namespaces/kube-system/secrets"
@@ -30,10 +27,7 @@ SECRET: Final = {
 }
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path_factory.mktemp("bootstrap"), "--enable-bootstrap-token-auth") as server:
-        yield server
+server = server_with("--enable-bootstrap-token-auth")
 
 
 def test_a_bootstrap_token_is_valid_while_its_secret_is_there(server: ServerProcess) -> None:
@@ -43,7 +37,7 @@ def test_a_bootstrap_token_is_valid_while_its_secret_is_there(server: ServerProc
         "username": "system:bootstrap:abcdef",
         "groups": ["system:bootstrappers", "system:bootstrappers:kubeadm", "system:authenticated"],
     }
-    with closing(Api(server)) as api, closing(api.as_caller(TOKEN)) as node:
+    with Api(server) as api, api.as_caller(TOKEN) as node:
         assert node.send("POST", f"{AUTHENTICATION}/selfsubjectreviews", myself).status == 401
         assert api.send("POST", SECRETS, SECRET).status == 201
 

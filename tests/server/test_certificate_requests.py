@@ -9,7 +9,6 @@ import base64
 import itertools
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.support.api import Api
 from tests.support.eventually import until
+from tests.support.fixtures import server_with
 from tests.support.kubectl import Kubectl, each_version, program
 from tests.support.server_process import ServerProcess
 
@@ -69,21 +69,7 @@ class Asked:
         return paths
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    directory = tmp_path_factory.mktemp("requests")
-    server = ServerProcess(
-        directory / "data", f"--controllers={CONTROLLERS}", "--cluster-signing-duration=2h"
-    )
-    with server.start():
-        yield server
-
-
-@pytest.fixture
-def api(server: ServerProcess) -> Iterator[Api]:
-    api = Api(server)
-    yield api
-    api.close()
+server = server_with(f"--controllers={CONTROLLERS}", "--cluster-signing-duration=2h")
 
 
 def status_of(api: Api, asked: Asked) -> dict[str, Any]:

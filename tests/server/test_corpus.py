@@ -62,10 +62,8 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
     data_dir = tmp_path_factory.mktemp("corpus") / "data"
     # Nobody but the test writes: with fairness the server keeps the status of FlowSchemas.
     flags = ("--feature-gates=CBORServingAndStorage=true", "--enable-priority-and-fairness=false")
-    with ServerProcess(data_dir, *flags) as server:
-        api = Api(server)
+    with ServerProcess(data_dir, *flags) as server, Api(server) as api:
         yield Stored(api, {each.id: create(api, each) for each in corpus.manifests()})
-        api.close()
 
 
 def create(api: Api, manifest: Manifest) -> list[Answer]:

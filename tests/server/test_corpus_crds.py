@@ -55,15 +55,13 @@ class Defined:
 
 @pytest.fixture(scope="module")
 def defined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Defined]:
-    with ServerProcess(tmp_path_factory.mktemp("corpus") / "data") as server:
-        api = Api(server)
+    with ServerProcess(tmp_path_factory.mktemp("corpus") / "data") as server, Api(server) as api:
         definitions = {file.name: define(api, file) for file in FILES}
         for file in FILES:
             if definitions[file.name].status == 201:
                 await_served(api, file)
         objects = {name: create(api, file, case) for name, (file, case) in CASES["accepted"].items()}
         yield Defined(api, definitions, objects)
-        api.close()
 
 
 def define(api: Api, file: DefinitionFile) -> Answer:

@@ -16,7 +16,6 @@ tried is to delete it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +24,7 @@ import pytest
 import yaml
 
 from tests.support.api import Answer, Api
-from tests.support.server_process import ServerProcess
+from tests.support.fixtures import server_with
 from tests.support.yaml_loader import YAML_LOADER
 
 CORPUS: Final = Path(__file__).parents[1] / "corpus_policies"
@@ -84,10 +83,7 @@ LEAST: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path_factory.mktemp("server") / "data") as server:
-        yield server
+server = server_with()
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +25,7 @@ from tests.support.definitions import (
     version,
 )
 from tests.support.eventually import until
+from tests.support.fixtures import server_with
 from tests.support.server_process import ServerProcess
 
 TABLE: Final = {"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
@@ -36,11 +36,8 @@ SERVED_WITHIN_S: Final = 0.1
 TRIES_MAX: Final = 50
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server for these tests alone: other tests look at all that is served."""
-    with ServerProcess(tmp_path_factory.mktemp("server") / "data") as server:
-        yield server
+# Other tests look at all that is served.
+server = server_with()
 
 
 @pytest.fixture
@@ -624,8 +621,7 @@ def test_a_namespace_takes_its_custom_resources_with_it(defined: Defined, api: A
 
 
 def test_after_a_restart_all_is_served_before_the_server_is_ready(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path / "data") as server:
-        api = Api(server)
+    with ServerProcess(tmp_path / "data") as server, Api(server) as api:
         groups = [new_group() for _ in range(5)]
         made = [define(api, definition(group)).create("a", spec={"a": "x"}).ok() for group in groups]
         terminating = definition(new_group())
@@ -634,7 +630,6 @@ def test_after_a_restart_all_is_served_before_the_server_is_ready(tmp_path: Path
         body["metadata"]["finalizers"] = ["example.com/held"]
         api.post(held.objects(), body).ok()
         api.delete(held.path).ok()
-        api.close()
         server.kill()
         server.start()
         api = Api(server)

@@ -17,7 +17,7 @@ from tests.support.api import Answer, Api
 from tests.support.conversion_webhook import ConversionWebhook, answer_to, honest
 from tests.support.definitions import Defined, define, definition, new_group, version
 from tests.support.eventually import WITHIN_S
-from tests.support.server_process import ServerProcess
+from tests.support.fixtures import server_with
 from tests.support.webhook_server import Review
 
 MANY: Final = 30
@@ -45,11 +45,8 @@ SWAP: Final = (
 )
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server for these tests alone: other tests look at all that is served."""
-    with ServerProcess(tmp_path_factory.mktemp("server") / "data") as server:
-        yield server
+# Other tests look at all that is served.
+server = server_with()
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ Nothing here may end in an error of the server's own; whoever is not concerned i
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 import threading
 import time
@@ -433,8 +432,7 @@ def test_definitions_are_deleted_whatever_the_propagation_policy(policy: str, ap
 
 
 def test_a_deletion_goes_on_after_the_server_was_killed(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path / "data") as server:
-        api = Api(server)
+    with ServerProcess(tmp_path / "data") as server, Api(server) as api:
         defined = define(api, definition(new_group()))
         for index in range(300):
             defined.create(f"o{index}").ok()
@@ -443,7 +441,6 @@ def test_a_deletion_goes_on_after_the_server_was_killed(tmp_path: Path) -> None:
         api.post(defined.objects(), held).ok()
         api.delete(defined.path).ok()
         server.kill()
-        api.close()
         server.start()
         api = Api(server)
         until(lambda: api.get(defined.objects()), lambda answer: len(answer.json["items"]) == 1)
@@ -529,7 +526,7 @@ def test_a_webhook_that_never_answers_takes_no_connections_from_others(
     webhook.converting = waits
 
     def ask(index: int) -> int:
-        with contextlib.closing(Api(server)) as own:
+        with Api(server) as own:
             return own.get(f"{stuck.objects(namespace, 'v2')}/o{index}").status
 
     with ConversionWebhook(tmp_path / "other") as other, ThreadPoolExecutor(120) as threads:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +11,7 @@ import pytest
 from tests.support.api import Api
 from tests.support.definitions import define, definition, new_group, version
 from tests.support.eventually import WITHIN_S, until
+from tests.support.fixtures import server_with
 from tests.support.kubectl import Kubectl, each_version, program
 from tests.support.server_process import ServerProcess
 
@@ -38,11 +38,8 @@ COLUMNS: Final = [
 ]
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server for these tests alone: other tests look at all that is served."""
-    with ServerProcess(tmp_path_factory.mktemp("server") / "data") as server:
-        yield server
+# Other tests look at all that is served.
+server = server_with()
 
 
 @pytest.fixture(params=each_version(-1))

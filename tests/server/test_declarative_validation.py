@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 from typing import Final
 
@@ -32,7 +31,7 @@ DECIDES: Final = {
 @pytest.mark.parametrize(("flags", "expected"), DECIDES.values(), ids=DECIDES)
 def test_who_decides(tmp_path: Path, flags: tuple[str, ...], expected: str) -> None:
     """Both ways agree about the field, so that nothing is counted. Rules are about every version."""
-    with ServerProcess(tmp_path, *flags) as server, contextlib.closing(Api(server)) as api:
+    with ServerProcess(tmp_path, *flags) as server, Api(server) as api:
         for version in ("v1", "v2"):
             refused = api.post(AUTOSCALERS.format(version), WRONG)
             assert refused.status == 422

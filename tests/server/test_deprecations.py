@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterator
-from contextlib import closing, redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,7 +66,7 @@ def noted_of(server: ServerProcess) -> Callable[[str], dict[str, str]]:
 def group(server: ServerProcess) -> str:
     """The group of a definition whose v1 is deprecated."""
     group = new_group()
-    with closing(Api(server)) as api:
+    with Api(server) as api:
         versions = [version("v2"), version("v1", storage=False, deprecated=True)]
         define(api, definition(group, *versions))
     return group
@@ -165,7 +165,7 @@ REFUSED: Final = {
 
 @pytest.mark.parametrize(("method", "token", "code"), REFUSED.values(), ids=REFUSED)
 def test_the_list_is_authorized_as_other_paths(api: Api, method: str, token: str, code: int) -> None:
-    with closing(api.as_caller(token)) as caller:
+    with api.as_caller(token) as caller:
         assert caller.send(method, DEBUG).status == code
 
 

@@ -14,11 +14,12 @@ CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    with ServerProcess(tmp_path_factory.mktemp("strict") / "data", "--strict-kube-compat") as server:
-        api = Api(server)
+    with (
+        ServerProcess(tmp_path_factory.mktemp("strict") / "data", "--strict-kube-compat") as server,
+        Api(server) as api,
+    ):
         api.post(CONFIGMAPS, {"metadata": {"name": "a"}}).ok()
         yield api
-        api.close()
 
 
 def test_a_bare_dry_run(api: Api, namespace: str, strict: Api) -> None:

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
 from typing import Any, Final
 
 import pytest
 
 from tests.support.api import Api
-from tests.support.server_process import ServerProcess
+from tests.support.fixtures import api_with
 
 LABEL: Final = "resource.kubernetes.io/admin-access"
 TEXT: Final = f"admin access to devices requires the `{LABEL}: true` label on the containing namespace"
 VERSIONS: Final = ("v1", "v1beta1", "v1beta2")
 
 
-@pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    served = ",".join(f"resource.k8s.io/{version}=true" for version in VERSIONS)
-    path = tmp_path_factory.mktemp("admin-access")
-    with ServerProcess(path, f"--runtime-config={served}") as server, closing(Api(server)) as api:
-        yield api
+api = api_with(f"--runtime-config={','.join(f'resource.k8s.io/{each}=true' for each in VERSIONS)}")
 
 
 def label(api: Api, value: str | None) -> None:

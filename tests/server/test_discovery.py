@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
@@ -12,9 +11,9 @@ from apiserver.wire import cbor, yaml
 from tests.support.api import Api
 from tests.support.definitions import define, definition, new_group
 from tests.support.eventually import until
+from tests.support.fixtures import api_with
 from tests.support.protobuf_writer import envelope, field
 from tests.support.served import BUILT_IN, versions
-from tests.support.server_process import ServerProcess
 
 AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 # What kubectl 1.34 sends.
@@ -248,15 +247,7 @@ DOCUMENTS: Final = {
 }
 
 
-@pytest.fixture(scope="module")
-def cbor_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    """A server with the gate on."""
-    data_dir = tmp_path_factory.mktemp("cbor") / "data"
-    with (
-        ServerProcess(data_dir, "--feature-gates=CBORServingAndStorage=true") as server,
-        closing(Api(server)) as api,
-    ):
-        yield api
+cbor_api = api_with("--feature-gates=CBORServingAndStorage=true")
 
 
 def each(number: int, values: list[Any], write: Callable[[Any], str | bytes] = str) -> bytes:

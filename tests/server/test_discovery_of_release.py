@@ -7,7 +7,6 @@ when it emulates 1.34.
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -83,5 +82,5 @@ def test_what_is_served_by_default(api: Api) -> None:
 
 
 def test_what_is_served_by_a_server_that_emulates_a_release(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, "--emulated-version=1.34") as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path, "--emulated-version=1.34") as server, Api(server) as api:
         assert served(api) == recorded("1.34")

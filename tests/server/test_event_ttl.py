@@ -5,7 +5,6 @@ https://kubernetes.io/docs/reference/command-line-tools-reference/kube-apiserver
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -18,12 +17,12 @@ EVENTS: Final = "/api/v1/namespaces/default/events"
 def test_events_end_by_themselves_whatever_the_server_did_meanwhile(tmp_path: Path) -> None:
     pod = {"kind": "Pod", "namespace": "default", "name": "p"}
     with ServerProcess(tmp_path / "data", "--event-ttl=1s", "--controllers=-*") as server:
-        with closing(Api(server)) as api:
+        with Api(server) as api:
             api.post(EVENTS, {"metadata": {"name": "short"}, "involvedObject": pod}).ok()
             api.post(f"{EVENTS[:-6]}configmaps", {"metadata": {"name": "kept"}}).ok()
         assert server.stop() == 0
         server.start()
-        with closing(Api(server)) as api:
+        with Api(server) as api:
             listed = api.get(EVENTS).ok()
             if listed["items"]:
                 version = listed["metadata"]["resourceVersion"]

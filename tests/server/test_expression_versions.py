@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,7 +35,7 @@ GROUP: Final = "semver.example.com"
 
 @contextmanager
 def running(directory: Path, *flags: str) -> Iterator[Api]:
-    with ServerProcess(directory, ALL_VERSIONS, *flags) as server, closing(Api(server)) as api:
+    with ServerProcess(directory, ALL_VERSIONS, *flags) as server, Api(server) as api:
         yield api
 
 

@@ -7,7 +7,7 @@ import json
 import ssl
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -64,7 +64,7 @@ USERS: Final[dict[str, dict[str, Any]]] = {"queued": QUEUES, "refused": {"type":
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path_factory.mktemp("server")) as server, closing(Api(server)) as admin:
+    with ServerProcess(tmp_path_factory.mktemp("server")) as server, Api(server) as admin:
         subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name} for name in USERS]
         role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
         admin.post(BINDINGS, {"metadata": {"name": "u"}, "roleRef": role, "subjects": subjects}).ok()
@@ -79,7 +79,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def admin(server: ServerProcess) -> Iterator[Api]:
-    with closing(Api(server)) as api:
+    with Api(server) as api:
         until(lambda: in_use(api) == dict.fromkeys(USERS, (0, 0)))
         yield api
 

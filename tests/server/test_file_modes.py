@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -59,7 +59,7 @@ def test_nobody_else_reads_what_a_server_writes(tmp_path: Path) -> None:
             "--audit-log-compress",
             module="apiserver",
         ) as server,
-        closing(Api(server, ca=data / "pki" / "ca.crt")) as api,
+        Api(server, ca=data / "pki" / "ca.crt") as api,
     ):
         for number in range(4):
             body = {"metadata": {"name": f"c{number}"}, "data": {"a": "x" * 400_000}}

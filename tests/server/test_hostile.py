@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
 import time
@@ -365,7 +364,7 @@ def test_options_of_no_kind(api: Api, namespace: str) -> None:
 
 async def test_hostile_requests_leave_no_traceback_in_the_log(tmp_path: Path) -> None:
     """All of the above, once more in short: nothing of it is worth a trace in the log."""
-    with ServerProcess(tmp_path / "data") as server, contextlib.closing(Api(server)) as api:
+    with ServerProcess(tmp_path / "data") as server, Api(server) as api:
         path = CONFIGMAPS.format("default")
         api.post(path, b'{"metadata":{"name":"b"},"x":' + deep(400) + b"}")
         api.patch(f"{path}/b", json.dumps({"data": nested(300)}).encode())

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -222,8 +221,7 @@ PATCHES: Final[Mapping[str, tuple[str, bytes]]] = {
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server with one object for each endpoint, which accepts every media type."""
     data_dir = tmp_path_factory.mktemp("hostile") / "data"
-    with ServerProcess(data_dir, "--feature-gates=CBORServingAndStorage=true") as server:
-        api = Api(server)
+    with ServerProcess(data_dir, "--feature-gates=CBORServingAndStorage=true") as server, Api(server) as api:
         template = {
             "metadata": {"labels": {"a": "b"}},
             "spec": {"containers": [{"name": "c", "image": "i"}]},
@@ -234,7 +232,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
         api.post(DEPLOYMENT.removesuffix("/a"), {"metadata": {"name": "a"}, "spec": spec}).ok()
         yield server
-        api.close()
 
 
 @pytest.fixture
@@ -347,10 +344,7 @@ def test_nothing_is_left_in_memory(tmp_path_factory: pytest.TempPathFactory) -> 
     than what is allowed here.
     """
     data_dir = tmp_path_factory.mktemp("memory") / "data"
-    with (
-        ServerProcess(data_dir, "--feature-gates=CBORServingAndStorage=true") as server,
-        closing(Api(server)) as api,
-    ):
+    with ServerProcess(data_dir, "--feature-gates=CBORServingAndStorage=true") as server, Api(server) as api:
         process = psutil.Process(server.pid)
 
         def round_() -> int:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -260,7 +259,7 @@ ROLES: Final = (
 @pytest.fixture(scope="session")
 def bot_token(server: ServerProcess) -> str:
     """The token of a service account that may impersonate certain users, for as long as the server runs."""
-    with closing(Api(server)) as api:
+    with Api(server) as api:
         token = service_account(api, "bot")
         meta = {"metadata": {"name": "impersonator"}}
         for place, role, rules in ROLES:
@@ -280,7 +279,7 @@ def _is_allowed(server: ServerProcess, line: str, token: str) -> bool:
 
 @pytest.fixture
 def bot(server: ServerProcess, bot_token: str) -> Iterator[Api]:
-    with closing(Api(server, bot_token)) as bot:
+    with Api(server, bot_token) as bot:
         yield bot
 
 

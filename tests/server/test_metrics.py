@@ -11,7 +11,6 @@ import gzip
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing
 from functools import partial
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support.api import MERGE_PATCH, Api
 from tests.support.definitions import define, definition, new_group, version
 from tests.support.eventually import eventually, until
+from tests.support.fixtures import server_with
 from tests.support.server_process import ServerProcess
 
 APPLY: Final = "application/apply-patch+yaml"
@@ -44,11 +44,8 @@ class Scrape:
         return sum(s.value for s in self.samples if s.name == name and labels.items() <= s.labels.items())
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server for these tests alone: one that others use has many more series, which take long to read."""
-    with ServerProcess(tmp_path_factory.mktemp("server") / "data") as server:
-        yield server
+# One that others use has many more series, which take long to read.
+server = server_with()
 
 
 def counted(api: Api, metric: str, /, **labels: str) -> float:
@@ -188,7 +185,7 @@ def strict_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerPr
 
 @pytest.mark.parametrize(("token", "result", "user"), CALLERS.values(), ids=CALLERS)
 def test_callers_are_counted(strict_server: ServerProcess, token: str, result: str, user: str | None) -> None:
-    with closing(Api(strict_server)) as admin, closing(Api(strict_server, token)) as caller:
+    with Api(strict_server) as admin, Api(strict_server, token) as caller:
         before = Scrape(admin)
         caller.get("/version")
         after = Scrape(admin)
@@ -615,7 +612,7 @@ def test_requests_in_filters(api: Api, configmaps: str) -> None:
         return [found - own for found, own in zip(passed(act), scrape, strict=True)]
 
     assert beside_the_scrape(lambda: api.get(f"{configmaps}/a").ok()) == [1, 1, 1, 0]
-    with closing(api.as_caller("wrong")) as stranger:
+    with api.as_caller("wrong") as stranger:
         assert beside_the_scrape(lambda: stranger.get(configmaps)) == [1, 0, 0, 0]
     as_joe = {"Impersonate-User": "joe"}
     assert beside_the_scrape(lambda: api.send("GET", configmaps, headers=as_joe)) == [1, 0, 0, 1]

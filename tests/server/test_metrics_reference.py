@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Final
 
 import pytest
@@ -25,7 +24,7 @@ NOT_OF_EVERY_SERVER: Final = {
 
 @pytest.fixture(scope="module")
 def exposition(server: ServerProcess) -> str:
-    with closing(Api(server)) as api:
+    with Api(server) as api:
         api.get("/api/v1/pods").ok()
         return api.get("/metrics").body.decode()
 
@@ -63,10 +62,7 @@ def configured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
         "--disabled-metrics=etcd_requests_total",
         "--allow-metric-labels=apiserver_request_total,resource=pods",
     )
-    with (
-        ServerProcess(tmp_path_factory.mktemp("metrics") / "data", *flags) as server,
-        closing(Api(server)) as api,
-    ):
+    with ServerProcess(tmp_path_factory.mktemp("metrics") / "data", *flags) as server, Api(server) as api:
         yield api
 
 

@@ -6,7 +6,7 @@ which words. Source of the others: k8s.io/apiserver, pkg/admission/plugin/policy
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pytest
@@ -14,7 +14,7 @@ import pytest
 from tests.hostile.support import longest_turn
 from tests.support.api import Answer, Api
 from tests.support.definitions import define, definition, new_group, version
-from tests.support.server_process import ServerProcess
+from tests.support.fixtures import server_with
 
 GROUP: Final = "/apis/admissionregistration.k8s.io/v1"
 POLICIES: Final = f"{GROUP}/mutatingadmissionpolicies"
@@ -23,10 +23,7 @@ BINDINGS: Final = f"{GROUP}/mutatingadmissionpolicybindings"
 TURN_S: Final = 0.05
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path_factory.mktemp("server") / "data") as server:
-        yield server
+server = server_with()
 
 
 def rule(group: str, resource: str, *operations: str, api_version: str = "v1") -> dict[str, Any]:

@@ -6,7 +6,6 @@ Source: its serviceaccount and root-ca-certificate-publisher controllers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -26,7 +25,7 @@ CONTENTS: Final = {
 def full(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerProcess, Api]]:
     """A server with all controllers."""
     data_dir = tmp_path_factory.mktemp("full") / "data"
-    with ServerProcess(data_dir, "--controllers=*") as server, closing(Api(server)) as api:
+    with ServerProcess(data_dir, "--controllers=*") as server, Api(server) as api:
         yield server, api
 
 
@@ -85,7 +84,7 @@ async def test_a_namespace_that_goes_is_not_filled_again(full: tuple[ServerProce
 async def test_none_without_their_controllers(tmp_path: Path) -> None:
     with (
         ServerProcess(tmp_path / "data", "--controllers=*,-serviceaccount-controller") as server,
-        closing(Api(server)) as api,
+        Api(server) as api,
     ):
         await found(api, "/api/v1/namespaces/default/configmaps/kube-root-ca.crt")
         assert api.get("/api/v1/namespaces/default/serviceaccounts").ok()["items"] == []

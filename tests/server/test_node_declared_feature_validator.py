@@ -6,7 +6,6 @@ Source: kubernetes, plugin/pkg/admission/nodedeclaredfeatures (release 1.36).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -100,5 +99,5 @@ def test_other_changes_of_a_pod_need_nothing(api: Api, namespace: str) -> None:
 
 def test_it_can_be_switched_off(tmp_path: Path) -> None:
     flag = "--disable-admission-plugins=NodeDeclaredFeatureValidator"
-    with ServerProcess(tmp_path / "data", flag) as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path / "data", flag) as server, Api(server) as api:
         assert resize(api, placed(api, "default", []), {**OF_POD, **OF_INIT}).status == 200

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
 from email.utils import parsedate_to_datetime
 from itertools import chain
 from typing import Any, Final
@@ -40,7 +39,7 @@ BY_VERB: Final = {
 @pytest.fixture(scope="module")
 def documents(server: ServerProcess) -> dict[str, Any]:
     """OpenAPI v3: each document of the index."""
-    with closing(Api(server)) as api:
+    with Api(server) as api:
         return {path: api.get(url).ok() for path, url in index(api).items()}
 
 
@@ -159,7 +158,7 @@ def test_unknown_documents(api: Api, path: str) -> None:
 
 def test_who_may_read(api: Api) -> None:
     """Row I20: whoever has proved to be somebody."""
-    with closing(api.as_caller("alice-token")) as alice, closing(api.as_caller("")) as nobody:
+    with api.as_caller("alice-token") as alice, api.as_caller("") as nobody:
         for path in (*DOCUMENTS.values(), "/openapi/v3"):
             assert alice.get(path).status == 200
             assert nobody.get(path).status == 403

@@ -59,7 +59,7 @@ class Setup:
         self.provider, self.server, self.path = provider, server, path
 
     def who(self, token: str, **headers: str) -> Answer:
-        with closing(Api(self.server, token)) as api:
+        with Api(self.server, token) as api:
             return api.post(
                 WHO, {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}, headers=headers
             )
@@ -68,7 +68,7 @@ class Setup:
         return str(self.who(token).ok()["status"]["userInfo"]["username"])
 
     def review(self, token: str) -> dict[str, Any]:
-        with closing(Api(self.server)) as api:
+        with Api(self.server) as api:
             body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
             status: dict[str, Any] = api.post(REVIEW, body).ok()["status"]
             return status
@@ -80,7 +80,7 @@ class Setup:
         new.replace(self.path)
 
     def metric(self, start: str) -> float:
-        with closing(Api(self.server)) as api:
+        with Api(self.server) as api:
             lines = api.get(METRICS).body.decode().splitlines()
         return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(start))
 
@@ -192,7 +192,7 @@ def test_a_token_of_a_provider_is_reviewed_for_others(setup: Setup) -> None:
 
 
 def test_the_anonymous_are_so_where_the_file_says(setup: Setup) -> None:
-    with closing(Api(setup.server, "")) as nobody:
+    with Api(setup.server, "") as nobody:
         assert [nobody.get(path).status for path in ("/livez", "/readyz", "/healthz", "/api", "//livez")] == [
             *(200, 200, 401, 401),
             401,
@@ -295,7 +295,7 @@ def test_a_token_that_is_refused(setup: Setup, make: Any, why: str) -> None:
 
 def test_of_two_authorization_headers_none_is_believed_more(setup: Setup) -> None:
     """The first counts, as in Go: what stands behind it is nobody's business."""
-    with closing(Api(setup.server, "")) as api:
+    with Api(setup.server, "") as api:
         connection = api._connect()
         connection.putrequest("GET", "/api")
         connection.putheader("Authorization", "Bearer wrong")
@@ -336,7 +336,7 @@ def test_keys_rotate_under_load_and_no_request_fails(changing: Setup) -> None:
     is_over = False
 
     def ask(number: int) -> None:
-        with closing(Api(changing.server, "")) as api:
+        with Api(changing.server, "") as api:
             while not is_over:
                 token = provider.token(sub=f"user-{number}", jti=str(len(answered)))
                 answered.append(api.get("/api", headers={"Authorization": f"Bearer {token}"}).status)
@@ -372,7 +372,7 @@ def test_the_file_is_read_again_when_it_changes(changing: Setup, tmp_path: Path)
         until(lambda: changing.who(other.token()).status == 201)
         # What was known of tokens counts no more.
         assert changing.who(token).status == 401
-        with closing(Api(changing.server, "")) as nobody:
+        with Api(changing.server, "") as nobody:
             assert nobody.get("/livez").status == 401
         assert changing.metric(reloads + "{") == 2
         assert changing.metric("apiserver_authentication_config_controller_last_config_info{") == 1

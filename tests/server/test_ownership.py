@@ -119,12 +119,10 @@ KINDS: Final = {
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server with all of kube-apiserver's own admission plugins, and a default storage class."""
     data_dir = tmp_path_factory.mktemp("ownership") / "data"
-    with ServerProcess(data_dir, "--disable-admission-plugins=") as server:
-        api = Api(server)
+    with ServerProcess(data_dir, "--disable-admission-plugins=") as server, Api(server) as api:
         default = {"storageclass.kubernetes.io/is-default-class": "true"}
         body = {"metadata": {"name": "fast", "annotations": default}, "provisioner": "a.example/b"}
         api.post(STORAGE_CLASSES, body).ok()
-        api.close()
         yield server
 
 

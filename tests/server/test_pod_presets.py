@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, Final
 
-import pytest
-
 from tests.support.api import Api
+from tests.support.fixtures import server_with
 from tests.support.server_process import ServerProcess
 
 GROUP_VERSION: Final = "/apis/settings.k8s.io/v1alpha1"
@@ -21,15 +19,11 @@ SPEC: Final[dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    flags = (
-        "--emulated-version=1.18",
-        "--runtime-config=settings.k8s.io/v1alpha1",
-        "--enable-admission-plugins=PodPreset,PodSecurityPolicy",
-    )
-    with ServerProcess(tmp_path_factory.mktemp("presets") / "data", *flags) as server:
-        yield server
+server = server_with(
+    "--emulated-version=1.18",
+    "--runtime-config=settings.k8s.io/v1alpha1",
+    "--enable-admission-plugins=PodPreset,PodSecurityPolicy",
+)
 
 
 def test_presets_are_kept_and_shown(api: Api, namespace: str) -> None:

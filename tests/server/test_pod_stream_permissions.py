@@ -7,7 +7,6 @@ roles of readers often have the verb get.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any, Final
 
 import pytest
@@ -55,7 +54,7 @@ def ask(api: Api, user: str, method: str, below: str, headers: dict[str, str] | 
 @pytest.fixture(scope="module")
 def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     path = tmp_path_factory.mktemp("streams")
-    with ServerProcess(path, "--authorization-mode=RBAC") as server, closing(Api(server)) as api:
+    with ServerProcess(path, "--authorization-mode=RBAC") as server, Api(server) as api:
         prepare(api)
         yield api
 
@@ -110,7 +109,7 @@ def test_without_the_gate_the_verb_of_the_method_is_enough(
     tmp_path_factory: pytest.TempPathFactory, flag: str
 ) -> None:
     path = tmp_path_factory.mktemp("streams")
-    with ServerProcess(path, flag, "--authorization-mode=RBAC") as server, closing(Api(server)) as api:
+    with ServerProcess(path, flag, "--authorization-mode=RBAC") as server, Api(server) as api:
         prepare(api)
         for below in STREAMS:
             answer = ask(api, "get", "GET", below)

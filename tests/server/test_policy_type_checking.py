@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,17 +15,14 @@ import pytest
 
 from tests.support.api import Api
 from tests.support.definitions import define, definition, new_group, version
+from tests.support.fixtures import server_with
 from tests.support.server_process import ServerProcess
 
 POLICIES: Final = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 KIT: Final = Path(__file__).parents[1] / "conformance"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    controllers = "--controllers=validatingadmissionpolicy-status-controller"
-    with ServerProcess(tmp_path_factory.mktemp("server") / "data", controllers) as server:
-        yield server
+server = server_with("--controllers=validatingadmissionpolicy-status-controller")
 
 
 def rule(*resources: str, group: str = "apps", api_version: str = "v1") -> dict[str, Any]:

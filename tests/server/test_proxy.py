@@ -10,7 +10,7 @@ import gzip
 import threading
 import zlib
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import partial
 from http.client import HTTPException
 from typing import Any, Final
@@ -21,25 +21,21 @@ from aiohttp import web
 from tests.support.api import Api
 from tests.support.backend_server import BackendServer, Speaking, own_address
 from tests.support.eventually import WITHIN_S, until
+from tests.support.fixtures import server_with
 from tests.support.offloaded import LARGE, pieces_offloaded
 from tests.support.raw import raw_connection
-from tests.support.server_process import ServerProcess
 from tests.support.websocket_client import connected
 
 DENIED: Final = "198.51.100.0/24"
 SLOTS: Final = 4
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server with few slots, all of which a test can fill."""
-    with ServerProcess(
-        tmp_path_factory.mktemp("server") / "data",
-        f"--proxy-deny-cidrs={DENIED}",
-        f"--max-requests-inflight={SLOTS}",
-        f"--max-mutating-requests-inflight={SLOTS}",
-    ) as server:
-        yield server
+# Few slots, all of which a test can fill.
+server = server_with(
+    f"--proxy-deny-cidrs={DENIED}",
+    f"--max-requests-inflight={SLOTS}",
+    f"--max-mutating-requests-inflight={SLOTS}",
+)
 
 
 @pytest.fixture(scope="module")
@@ -490,7 +486,7 @@ def test_the_verb_follows_the_method(api: Api, core: str, pod: str) -> None:
     """And the name is the one in the path, with its port."""
     rule = {"apiGroups": [""], "resources": ["pods/proxy"], "verbs": ["get"], "resourceNames": ["p"]}
     allow_alice(api, core, rule)
-    with closing(api.as_caller("alice-token")) as alice:
+    with api.as_caller("alice-token") as alice:
         until(lambda: alice.get(f"{pod}/x").status, lambda status: status == 200)
         assert alice.send("HEAD", f"{pod}/x").status == 200
         for method, verb in {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}.items():
@@ -642,7 +638,7 @@ def test_forwarded_requests_hold_no_slot(api: Api, core: str, raw_pod: str, back
 
     backend.speaking = hangs
     allow_alice(api, core, {"apiGroups": [""], "resources": ["*"], "verbs": ["*"]})
-    with closing(api.as_caller("alice-token")) as alice:
+    with api.as_caller("alice-token") as alice:
         until(lambda: alice.get(f"{core}/pods").status, lambda status: status == 200)
         waiting = []
         try:

@@ -10,7 +10,6 @@ import itertools
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -315,7 +314,7 @@ NO_RESOURCES: Final = [TRICKS[each] for each in ("two slashes within", "a group 
 @pytest.fixture(scope="module")
 def secretive(server: ServerProcess) -> Iterator[tuple[Caller, str]]:
     """Who may read ConfigMaps, and nothing else, in a namespace with a Secret; and the namespace."""
-    with closing(Api(server)) as api:
+    with Api(server) as api:
         namespace = f"paths-{next(_numbers)}"
         api.post("/api/v1/namespaces", {"metadata": {"name": namespace}}).ok()
         secret = {"metadata": {"name": "s"}, "data": {"key": "aGlkZGVu"}}

@@ -7,7 +7,6 @@ pkg/controller/clusterroleaggregation. Row O08.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +16,7 @@ from apiserver.auth.authz.rbac.default_roles import default_objects
 from apiserver.meta.brand import Brand
 from tests.support.api import Api
 from tests.support.eventually import eventually
+from tests.support.fixtures import server_with
 from tests.support.server_process import ServerProcess
 
 GROUP: Final = "/apis/rbac.authorization.k8s.io/v1"
@@ -33,17 +33,7 @@ _RESOURCES: Final = {
 }
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server with all controllers."""
-    with ServerProcess(tmp_path_factory.mktemp("rbac") / "data", "--controllers=*") as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def api(server: ServerProcess) -> Iterator[Api]:
-    with closing(Api(server)) as api:
-        yield api
+server = server_with("--controllers=*")
 
 
 def stored(api: Api) -> dict[tuple[str, str, str], Any]:
@@ -94,7 +84,7 @@ def test_they_are_what_clients_would_have_written(api: Api) -> None:
 async def test_a_deployments_own_domain(tmp_path: Path) -> None:
     with (
         ServerProcess(tmp_path / "data", "--group-domain=example.org", "--controllers=*") as server,
-        closing(Api(server)) as api,
+        Api(server) as api,
     ):
         group = "rbac.authorization.example.org"
         roles = f"/apis/{group}/v1/clusterroles"
@@ -228,7 +218,7 @@ def restarted(
 ) -> Iterator[dict[tuple[str, str, str], tuple[Any, Any, Any]]]:
     """Each object as it was made, as it was changed, None for gone, and as it was after a restart."""
     with ServerProcess(tmp_path_factory.mktemp("restarted") / "data") as server:
-        with closing(Api(server)) as api:
+        with Api(server) as api:
             before = stored(api)
             for _, change, _ in LATER.values():
                 change(api)
@@ -236,7 +226,7 @@ def restarted(
             changed = {key: answer.json for key, answer in answers.items() if answer.status == 200}
         server.stop()
         server.start()
-        with closing(Api(server)) as api:
+        with Api(server) as api:
             after = stored(api)
         yield {key: (before[key], changed.get(key), after[key]) for key in before}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Final, NamedTuple
 
 import pytest
@@ -30,7 +29,7 @@ def rehearsing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProce
 
 @pytest.fixture
 def api(rehearsing: ServerProcess) -> Iterator[Api]:
-    with closing(Api(rehearsing)) as api:
+    with Api(rehearsing) as api:
         yield api
 
 
@@ -124,10 +123,7 @@ def test_many_releases_may_be_rehearsed(api: Api) -> None:
 def without(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """A server that has removed it for all."""
     flags = ("--runtime-config=api/beta=true", "--emulate-removal=1.37")
-    with (
-        ServerProcess(tmp_path_factory.mktemp("flag") / "data", *flags) as server,
-        closing(Api(server)) as api,
-    ):
+    with ServerProcess(tmp_path_factory.mktemp("flag") / "data", *flags) as server, Api(server) as api:
         yield api
 
 
@@ -163,10 +159,7 @@ def old(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     headers = REMOVED_FOR[request.param]
     flag = "--emulate-removal-header" if headers else "--emulate-removal=1.26"
     flags = ("--emulated-version=1.21", flag)
-    with (
-        ServerProcess(tmp_path_factory.mktemp("old") / "data", *flags) as server,
-        closing(Api(server)) as api,
-    ):
+    with ServerProcess(tmp_path_factory.mktemp("old") / "data", *flags) as server, Api(server) as api:
         yield Rehearsed(api, headers)
 
 

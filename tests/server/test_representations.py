@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import uuid
-from collections.abc import Iterator
-from contextlib import closing
 from typing import Any, Final
 
 import pytest
@@ -15,7 +13,7 @@ from apiserver.wire import cbor, yaml
 from apiserver.wire.protobuf import MessageDecoder, open_envelope
 from tests.support import protobuf_writer as pb
 from tests.support.api import Answer, Api
-from tests.support.server_process import ServerProcess
+from tests.support.fixtures import api_with
 
 YAML: Final = "application/yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
@@ -24,14 +22,7 @@ CONFIGMAPS: Final = "/api/v1/namespaces/{}/configmaps"
 SCHEMAS: Final = BuiltinSchemas((1, 34))
 
 
-@pytest.fixture(scope="module")
-def cbor_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    """A server with CBORServingAndStorage enabled."""
-    data_dir = tmp_path_factory.mktemp("cbor") / "data"
-    with ServerProcess(data_dir, "--feature-gates=CBORServingAndStorage=true") as server:
-        api = Api(server)
-        yield api
-        api.close()
+cbor_api = api_with("--feature-gates=CBORServingAndStorage=true")
 
 
 def read(answer: Answer) -> Any:
@@ -119,7 +110,7 @@ def test_every_response_has_an_audit_id_and_is_not_cached(
 
 def test_unauthenticated_responses_have_an_audit_id(api: Api) -> None:
     """Row D27."""
-    with closing(api.as_caller("no-such-token")) as stranger:
+    with api.as_caller("no-such-token") as stranger:
         refused = stranger.get("/api/v1/namespaces")
     assert (refused.status, refused.headers["cache-control"]) == (401, "no-cache, private")
     assert uuid.UUID(refused.headers["audit-id"])

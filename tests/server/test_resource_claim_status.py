@@ -7,14 +7,14 @@ consumers need `resourceclaims/binding`, the state of a device `resourceclaims/d
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from typing import Any, Final
 
 import pytest
 
 from tests.support.api import Answer, Api
 from tests.support.eventually import until
+from tests.support.fixtures import api_with
 from tests.support.server_process import ServerProcess
 
 GROUP: Final = "/apis/resource.k8s.io"
@@ -42,12 +42,9 @@ BINDING: Final = [("FieldValueForbidden", "status.allocation")]
 DEVICES: Final = [("FieldValueForbidden", "status.devices")]
 
 
-@pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    served = ",".join(f"resource.k8s.io/{version}=true" for version in ("v1beta1", "v1beta2"))
-    flags = (f"--runtime-config={served}", "--authorization-mode=RBAC")
-    with ServerProcess(tmp_path_factory.mktemp("claims"), *flags) as server, closing(Api(server)) as api:
-        yield api
+api = api_with(
+    "--runtime-config=resource.k8s.io/v1beta1=true,resource.k8s.io/v1beta2=true", "--authorization-mode=RBAC"
+)
 
 
 def rule(verbs: str, subresource: str, *names: str) -> dict[str, Any]:
@@ -285,7 +282,7 @@ def test_permission_for_the_status_is_enough_without_the_gate(
     tmp_path_factory: pytest.TempPathFactory, flag: str
 ) -> None:
     path = tmp_path_factory.mktemp("claims")
-    with ServerProcess(path, flag, "--authorization-mode=RBAC") as server, closing(Api(server)) as api:
+    with ServerProcess(path, flag, "--authorization-mode=RBAC") as server, Api(server) as api:
         status = claim(api)
         with Caller(api, "") as caller:
             caller.send("PATCH", status, {"status": ALLOCATED}, type="merge").ok()

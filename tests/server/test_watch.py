@@ -247,10 +247,8 @@ def test_a_watch_of_the_future_waits(api: Api, configmaps: str) -> None:
 def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """A server that keeps two changes of each resource."""
     data = tmp_path_factory.mktemp("forgetful") / "data"
-    with ServerProcess(data, "--default-watch-cache-size=2") as server:
-        api = Api(server)
+    with ServerProcess(data, "--default-watch-cache-size=2") as server, Api(server) as api:
         yield api
-        api.close()
 
 
 def test_a_watch_from_a_compacted_version(forgetful: Api) -> None:

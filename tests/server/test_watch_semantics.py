@@ -7,7 +7,6 @@ Frames, slow clients, and lists followed by watches are in test_watch.py, select
 from __future__ import annotations
 
 import base64
-import contextlib
 import itertools
 import json
 import re
@@ -204,12 +203,12 @@ def test_a_watch_of_the_future(lasting: Servers, kinds: tuple[str, str]) -> None
     """Rows K37, K38: changes are waited for until the time is up, a state for three seconds."""
 
     def quiet(one: tuple[ServerProcess, str]) -> list[Any]:
-        with contextlib.closing(Api(one[0])) as api, api.watch(f"{one[1]}&timeoutSeconds=1") as events:
+        with Api(one[0]) as api, api.watch(f"{one[1]}&timeoutSeconds=1") as events:
             assert events.status == 200, events.body()
             return list(events)
 
     def wait(one: tuple[ServerProcess, str]) -> Answer:
-        with contextlib.closing(Api(one[0])) as api:
+        with Api(one[0]) as api:
             return api.get(one[1])
 
     targets: dict[str, list[tuple[ServerProcess, str]]] = {"quiet": [], "wait": []}
@@ -235,7 +234,7 @@ def test_a_watch_of_the_future_goes_on_when_it_comes(api: Api) -> None:
     began = threading.Event()
 
     def stream() -> None:
-        with contextlib.closing(Api(api.server)) as other:
+        with Api(api.server) as other:
             began.set()
             with other.watch(f"{path}&{STREAMED}") as events:
                 received.extend(events.next() for _ in range(2))
@@ -369,12 +368,12 @@ def test_a_bookmark_every_minute(lasting: Servers) -> None:
 def impatient(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     data = tmp_path_factory.mktemp("impatient") / "data"
     flags = ("--min-request-timeout=1", "--group-domain=example.org")
-    with ServerProcess(data, *flags) as server, contextlib.closing(Api(server)) as api:
+    with ServerProcess(data, *flags) as server, Api(server) as api:
         yield api
 
 
 def lifetime_s(api: Api, query: str) -> float:
-    with contextlib.closing(Api(api.server)) as other:
+    with Api(api.server) as other:
         began = time.monotonic()
         with other.watch(f"/api/v1/namespaces/default/secrets?watch=1&{query}") as events:
             assert events.status == 200, events.body()
@@ -423,13 +422,13 @@ def test_another_group_domain(impatient: Api) -> None:
 def test_watches_over_a_restart(tmp_path: Path) -> None:
     """Rows M07, M08: what memory lost is told, never passed over; who had seen all goes on."""
     with ServerProcess(tmp_path / "data", NEVER) as server:
-        with contextlib.closing(Api(server)) as api:
+        with Api(server) as api:
             history = History.begin(api)
             start = history.put("a")
             newest = history.put("b")
         server.stop()
         server.start()
-        with contextlib.closing(Api(server)) as api:
+        with Api(server) as api:
             for after in (start, newest):
                 with api.watch(f"{history.path}?watch=1&resourceVersion={after}") as events:
                     history.put("c", api)
@@ -451,12 +450,12 @@ def test_the_state_and_what_follows_fit_together(tmp_path: Path) -> None:
         path, is_over = "/api/v1/namespaces/default/configmaps", threading.Event()
 
         def create(part: int) -> None:
-            with contextlib.closing(Api(server)) as api:
+            with Api(server) as api:
                 for number in range(part, count, 4):
                     api.post(path, {"metadata": {"name": f"n{number}"}}).ok()
 
         def change(name: str) -> None:
-            with contextlib.closing(Api(server)) as api:
+            with Api(server) as api:
                 for number in itertools.count():
                     if is_over.is_set():
                         break
@@ -466,7 +465,7 @@ def test_the_state_and_what_follows_fit_together(tmp_path: Path) -> None:
             list(pool.map(create, range(4)))
             writers = [pool.submit(change, name) for name in ("n1", "n2", "n3")]
             try:
-                with contextlib.closing(Api(server)) as api:
+                with Api(server) as api:
                     for _ in range(watches):
                         with api.watch(f"{path}?watch=1") as events:
                             assert events.status == 200, events.body()

@@ -9,7 +9,6 @@ import base64
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from typing import Any, Final
 
 import pytest
@@ -51,7 +50,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def api(shared: ServerProcess) -> Iterator[Api]:
-    with closing(Api(shared)) as api:
+    with Api(shared) as api:
         yield api
 
 
@@ -74,7 +73,7 @@ HANDSHAKE: Final = {
 
 def answer_to(server: ServerProcess, path: str, headers: dict[str, str]) -> Answer:
     """The answer to a handshake that is not accepted. headers: replace those of the handshake."""
-    with closing(Api(server, token="")) as stranger:
+    with Api(server, token="") as stranger:
         return stranger.get(path, headers=HANDSHAKE | headers)
 
 
@@ -403,9 +402,9 @@ def test_every_answer_has_browsers_stay_with_https(method: str, path: str, statu
 
 def test_browsers_ask_without_credentials(api: Api) -> None:
     """The answer that there are none is shown to the page, too."""
-    with closing(api.as_caller("")) as stranger:
+    with api.as_caller("") as stranger:
         assert stranger.send("OPTIONS", "/api/v1/pods", headers={"Origin": ALLOWED}).status == 204
-    with closing(api.as_caller("wrong")) as stranger:
+    with api.as_caller("wrong") as stranger:
         refused = stranger.get("/api/v1/pods", headers={"Origin": ALLOWED})
     assert (refused.status, cors_of(refused.headers)) == (401, CORS)
     assert "strict-transport-security" in refused.headers
@@ -422,7 +421,7 @@ def test_pages_of_other_origins_are_told_nothing(origin: str, api: Api) -> None:
 
 
 def test_without_the_flag_there_is_no_cors(server: ServerProcess) -> None:
-    with closing(Api(server)) as api:
+    with Api(server) as api:
         answer = api.get("/version", headers={"Origin": ALLOWED})
     assert cors_of(answer.headers) == {}
     assert "vary" not in answer.headers

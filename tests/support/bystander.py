@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Final, Self
 
@@ -27,8 +27,8 @@ class Bystander:
     def __init__(self, server: ServerProcess, path: str = "/livez") -> None:
         self._server, self._path = server, path
         self._clients, self._measurement = ExitStack(), ExitStack()
-        self._api = self._clients.enter_context(closing(Api(server, "")))
-        self._measuring = self._clients.enter_context(closing(Api(server)))
+        self._api = self._clients.enter_context(Api(server, ""))
+        self._measuring = self._clients.enter_context(Api(server))
         self._is_done = threading.Event()
         self._thread = threading.Thread(target=self._ask)
         self._slower = slowness()

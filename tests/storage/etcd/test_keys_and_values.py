@@ -52,12 +52,10 @@ async def test_etcd_holds_the_keys_and_bytes_that_were_written(etcd: EtcdProcess
 def test_objects_have_the_documented_keys_and_form(etcd: EtcdProcess, tmp_path: Path) -> None:
     """Compact JSON without resourceVersion, under {prefix}/{group}/{resource}/{namespace}/{name}."""
     flags = (f"--etcd-servers={etcd.url}", "--etcd-prefix=/design", "--controllers=-*")
-    with ServerProcess(tmp_path / "data", *flags) as server:
-        api = Api(server)
+    with ServerProcess(tmp_path / "data", *flags) as server, Api(server) as api:
         answer = api.post(
             "/api/v1/namespaces/default/configmaps", {"metadata": {"name": "a"}, "data": {"k": "v"}}
         ).ok()
-        api.close()
         kvs = json.loads(etcd.ctl("get", "/design/core/configmaps/default/a", "--write-out=json"))["kvs"]
     value = base64.b64decode(kvs[0]["value"])
     stored = json.loads(value)

@@ -154,8 +154,7 @@ def test_no_secret_is_logged(tmp_path: Path) -> None:
     path = "/api/v1/namespaces/default/secrets"
     # The last one is known and not needed, which is something to tell.
     flags = ("--v=10", "--logging-format=json", "--allow-privileged=true")
-    with ServerProcess(tmp_path / "data", *flags) as server:
-        api = Api(server)
+    with ServerProcess(tmp_path / "data", *flags) as server, Api(server) as api:
         api.post(path, {"metadata": {"name": "a"}, "stringData": {"k": secret}}).ok()
         assert api.get(f"{path}/a").ok()["data"] == {"k": encoded}
         api.patch(f"{path}/a", {"data": {"k": encoded + "!"}})
@@ -164,7 +163,6 @@ def test_no_secret_is_logged(tmp_path: Path) -> None:
         stranger = api.as_caller(guess)
         assert stranger.get(path).status == 401
         stranger.close()
-        api.close()
         server.stop()
         keys = [path.read_text() for path in (server.data_dir / "pki").glob("*.key")]
     assert "allow-privileged" in server.stderr
