@@ -7,6 +7,8 @@ import ssl
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Self
 
+from tests.support.rbac import RBAC, binding, rule
+
 VICTIMS: Final = "victims"  # the namespace of those who suffer
 ATTACKED: Final = "attacked"  # the namespace in which attackers may do something
 GROUP: Final = "attack.example.com"  # the API group in which `definer` may do anything
@@ -87,47 +89,23 @@ def config_map(name: str, data: dict[str, str] | None = None, **metadata: Any) -
 
 def permissions() -> list[tuple[str, dict[str, Any]]]:
     """Path and document of what gives the users their rights, in the order in which to post them."""
-    rbac = "/apis/rbac.authorization.k8s.io/v1"
-    all_of_it: dict[str, Any] = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}
-    definitions = {"apiGroups": ["apiextensions.k8s.io"], "resources": ["*"], "verbs": ["*"]}
-    custom = {"apiGroups": [GROUP], "resources": ["*"], "verbs": ["*"]}
+    definitions = [rule("*", "*", group="apiextensions.k8s.io"), rule("*", "*", group=GROUP)]
     made: list[tuple[str, dict[str, Any]]] = [
         ("/api/v1/namespaces", {"metadata": {"name": namespace}}) for namespace in (VICTIMS, ATTACKED)
     ]
 
-    def grant(namespace: str, role: str, rule: dict[str, Any], *users: str) -> None:
-        made.extend(
-            (
-                (f"{rbac}/namespaces/{namespace}/roles", {"metadata": {"name": role}, "rules": [rule]}),
-                (
-                    f"{rbac}/namespaces/{namespace}/rolebindings",
-                    {
-                        "metadata": {"name": role},
-                        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
-                        "subjects": [{"kind": "User", "name": user} for user in users],
-                    },
-                ),
-            )
-        )
+    def allow(namespace: str, role: str, verbs: str, *users: str) -> None:
+        where, rules = f"{RBAC}/namespaces/{namespace}", [rule(verbs, "*", group="*")]
+        made.append((f"{where}/roles", {"metadata": {"name": role}, "rules": rules}))
+        made.append((f"{where}/rolebindings", binding(role, role, *users, kind="Role")))
 
-    grant(VICTIMS, "victim", all_of_it, *VICTIM_USERS)
-    grant(ATTACKED, "reader", {**all_of_it, "verbs": ["get", "list", "watch"]}, READER)
-    grant(ATTACKED, "writer", all_of_it, WRITER, DEFINER)
+    allow(VICTIMS, "victim", "*", *VICTIM_USERS)
+    allow(ATTACKED, "reader", "get list watch", READER)
+    allow(ATTACKED, "writer", "*", WRITER, DEFINER)
     made.extend(
         (
-            (f"{rbac}/clusterroles", {"metadata": {"name": DEFINER}, "rules": [definitions, custom]}),
-            (
-                f"{rbac}/clusterrolebindings",
-                {
-                    "metadata": {"name": DEFINER},
-                    "roleRef": {
-                        "apiGroup": "rbac.authorization.k8s.io",
-                        "kind": "ClusterRole",
-                        "name": DEFINER,
-                    },
-                    "subjects": [{"kind": "User", "name": DEFINER}],
-                },
-            ),
+            (f"{RBAC}/clusterroles", {"metadata": {"name": DEFINER}, "rules": definitions}),
+            (f"{RBAC}/clusterrolebindings", binding(DEFINER, DEFINER, DEFINER)),
             (f"/api/v1/namespaces/{VICTIMS}/configmaps", config_map("victim", {"n": "0"})),
             (
                 f"/apis/coordination.k8s.io/v1/namespaces/{VICTIMS}/leases",

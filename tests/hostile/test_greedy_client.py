@@ -17,13 +17,12 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.api import Api
+from tests.support.rbac import bind
 from tests.support.server_process import ServerProcess
 
 CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
 LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-BINDINGS: Final = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 LEVEL: Final = "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations/global-default"
-RBAC: Final = "rbac.authorization.k8s.io"
 SCHEDULER: Final = {"Impersonate-User": "system:kube-scheduler"}
 BOB: Final = {"Impersonate-User": "bob"}
 # A list of all of them is a megabyte, and takes several turns of the event loop.
@@ -116,9 +115,7 @@ def test_a_thousand_lists_cost_others_little(tmp_path: Path) -> None:
     long the test takes: after ten seconds their level would borrow the seats of others. It may not, here.
     """
     with ServerProcess(tmp_path) as server, Api(server) as admin:
-        role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "cluster-admin"}
-        subjects = [{"apiGroup": RBAC, "kind": "User", "name": name} for name in ("alice", "bob")]
-        admin.post(BINDINGS, {"metadata": {"name": "both"}, "roleRef": role, "subjects": subjects}).ok()
+        bind(admin, "both", "cluster-admin", "alice", "bob")
         # Not what the server has to maintain, and without borrowing.
         own = {"metadata": {"annotations": {"apf.kubernetes.io/autoupdate-spec": "false"}}}
         admin.patch(LEVEL, own | {"spec": {"limited": {"borrowingLimitPercent": 0}}}).ok()

@@ -13,6 +13,8 @@ import pytest
 
 from tests.support.api import Answer, Api
 from tests.support.eventually import until
+from tests.support.metrics import metric
+from tests.support.rbac import bind
 from tests.support.server_process import ServerProcess
 
 CONFIGMAPS: Final = "/api/v1/namespaces/default/configmaps"
@@ -30,24 +32,11 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         for number in range(OBJECTS):
             api.post(CONFIGMAPS, {"metadata": {"name": f"c{number}"}}).ok()
         server.stop()
-    rbac = {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": "alice"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice"}],
-    }
     with ServerProcess(data, "--memory-limit=1Mi") as server, Api(server) as api:
-        path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-        api.post(path, rbac).ok()
-        as_alice = Api(server, "alice-token")
-        until(lambda: as_alice.get(f"{CONFIGMAPS}/c0"), lambda answer: answer.status == 200, "alice may")
-        until(
-            lambda: api.get("/metrics").body.decode(),
-            lambda text: "apiserver_memory_pressure 2" in text,
-            "the pressure is known",
-        )
-        as_alice.close()
+        bind(api, "alice", "cluster-admin", "alice")
+        with api.as_caller("alice-token") as alice:
+            until(lambda: alice.get(f"{CONFIGMAPS}/c0").status == 200, what="alice may")
+        until(lambda: metric(api, "apiserver_memory_pressure") == 2, what="the pressure is known")
         yield server
 
 

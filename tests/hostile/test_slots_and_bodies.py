@@ -30,13 +30,12 @@ from tests.hostile.support import longest_turn
 from tests.support.api import Answer, Api
 from tests.support.eventually import until
 from tests.support.raw import raw_connection
+from tests.support.rbac import bind
 from tests.support.server_process import ServerProcess
 
 CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
 LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-BINDINGS: Final = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-RBAC: Final = "rbac.authorization.k8s.io"
 _CREATES: Final = re.compile(
     r'apiserver_request_total\{.*resource="configmaps",.*verb="POST",.*code="(\d+)"\} (\d+)'
 )
@@ -55,9 +54,7 @@ UNREAD_LISTS: Final = 403
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     with ServerProcess(tmp_path_factory.mktemp("server")) as server, Api(server) as admin:
-        writers = [{"apiGroup": RBAC, "kind": "User", "name": name} for name in ("alice", "bob")]
-        role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "cluster-admin"}
-        admin.post(BINDINGS, {"metadata": {"name": "writers"}, "roleRef": role, "subjects": writers}).ok()
+        bind(admin, "writers", "cluster-admin", "alice", "bob")
         admin.post(LEASES, {"metadata": {"name": "kube-scheduler"}}).ok()
         until(lambda: admin.get(CONFIG_MAPS, headers={"Impersonate-User": "alice"}).status == 200)
         yield server

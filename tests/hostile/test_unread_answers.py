@@ -17,6 +17,7 @@ import pytest
 from tests.hostile.support import longest_turn
 from tests.support.api import Api
 from tests.support.eventually import WITHIN_S, until
+from tests.support.rbac import grant, rule
 from tests.support.server_process import ServerProcess
 
 CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
@@ -123,7 +124,7 @@ def test_an_answer_that_nobody_reads_keeps_no_slot_and_is_dropped(tmp_path: Path
     with ServerProcess(tmp_path, "--max-requests-inflight=4") as server, ExitStack() as stack:
         tokens = ("admin-token", "alice-token")
         admin, alice = (stack.enter_context(Api(server, token)) for token in tokens)
-        _allow_lists(admin)
+        grant(admin, "", "dev", rule("list", "configmaps"), subject_kind="Group")
         for number in range(12):
             data = {"metadata": {"name": f"c{number}"}, "data": {"k": "x" * 1_000_000}}
             admin.post(CONFIG_MAPS, data).ok()
@@ -132,18 +133,6 @@ def test_an_answer_that_nobody_reads_keeps_no_slot_and_is_dropped(tmp_path: Path
         # Reads of others are refused for a moment at most.
         until(lambda: alice.get(f"{CONFIG_MAPS}?limit=1").status, lambda status: status == 200)
         until(lambda: _are_closed(server, unread), what="the server has dropped all")
-
-
-def _allow_lists(admin: Api) -> None:
-    """Let all developers list ConfigMaps."""
-    rbac = "/apis/rbac.authorization.k8s.io/v1"
-    rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"]}
-    group = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "dev"}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"}
-    name = {"name": "reader"}
-    admin.post(f"{rbac}/clusterroles", {"metadata": name, "rules": [rule]}).ok()
-    binding = {"metadata": name, "roleRef": role, "subjects": [group]}
-    admin.post(f"{rbac}/clusterrolebindings", binding).ok()
 
 
 def _are_closed(server: ServerProcess, clients: list[ssl.SSLSocket]) -> bool:

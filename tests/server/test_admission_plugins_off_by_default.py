@@ -18,6 +18,7 @@ from apiserver.admission.plugin_names import OFF_BY_DEFAULT
 from tests.support.api import Answer, Api
 from tests.support.certificates import request_for
 from tests.support.eventually import until
+from tests.support.rbac import grant, rule
 from tests.support.server_process import DidNotStart, ServerProcess
 from tests.support.webhook_server import Reply, Review, WebhookServer
 
@@ -260,22 +261,8 @@ def test_pods_get_the_zone_of_their_node(api: Api, namespace: str, path: str) ->
 # ---- OwnerReferencesPermissionEnforcement
 
 
-def grant(api: Api, path: str, user: str, *rules: tuple[str, str, str]) -> dict[str, str]:
-    """Allow a user what rules say: a verb, a group and a resource each. Returns the headers of the user."""
-    roles = path.replace("/api/v1", "/apis/rbac.authorization.k8s.io/v1")
-    policy = [{"verbs": [v], "apiGroups": [g], "resources": [r]} for v, g, r in rules]
-    api.post(f"{roles}/roles", {"metadata": {"name": user}, "rules": policy}).ok()
-    binding = {
-        "metadata": {"name": user},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": user},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
-    }
-    api.post(f"{roles}/rolebindings", binding).ok()
-    return {"Impersonate-User": user}
-
-
-def test_who_sets_owners_may_delete(api: Api, path: str) -> None:
-    editor = grant(api, path, "editor", ("create", "", "configmaps"), ("patch", "", "configmaps"))
+def test_who_sets_owners_may_delete(api: Api, namespace: str, path: str) -> None:
+    editor = grant(api, namespace, "editor", rule("create patch", "configmaps"))
     maps = f"{path}/configmaps"
     owner = api.post(maps, {"metadata": {"name": "owner"}}).ok()["metadata"]
     reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["uid"]}
@@ -286,11 +273,13 @@ def test_who_sets_owners_may_delete(api: Api, path: str) -> None:
     assert_refused(patched, "cannot set an ownerRef on a resource you can't delete: , <nil>")
 
 
-def test_who_blocks_the_deletion_of_owners_may_change_their_finalizers(api: Api, path: str) -> None:
+def test_who_blocks_the_deletion_of_owners_may_change_their_finalizers(
+    api: Api, namespace: str, path: str
+) -> None:
     maps = f"{path}/configmaps"
-    rules = (("create", "", "configmaps"),)
-    creator = grant(api, path, "creator", *rules)
-    finalizer = grant(api, path, "finalizer", *rules, ("update", "", "configmaps/finalizers"))
+    rules = (rule("create", "configmaps"),)
+    creator = grant(api, namespace, "creator", *rules)
+    finalizer = grant(api, namespace, "finalizer", *rules, rule("update", "configmaps/finalizers"))
     owner = api.post(maps, {"metadata": {"name": "owner"}}).ok()["metadata"]
 
     def owned(name: str, **changed: Any) -> dict[str, Any]:
@@ -319,16 +308,14 @@ def as_node(name: str) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def _nodes_are_authorized(server: ServerProcess) -> None:
-    verbs = ["get", "list", "watch", "create", "update", "patch", "delete"]
-    everything = [{"verbs": verbs, "apiGroups": ["*"], "resources": ["*"]}]
-    group = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:nodes"}
-    rbac = "/apis/rbac.authorization.k8s.io/v1"
-    with Api(server) as api:
-        api.post(f"{rbac}/clusterroles", {"metadata": {"name": "nodes"}, "rules": everything}).ok()
-        ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "nodes"}
-        binding = {"metadata": {"name": "nodes"}, "roleRef": ref, "subjects": [group]}
-        api.post(f"{rbac}/clusterrolebindings", binding).ok()
+def _nodes_are_authorized(api: Api) -> None:
+    grant(
+        api,
+        "",
+        "system:nodes",
+        rule("get list watch create update patch delete", "*", group="*"),
+        subject_kind="Group",
+    )
 
 
 @pytest.fixture
@@ -664,17 +651,8 @@ def test_nodes_get_the_tokens_that_drivers_of_volumes_want(api: Api, path: str, 
     asked("claimed").ok()
     assert_refused(asked("vault"), not_for(node, "vault"))
     # Who is allowed it by a rule needs no volume: the audience is the resource, the account the name.
-    rule = {
-        "verbs": ["request-serviceaccounts-token-audience"],
-        "apiGroups": [""],
-        "resources": ["vault"],
-        "resourceNames": ["a"],
-    }
-    rbac = path.replace("/api/v1", "/apis/rbac.authorization.k8s.io/v1")
-    api.post(f"{rbac}/roles", {"metadata": {"name": "audience"}, "rules": [rule]}).ok()
-    group = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:nodes"}
-    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "audience"}
-    api.post(f"{rbac}/rolebindings", {"metadata": {"name": "a"}, "roleRef": ref, "subjects": [group]}).ok()
+    audience = rule("request-serviceaccounts-token-audience", "vault", "a")
+    grant(api, path.rpartition("/")[2], "system:nodes", audience, subject_kind="Group")
     until(lambda: asked("vault").status == 201, what="the rule counts")
     assert_refused(asked("other"), not_for(node, "other"))
 
@@ -847,7 +825,7 @@ def test_what_namespaces_enforce_without_labels(api: Api, namespace: str, path: 
     shared, why = pod(hostPID=True), 'violates PodSecurity "baseline:latest": host namespaces (hostPID=true)'
     assert_refused(api.post(f"{path}/pods", shared), why)
     api.post(f"{NAMESPACES}/exempt/pods", {**shared, "metadata": {"generateName": "p-"}}).ok()
-    user = grant(api, path, "exempt", ("create", "", "pods"))
+    user = grant(api, namespace, "exempt", rule("create", "pods"))
     api.post(f"{path}/pods", shared, headers=user).ok()
     api.post(f"{path}/pods", pod("q", hostPID=True, runtimeClassName="exempt")).ok()
     label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}

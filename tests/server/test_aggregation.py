@@ -25,6 +25,7 @@ from tests.support.definitions import condition, define, definition, version
 from tests.support.eventually import until
 from tests.support.kubectl import Kubectl, each_version, program, rows
 from tests.support.raw import raw_connection
+from tests.support.rbac import grant, rule
 from tests.support.server_process import ServerProcess
 from tests.support.websocket_client import connected
 
@@ -124,21 +125,11 @@ def test_a_user_is_the_same_there_and_may_there_only_what_both_allow(servers: Se
     alice = front.as_caller("alice-token")
     refused = alice.get(WIDGETS)
     assert (refused.status, refused.reason) == (403, "Forbidden")
-    role = {"rules": [{"apiGroups": [GROUP], "resources": ["widgets"], "verbs": ["list"]}]}
-    binding = {
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "lists"},
-        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "dev"}],
-    }
-    rbac = "/apis/rbac.authorization.k8s.io/v1"
-
-    def allow(api: Api) -> None:
-        api.post(f"{rbac}/clusterroles", {"metadata": {"name": "lists"}, **role}).ok()
-        api.post(f"{rbac}/clusterrolebindings", {"metadata": {"name": "lists"}, **binding}).ok()
-
-    allow(front)
+    lists = rule("list", "widgets", group=GROUP)
+    grant(front, "", "dev", lists, subject_kind="Group")
     there = until(lambda: alice.get(WIDGETS), lambda answer: "alice" in answer.message, "asked there")
     assert (there.status, there.json["details"]["kind"]) == (403, "widgets")
-    allow(extension)
+    grant(extension, "", "dev", lists, subject_kind="Group")
     until(lambda: alice.get(WIDGETS), lambda answer: answer.status == 200, "allowed")
     # Who asks for another user is that user, there as here.
     impersonating = {"Impersonate-User": "bob", "Impersonate-Group": "ops"}

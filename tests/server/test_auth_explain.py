@@ -19,9 +19,9 @@ from apiserver.cli.auth_explain import ALLOWED, FAILED, NOT_ALLOWED
 from apiserver.cli.flags import UsageError
 from tests.support.api import Api
 from tests.support.eventually import until
+from tests.support.rbac import RBAC, binding, rule
 from tests.support.server_process import ServerProcess
 
-RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 OWN_REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 WITHIN_S: Final = 60
 
@@ -37,17 +37,11 @@ def explain(kubeconfig: Path, *arguments: str) -> tuple[int, str]:
 @pytest.fixture
 def granted(api: Api, namespace: str) -> str:
     """A namespace in which a user of its name may read ConfigMaps, and a role is bound that is not there."""
-    rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]}
     where = f"{RBAC}/namespaces/{namespace}"
-    api.post(f"{where}/roles", {"metadata": {"name": "reader"}, "rules": [rule]}).ok()
-    group = "rbac.authorization.k8s.io"
-    for role in ("reader", "gone"):
-        binding = {
-            "metadata": {"name": role},
-            "subjects": [{"kind": "User", "name": namespace, "apiGroup": group}],
-            "roleRef": {"kind": "Role", "name": role, "apiGroup": group},
-        }
-        api.post(f"{where}/rolebindings", binding).ok()
+    role = {"metadata": {"name": "reader"}, "rules": [rule("get list", "configmaps")]}
+    api.post(f"{where}/roles", role).ok()
+    for each in ("reader", "gone"):
+        api.post(f"{where}/rolebindings", binding(each, each, namespace, kind="Role")).ok()
     return namespace
 
 

@@ -18,6 +18,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.support.api import Answer, Api
 from tests.support.eventually import until
+from tests.support.rbac import RBAC, grant, rule
 from tests.support.server_process import ServerProcess
 from tests.support.webhook_server import Reply, Review, WebhookServer
 
@@ -388,23 +389,14 @@ def test_what_is_configured_is_replaced_when_the_file_changes(
 
 def test_a_watch_ends_when_its_user_loses_the_right(api: Api, alice: Api, namespace: str) -> None:
     """To others they go on; both authorizers are asked, of which RBAC had allowed it."""
-    root = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
-    rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["watch"]}
-    api.post(f"{root}/roles", {"metadata": {"name": "r"}, "rules": [rule]}).ok()
-    group = "rbac.authorization.k8s.io"
-    binding = {
-        "metadata": {"name": "b"},
-        "subjects": [{"kind": "User", "name": "alice", "apiGroup": group}],
-        "roleRef": {"kind": "Role", "name": "r", "apiGroup": group},
-    }
-    api.post(f"{root}/rolebindings", binding).ok()
+    grant(api, namespace, "alice", rule("watch", "configmaps"))
     path = f"{CONFIG_MAPS.format(namespace)}?watch=1"
     until(lambda: alice.get(f"{path}&timeoutSeconds=1").status, lambda status: status == 200)
     with alice.watch(path) as ending, api.watch(path) as going:
         events, others = iter(ending), iter(going)
         api.post(CONFIG_MAPS.format(namespace), {"metadata": {"name": "seen"}}).ok()
         assert next(events)["object"]["metadata"]["name"] == "seen"
-        api.delete(f"{root}/rolebindings/b").ok()
+        api.delete(f"{RBAC}/namespaces/{namespace}/rolebindings/alice").ok()
         assert next(events, None) is None, "it has ended"
         assert next(others)["object"]["metadata"]["name"] == "seen"
     assert sum(samples(api, "apiserver_watches_unauthorized_total").values()) >= 1

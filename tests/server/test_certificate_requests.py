@@ -22,6 +22,7 @@ from tests.support.api import Api
 from tests.support.eventually import until
 from tests.support.fixtures import server_with
 from tests.support.kubectl import Kubectl, each_version, program
+from tests.support.rbac import bind, grant, rule
 from tests.support.server_process import ServerProcess
 
 PATH: Final = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
@@ -165,25 +166,15 @@ def test_what_a_signer_does_not_sign_fails_and_says_why(api: Api) -> None:
     assert "certificate" not in found
 
 
-def bind(api: Api, role: str, kind: str, to: str) -> None:
-    group = "rbac.authorization.k8s.io"
-    document = {
-        "metadata": {"name": f"requests-{next(_numbers)}"},
-        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": role},
-        "subjects": [{"apiGroup": group, "kind": kind, "name": to}],
-    }
-    api.post(f"/apis/{group}/v1/clusterrolebindings", document).ok()
-
-
 def as_user(name: str, *groups: str) -> dict[str, str]:
     return {"Impersonate-User": name} | ({"Impersonate-Group": groups[0]} if groups else {})
 
 
 def test_kubelets_renew_their_own_certificates(api: Api) -> None:
     """And get none for other nodes, until somebody gives them the permission."""
-    bind(api, "system:node-bootstrapper", "Group", "system:nodes")
+    bind(api, "bootstrapper", "system:node-bootstrapper", "system:nodes", subject_kind="Group")
     role = "system:certificates.k8s.io:certificatesigningrequests"
-    bind(api, f"{role}:selfnodeclient", "Group", "system:nodes")
+    bind(api, "own", f"{role}:selfnodeclient", "system:nodes", subject_kind="Group")
     node = as_user("system:node:n1", "system:nodes")
     own, other = (
         Asked(f"system:node:{name}", "system:nodes", signer=KUBELET_CLIENT) for name in ("n1", "n2")
@@ -193,26 +184,16 @@ def test_kubelets_renew_their_own_certificates(api: Api) -> None:
     certificate_of(api, own)
     assert conditions(api, own) == {"Approved": "AutoApproved"}
     assert conditions(api, other) == {}
-    bind(api, f"{role}:nodeclient", "User", "system:node:n1")
+    bind(api, "all", f"{role}:nodeclient", "system:node:n1")
     certificate_of(api, other)
     assert conditions(api, other) == {"Approved": "AutoApproved"}
 
 
 @pytest.fixture(scope="module")
-def mallory(server: ServerProcess) -> dict[str, str]:
+def mallory(api: Api) -> dict[str, str]:
     """Somebody who may write all of requests, and has no say for any signer."""
-    api = Api(server)
-    requests = ("", "/approval", "/status")
-    rule = {
-        "apiGroups": ["certificates.k8s.io"],
-        "resources": [f"certificatesigningrequests{each}" for each in requests],
-        "verbs": ["*"],
-    }
-    role = {"metadata": {"name": "mallory"}, "rules": [rule]}
-    api.post("/apis/rbac.authorization.k8s.io/v1/clusterroles", role).ok()
-    bind(api, "mallory", "User", "mallory")
-    api.close()
-    return as_user("mallory")
+    requests = " ".join(f"certificatesigningrequests{each}" for each in ("", "/approval", "/status"))
+    return grant(api, "", "mallory", rule("*", requests, group="certificates.k8s.io"))
 
 
 def test_nobody_asks_in_the_name_of_others(api: Api, mallory: dict[str, str]) -> None:

@@ -13,24 +13,14 @@ import pytest
 
 from tests.support.api import Answer, Api
 from tests.support.eventually import until
+from tests.support.rbac import RBAC, RBAC_GROUP, binding, rule
 
-GROUP: Final = "rbac.authorization.k8s.io"
-ROOT: Final = f"/apis/{GROUP}/v1"
 WRITES: Final = ("get", "create", "update", "patch", "delete")
 _numbers: Final = itertools.count(1)
 
 
-def rule(verbs: str, resources: str, *names: str, group: str = "") -> dict[str, Any]:
-    made: dict[str, Any] = {
-        "verbs": verbs.split(),
-        "apiGroups": [group],
-        "resources": resources.split(),
-    }
-    return made | ({"resourceNames": list(names)} if names else {})
-
-
 def rbac(verbs: str, resources: str, *names: str) -> dict[str, Any]:
-    return rule(verbs, resources, *names, group=GROUP)
+    return rule(verbs, resources, *names, group=RBAC_GROUP)
 
 
 GET_SECRETS: Final = rule("get", "secrets")
@@ -43,31 +33,23 @@ def role(name: str, *rules: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return {"metadata": {"name": name}, "rules": list(rules), **fields}
 
 
-def binding(name: str, kind: str, of: str, to: str = "bob") -> dict[str, Any]:
-    return {
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": GROUP, "kind": kind, "name": of},
-        "subjects": [{"apiGroup": GROUP, "kind": "User", "name": to}],
-    }
-
-
 class Caller:
     """A new user who may write roles and bindings, impersonated by the administrator."""
 
     def __init__(self, api: Api, namespace: str) -> None:
         self._api, self.name, self.namespace = api, f"escalating-{next(_numbers)}", namespace
-        self.here = f"{ROOT}/namespaces/{namespace}"
+        self.here = f"{RBAC}/namespaces/{namespace}"
 
     def holds(self, *rules: dict[str, Any]) -> None:
         """In the namespace."""
         self._give(self.here, "Role", rbac(" ".join(WRITES), "roles rolebindings"), *rules)
 
     def holds_everywhere(self, *rules: dict[str, Any]) -> None:
-        self._give(ROOT, "ClusterRole", rbac(" ".join(WRITES), "clusterroles clusterrolebindings"), *rules)
+        self._give(RBAC, "ClusterRole", rbac(" ".join(WRITES), "clusterroles clusterrolebindings"), *rules)
 
     def _give(self, where: str, kind: str, *rules: dict[str, Any]) -> None:
         self._api.post(f"{where}/{kind.lower()}s", role(self.name, *rules)).ok()
-        of_caller = binding(self.name, kind, self.name, to=self.name)
+        of_caller = binding(self.name, self.name, self.name, kind=kind)
         self._api.post(f"{where}/{kind.lower()}bindings", of_caller).ok()
         # Roles count a moment after they were written. One without rules may be written by whoever may write.
         path = f"{where}/{kind.lower()}s?dryRun=All"
@@ -103,9 +85,9 @@ def alice(api: Api) -> Iterator[Api]:
 
 
 def test_the_refusal_says_what_is_missing(api: Api, alice: Api, namespace: str) -> None:
-    where = f"{ROOT}/namespaces/{namespace}"
+    where = f"{RBAC}/namespaces/{namespace}"
     api.post(f"{where}/roles", role("r", rbac("create", "roles"), rule("get", "pods"))).ok()
-    api.post(f"{where}/rolebindings", binding("r", "Role", "r", to="alice")).ok()
+    api.post(f"{where}/rolebindings", binding("r", "r", "alice", kind="Role")).ok()
     body = role("x", rule("list get", "secrets pods"), rule("get", "secrets", "s"))
     answer = until(lambda: alice.post(f"{where}/roles", body), lambda answer: "attempting" in answer.message)
     assert answer.json == {
@@ -113,13 +95,14 @@ def test_the_refusal_says_what_is_missing(api: Api, alice: Api, namespace: str) 
         "apiVersion": "v1",
         "metadata": {},
         "status": "Failure",
-        "message": f'roles.{GROUP} "x" is forbidden: user "alice" (groups=["dev" "system:authenticated"]) is '
-        "attempting to grant RBAC permissions not currently held:\n"
+        "message": f'roles.{RBAC_GROUP} "x" is forbidden: user "alice" '
+        '(groups=["dev" "system:authenticated"]) '
+        "is attempting to grant RBAC permissions not currently held:\n"
         '{APIGroups:[""], Resources:["pods"], Verbs:["list"]}\n'
         '{APIGroups:[""], Resources:["secrets"], ResourceNames:["s"], Verbs:["get"]}\n'
         '{APIGroups:[""], Resources:["secrets"], Verbs:["list" "get"]}',
         "reason": "Forbidden",
-        "details": {"name": "x", "group": GROUP, "kind": "roles"},
+        "details": {"name": "x", "group": RBAC_GROUP, "kind": "roles"},
         "code": 403,
     }
 
@@ -148,7 +131,7 @@ ROLES: Final[dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], list[st
     "that others may bind": (
         [],
         [rbac("bind", "roles")],
-        [f'{{APIGroups:["{GROUP}"], Resources:["roles"], Verbs:["bind"]}}'],
+        [f'{{APIGroups:["{RBAC_GROUP}"], Resources:["roles"], Verbs:["bind"]}}'],
     ),
 }
 
@@ -160,14 +143,14 @@ def test_a_new_role_has_nothing_that_its_writer_has_not(
     caller.holds(*held)
     answer = caller.send("POST", f"{caller.here}/roles", role("new", *rules))
     if missing:
-        assert_refused(answer, refusal(caller, f'roles.{GROUP} "new"', *missing))
+        assert_refused(answer, refusal(caller, f'roles.{RBAC_GROUP} "new"', *missing))
     else:
         assert answer.status == 201, answer.body
 
 
 APPLY: Final = "application/apply-patch+yaml"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
-OF: Final = {"apiVersion": f"{GROUP}/v1", "kind": "Role"}
+OF: Final = {"apiVersion": f"{RBAC_GROUP}/v1", "kind": "Role"}
 
 
 def replaced(name: str) -> dict[str, Any]:
@@ -278,13 +261,13 @@ def test_what_one_has_in_a_namespace_is_not_for_the_cluster(caller: Caller) -> N
     caller.holds(GET_SECRETS)
     caller.holds_everywhere(GET_PODS)
     name = caller.name
-    refused = caller.send("POST", f"{ROOT}/clusterroles", role(f"{name}-s", GET_SECRETS, GET_PODS))
-    assert_refused(refused, refusal(caller, f'clusterroles.{GROUP} "{name}-s"', NO_SECRETS))
+    refused = caller.send("POST", f"{RBAC}/clusterroles", role(f"{name}-s", GET_SECRETS, GET_PODS))
+    assert_refused(refused, refusal(caller, f'clusterroles.{RBAC_GROUP} "{name}-s"', NO_SECRETS))
     path = {"verbs": ["get"], "nonResourceURLs": ["/logs/*"]}
-    refused = caller.send("POST", f"{ROOT}/clusterroles", role(f"{name}-s", path))
+    refused = caller.send("POST", f"{RBAC}/clusterroles", role(f"{name}-s", path))
     shown = '{NonResourceURLs:["/logs/*"], Verbs:["get"]}'
-    assert_refused(refused, refusal(caller, f'clusterroles.{GROUP} "{name}-s"', shown))
-    assert caller.send("POST", f"{ROOT}/clusterroles", role(f"{name}-p", GET_PODS)).status == 201
+    assert_refused(refused, refusal(caller, f'clusterroles.{RBAC_GROUP} "{name}-s"', shown))
+    assert caller.send("POST", f"{RBAC}/clusterroles", role(f"{name}-p", GET_PODS)).status == 201
     # What one has in the cluster is also for a namespace.
     assert caller.send("POST", f"{caller.here}/roles", role("both", GET_SECRETS, GET_PODS)).status == 201
 
@@ -295,15 +278,15 @@ def test_writing_aggregation_rules_needs_all_rights(api: Api, caller: Caller) ->
     aggregation = {"clusterRoleSelectors": [{"matchLabels": {f"example.com/{caller.name}": "x"}}]}
     new = role(name, aggregationRule=aggregation)
     why = "must have cluster-admin privileges to use the aggregationRule"
-    why = f'clusterroles.{GROUP} "{name}" is forbidden: {why}'
-    assert_refused(caller.send("POST", f"{ROOT}/clusterroles", new), why)
-    api.post(f"{ROOT}/clusterroles", new).ok()
+    why = f'clusterroles.{RBAC_GROUP} "{name}" is forbidden: {why}'
+    assert_refused(caller.send("POST", f"{RBAC}/clusterroles", new), why)
+    api.post(f"{RBAC}/clusterroles", new).ok()
     # It may not be made one that is not aggregated, either.
     for patch in ({"metadata": {"labels": {"a": "b"}}}, {"aggregationRule": None}):
-        assert_refused(caller.send("PATCH", f"{ROOT}/clusterroles/{name}", patch, type="merge"), why)
+        assert_refused(caller.send("PATCH", f"{RBAC}/clusterroles/{name}", patch, type="merge"), why)
     strong = Caller(api, caller.namespace)
     strong.holds_everywhere(ALL, ALL_PATHS)
-    assert strong.send("PUT", f"{ROOT}/clusterroles/{name}", new).status == 200
+    assert strong.send("PUT", f"{RBAC}/clusterroles/{name}", new).status == 200
 
 
 # ---- bindings
@@ -334,11 +317,11 @@ def test_a_binding_gives_nothing_that_its_writer_has_not(
     name = f"{caller.name}-bound"
     named = {"resourceNames": [name]}
     caller.holds(*(each | named if "resourceNames" in each else each for each in held))
-    where = caller.here if kind == "Role" else ROOT
+    where = caller.here if kind == "Role" else RBAC
     api.post(f"{where}/{kind.lower()}s", role(name, GET_SECRETS)).ok()
-    answer = caller.send("POST", f"{caller.here}/rolebindings", binding("b", kind, name))
+    answer = caller.send("POST", f"{caller.here}/rolebindings", binding("b", name, "bob", kind=kind))
     if status == 403:
-        assert_refused(answer, refusal(caller, f'rolebindings.{GROUP} "b"', NO_SECRETS))
+        assert_refused(answer, refusal(caller, f'rolebindings.{RBAC_GROUP} "b"', NO_SECRETS))
     assert answer.status == status
 
 
@@ -346,22 +329,22 @@ def test_a_binding_of_the_cluster_takes_rights_in_the_cluster(api: Api, caller: 
     caller.holds(GET_SECRETS, rbac("bind", "clusterroles"))
     caller.holds_everywhere()
     name = f"{caller.name}-bound"
-    api.post(f"{ROOT}/clusterroles", role(name, GET_SECRETS)).ok()
-    body = binding(name, "ClusterRole", name)
-    refused = caller.send("POST", f"{ROOT}/clusterrolebindings", body)
-    assert_refused(refused, refusal(caller, f'clusterrolebindings.{GROUP} "{name}"', NO_SECRETS))
+    api.post(f"{RBAC}/clusterroles", role(name, GET_SECRETS)).ok()
+    body = binding(name, name, "bob")
+    refused = caller.send("POST", f"{RBAC}/clusterrolebindings", body)
+    assert_refused(refused, refusal(caller, f'clusterrolebindings.{RBAC_GROUP} "{name}"', NO_SECRETS))
     for bound, status in ((f"{name}-other", 403), (name, 201)):
         other = Caller(api, caller.namespace)
         other.holds_everywhere(rbac("bind", "clusterroles", bound))
-        assert other.send("POST", f"{ROOT}/clusterrolebindings", body).status == status
+        assert other.send("POST", f"{RBAC}/clusterrolebindings", body).status == status
 
 
 def test_a_change_of_subjects_is_checked(api: Api, caller: Caller) -> None:
     caller.holds(GET_PODS)
     api.post(f"{caller.here}/roles", role("strong", GET_SECRETS)).ok()
-    api.post(f"{caller.here}/rolebindings", binding("b", "Role", "strong")).ok()
+    api.post(f"{caller.here}/rolebindings", binding("b", "strong", "bob", kind="Role")).ok()
     path = f"{caller.here}/rolebindings/b"
-    to_me = {"subjects": [{"apiGroup": GROUP, "kind": "User", "name": caller.name}]}
+    to_me = {"subjects": [{"apiGroup": RBAC_GROUP, "kind": "User", "name": caller.name}]}
     assert caller.send("PATCH", path, to_me, type="merge").status == 403
     assert caller.send("PATCH", path, {"metadata": {"finalizers": []}}, type="merge").status == 200
     # The role has become another one in between.
@@ -381,10 +364,10 @@ def test_a_role_is_there_before_it_is_bound(caller: Caller, resource: str, kind:
     """The answer names the resource of the request, as in Kubernetes."""
     caller.holds()
     caller.holds_everywhere()
-    where = caller.here if resource == "rolebindings" else ROOT
-    answer = caller.send("POST", f"{where}/{resource}", binding("b", kind, "none-such"))
-    assert (answer.status, answer.message) == (404, f'{resource}.{GROUP} "none-such" not found')
-    assert answer.json["details"] == {"name": "none-such", "group": GROUP, "kind": resource}
+    where = caller.here if resource == "rolebindings" else RBAC
+    answer = caller.send("POST", f"{where}/{resource}", binding("b", "none-such", "bob", kind=kind))
+    assert (answer.status, answer.message) == (404, f'{resource}.{RBAC_GROUP} "none-such" not found')
+    assert answer.json["details"] == {"name": "none-such", "group": RBAC_GROUP, "kind": resource}
 
 
 def test_a_role_can_be_bound_as_soon_as_it_is_there(caller: Caller) -> None:
@@ -392,16 +375,16 @@ def test_a_role_can_be_bound_as_soon_as_it_is_there(caller: Caller) -> None:
     for number in range(10):
         name = f"r{number}"
         caller.send("POST", f"{caller.here}/roles", role(name, GET_PODS)).ok()
-        caller.send("POST", f"{caller.here}/rolebindings", binding(name, "Role", name)).ok()
+        caller.send("POST", f"{caller.here}/rolebindings", binding(name, name, "bob", kind="Role")).ok()
 
 
 def test_system_masters_may_grant_anything(api: Api, namespace: str) -> None:
-    where = f"{ROOT}/namespaces/{namespace}"
+    where = f"{RBAC}/namespaces/{namespace}"
     api.post(f"{where}/roles", role("all", ALL)).ok()
     # Even a role that is not there.
-    api.post(f"{where}/rolebindings", binding("b", "Role", "none-such")).ok()
+    api.post(f"{where}/rolebindings", binding("b", "none-such", "bob", kind="Role")).ok()
     aggregation = {"clusterRoleSelectors": [{"matchLabels": {namespace: "x"}}]}
-    api.post(f"{ROOT}/clusterroles", role(f"all-{namespace}", ALL_PATHS, aggregationRule=aggregation)).ok()
+    api.post(f"{RBAC}/clusterroles", role(f"all-{namespace}", ALL_PATHS, aggregationRule=aggregation)).ok()
 
 
 # ---- bodies that mean harm
@@ -416,6 +399,7 @@ def test_a_role_with_a_thousand_million_permissions(caller: Caller) -> None:
     assert answer.message.endswith("\nand more")
 
 
+REFERENCE: Final = {"apiGroup": RBAC_GROUP, "kind": "Role", "name": "a"}
 # Nothing of it is accepted, and nothing of it is an error of the server's.
 MALFORMED: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "a rule that is null": ("roles", {"rules": [None]}),
@@ -424,11 +408,11 @@ MALFORMED: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "rules that are a word": ("roles", {"rules": "get"}),
     "no role": ("rolebindings", {}),
     "a role that is null": ("rolebindings", {"roleRef": None}),
-    "a role without a name": ("rolebindings", {"roleRef": {"apiGroup": GROUP, "kind": "Role", "name": ""}}),
-    "a role of no kind": ("rolebindings", {"roleRef": {"apiGroup": GROUP, "kind": "Rule", "name": "a"}}),
-    "a role of a number's kind": ("rolebindings", {"roleRef": {"apiGroup": GROUP, "kind": 1, "name": "a"}}),
-    "a role of another group": ("rolebindings", {"roleRef": {"apiGroup": "a", "kind": "Role", "name": "a"}}),
-    "a role by a path": ("rolebindings", {"roleRef": {"apiGroup": GROUP, "kind": "Role", "name": "a/../b"}}),
+    "a role without a name": ("rolebindings", {"roleRef": {**REFERENCE, "name": ""}}),
+    "a role of no kind": ("rolebindings", {"roleRef": {**REFERENCE, "kind": "Rule"}}),
+    "a role of a number's kind": ("rolebindings", {"roleRef": {**REFERENCE, "kind": 1}}),
+    "a role of another group": ("rolebindings", {"roleRef": {**REFERENCE, "apiGroup": "a"}}),
+    "a role by a path": ("rolebindings", {"roleRef": {**REFERENCE, "name": "a/../b"}}),
 }
 
 

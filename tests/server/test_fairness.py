@@ -19,13 +19,13 @@ from tests.support.conversion_webhook import ConversionWebhook, answer_to
 from tests.support.definitions import define, definition, new_group, version
 from tests.support.eventually import WITHIN_S, until
 from tests.support.raw import raw_connection
+from tests.support.rbac import bind
 from tests.support.server_process import ServerProcess
 from tests.support.webhook_server import Review
 
 GROUP: Final = "/apis/flowcontrol.apiserver.k8s.io/v1"
 SCHEMAS: Final = f"{GROUP}/flowschemas"
 LEVELS: Final = f"{GROUP}/prioritylevelconfigurations"
-BINDINGS: Final = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
 DUMPS: Final = "/debug/api_priority_and_fairness"
 # Waits for a state that is far away, and has its seat meanwhile.
@@ -65,9 +65,7 @@ USERS: Final[dict[str, dict[str, Any]]] = {"queued": QUEUES, "refused": {"type":
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     with ServerProcess(tmp_path_factory.mktemp("server")) as server, Api(server) as admin:
-        subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name} for name in USERS]
-        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
-        admin.post(BINDINGS, {"metadata": {"name": "u"}, "roleRef": role, "subjects": subjects}).ok()
+        bind(admin, "u", "cluster-admin", *USERS)
         for name, response in USERS.items():
             admin.post(LEVELS, level(name, response)).ok()
             admin.post(SCHEMAS, schema(name, name)).ok()
@@ -217,9 +215,7 @@ def test_what_a_webhook_converts(admin: Api, begin: Begin, tmp_path: Path) -> No
 
 def test_a_level_without_shares_that_rejects_serves_nobody(admin: Api) -> None:
     """README says that kube-apiserver serves one request at a time."""
-    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "closed"}
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
-    admin.post(BINDINGS, {"metadata": {"name": "closed"}, "roleRef": role, "subjects": [subject]}).ok()
+    bind(admin, "closed", "cluster-admin", "closed")
     until(lambda: as_user(admin, "closed").status == 200)
     uid = admin.post(LEVELS, level("closed", {"type": "Reject"}, shares=0)).ok()["metadata"]["uid"]
     admin.post(SCHEMAS, schema("closed", "closed")).ok()

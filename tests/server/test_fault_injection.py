@@ -10,6 +10,7 @@ import pytest
 
 from apiserver.__main__ import main
 from apiserver.testing import ApiServer, User
+from tests.support.rbac import binding
 
 FAULTS: Final = "/debug/faults"
 CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
@@ -19,9 +20,7 @@ DELAY: Final = {"effect": {"type": "Delay", "seconds": 0.01}}
 BINDING: Final = {
     "apiVersion": "rbac.authorization.k8s.io/v1",
     "kind": "ClusterRoleBinding",
-    "metadata": {"name": "almost-admin"},
-    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-    "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice"}],
+    **binding("almost-admin", "cluster-admin", "alice"),
 }
 
 

@@ -19,10 +19,10 @@ from tests.support.api import Api
 from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl, each_version, program
 from tests.support.raw import raw_connection, read_all
+from tests.support.rbac import RBAC, bind, binding
 from tests.support.server_process import ServerProcess
 
 REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 AUTHENTICATED: Final = "system:authenticated"
 IN_REVIEWS: Final = "authentication.k8s.io"
 
@@ -212,11 +212,10 @@ def service_account(api: Api, name: str) -> str:
     return str(api.post(f"{accounts}/{name}/token", {"spec": {}}).ok()["status"]["token"])
 
 
-def bind(api: Api, role: str, subject: dict[str, str], name: str) -> None:
-    """Binds a cluster role for everything."""
-    of = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
-    document = {"metadata": {"name": name}, "roleRef": of, "subjects": [subject]}
-    api.post(f"{RBAC}/clusterrolebindings", document).ok()
+def bind_account(api: Api, role: str, name: str) -> None:
+    """Binds a cluster role for everything to a service account."""
+    bound = binding(name, role) | {"subjects": [account_subject(name)]}
+    api.post(f"{RBAC}/clusterrolebindings", bound).ok()
 
 
 def account_subject(name: str) -> dict[str, str]:
@@ -226,7 +225,7 @@ def account_subject(name: str) -> dict[str, str]:
 def test_a_node_has_its_groups_if_it_is_impersonated_as_such(server: ServerProcess, api: Api) -> None:
     """But not by who has last used legacy impersonation: kube-apiserver goes on with that first."""
     token = service_account(api, "boss")
-    bind(api, "cluster-admin", account_subject("boss"), "boss")
+    bind_account(api, "cluster-admin", "boss")
     asyncio.run(eventually(partial(_is_allowed, server, "Impersonate-User: jane", token)))
     node = "Impersonate-User: system:node:n"
     assert ask(server, node, token=token).user["groups"] == ["system:nodes", AUTHENTICATED]
@@ -264,9 +263,10 @@ def bot_token(server: ServerProcess) -> str:
         meta = {"metadata": {"name": "impersonator"}}
         for place, role, rules in ROLES:
             api.post(f"{place}/{role.lower()}s", {**meta, "rules": rules}).ok()
-            of = {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": "impersonator"}
-            to = [account_subject("bot")]
-            api.post(f"{place}/{role.lower()}bindings", {**meta, "roleRef": of, "subjects": to}).ok()
+            bound = binding("impersonator", "impersonator", kind=role) | {
+                "subjects": [account_subject("bot")]
+            }
+            api.post(f"{place}/{role.lower()}bindings", bound).ok()
     # Roles count a moment after they were written.
     for line in ("Impersonate-User: jane", "Impersonate-User: system:serviceaccount:default:x"):
         asyncio.run(eventually(partial(_is_allowed, server, line, token)))
@@ -397,9 +397,9 @@ def test_kubectl_with_a_right_to_list_as_somebody_else(
         {"nonResourceURLs": ["/api*"], "verbs": ["impersonate-on:user-info:get"]},
     ]
     api.post(f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": as_jane}).ok()
-    bind(api, name, account_subject(name), name)
+    bind_account(api, name, name)
     user = f"jane-{namespace}"
-    bind(api, "cluster-admin", {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}, user)
+    bind(api, user, "cluster-admin", user)
     kubectl = Kubectl(program(version), server.kubeconfig, namespace, tmp_path)
     # The certificate in the kubeconfig would count before the token.
     at = (f"--server={server.url}", f"--certificate-authority={server.ca_path}", "--kubeconfig=/dev/null")

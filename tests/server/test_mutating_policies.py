@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from tests.hostile.support import longest_turn
+from tests.support import rbac
 from tests.support.api import Answer, Api
 from tests.support.definitions import define, definition, new_group, version
 from tests.support.fixtures import server_with
@@ -594,23 +595,7 @@ def test_parameters_that_are_deleted_under_a_policy(api: Api, namespace: str) ->
 
 def test_who_writes_a_policy_must_be_allowed_to_read_its_parameters(api: Api, namespace: str) -> None:
     alice = api.as_caller("alice-token")
-    role = {
-        "metadata": {"name": f"policies-{namespace}"},
-        "rules": [{"apiGroups": ["admissionregistration.k8s.io"], "resources": ["*"], "verbs": ["*"]}],
-    }
-    api.post("/apis/rbac.authorization.k8s.io/v1/clusterroles", role).ok()
-    api.post(
-        "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-        {
-            "metadata": {"name": f"policies-{namespace}"},
-            "roleRef": {
-                "apiGroup": "rbac.authorization.k8s.io",
-                "kind": "ClusterRole",
-                "name": f"policies-{namespace}",
-            },
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice"}],
-        },
-    ).ok()
+    rbac.grant(api, "", "alice", rbac.rule("*", "*", group="admissionregistration.k8s.io"))
     kind = {"apiVersion": "v1", "kind": "Secret"}
     body = policy(namespace, apply('Object{data: {"k": string(params.data.k)}}'), paramKind=kind)
     refused = alice.post(POLICIES, body)

@@ -13,10 +13,10 @@ import pytest
 
 from tests.support.api import Answer, Api
 from tests.support.eventually import until
+from tests.support.rbac import grant, rule
 from tests.support.server_process import ServerProcess
 
 PODS: Final = "/api/v1/namespaces/default/pods"
-RBAC: Final = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
 STREAMS: Final = ("exec?command=sh&stdout=1", "attach?stdout=1", "portforward?ports=80")
 WEBSOCKET: Final = {
     "Connection": "Upgrade",
@@ -35,14 +35,9 @@ def prepare(api: Api) -> None:
     """Creates a pod, and users whose names are the verbs that they have on all below it."""
     containers = [{"name": "c", "image": "i"}]
     api.post(PODS, {"metadata": {"name": "p"}, "spec": {"containers": containers}}).ok()
-    resources = [f"pods/{each.partition('?')[0]}" for each in (*STREAMS, "log")]
+    resources = " ".join(f"pods/{each.partition('?')[0]}" for each in (*STREAMS, "log"))
     for name in ("get", "create", "get-create"):
-        rule = {"verbs": name.split("-"), "apiGroups": [""], "resources": resources}
-        api.post(f"{RBAC}/roles", {"metadata": {"name": name}, "rules": [rule]}).ok()
-        group = "rbac.authorization.k8s.io"
-        subject = {"kind": "User", "name": name, "apiGroup": group}
-        ref = {"kind": "Role", "name": name, "apiGroup": group}
-        api.post(f"{RBAC}/rolebindings", {"metadata": {"name": name}, "roleRef": ref, "subjects": [subject]})
+        grant(api, "default", name, rule(name.replace("-", " "), resources))
     until(lambda: ask(api, "get-create", "POST", STREAMS[0]), lambda answer: answer.status == 400)
 
 

@@ -24,6 +24,7 @@ from tests.support.eventually import WITHIN_S, until
 from tests.support.fixtures import server_with
 from tests.support.offloaded import LARGE, pieces_offloaded
 from tests.support.raw import raw_connection
+from tests.support.rbac import grant, rule
 from tests.support.websocket_client import connected
 
 DENIED: Final = "198.51.100.0/24"
@@ -473,19 +474,9 @@ def test_nodes_are_at_their_kubelets(api: Api, namespace: str, backend: BackendS
 # ---- who may
 
 
-def allow_alice(api: Api, core: str, rule: dict[str, Any]) -> None:
-    group = "rbac.authorization.k8s.io"
-    rbac = core.replace("/api/v1", f"/apis/{group}/v1")
-    api.post(f"{rbac}/roles", {"metadata": {"name": "r"}, "rules": [rule]}).ok()
-    role = {"apiGroup": group, "kind": "Role", "name": "r"}
-    alice = {"apiGroup": group, "kind": "User", "name": "alice"}
-    api.post(f"{rbac}/rolebindings", {"metadata": {"name": "r"}, "roleRef": role, "subjects": [alice]}).ok()
-
-
-def test_the_verb_follows_the_method(api: Api, core: str, pod: str) -> None:
+def test_the_verb_follows_the_method(api: Api, namespace: str, pod: str) -> None:
     """And the name is the one in the path, with its port."""
-    rule = {"apiGroups": [""], "resources": ["pods/proxy"], "verbs": ["get"], "resourceNames": ["p"]}
-    allow_alice(api, core, rule)
+    grant(api, namespace, "alice", rule("get", "pods/proxy", "p"))
     with api.as_caller("alice-token") as alice:
         until(lambda: alice.get(f"{pod}/x").status, lambda status: status == 200)
         assert alice.send("HEAD", f"{pod}/x").status == 200
@@ -627,7 +618,9 @@ def test_a_client_that_leaves_takes_its_request_along(
 
 
 @pytest.mark.slow
-def test_forwarded_requests_hold_no_slot(api: Api, core: str, raw_pod: str, backend: BackendServer) -> None:
+def test_forwarded_requests_hold_no_slot(
+    api: Api, namespace: str, core: str, raw_pod: str, backend: BackendServer
+) -> None:
     """More of them than there are slots wait for a backend, and others are served."""
     asked: list[int] = []
 
@@ -637,7 +630,7 @@ def test_forwarded_requests_hold_no_slot(api: Api, core: str, raw_pod: str, back
         await reader.read()
 
     backend.speaking = hangs
-    allow_alice(api, core, {"apiGroups": [""], "resources": ["*"], "verbs": ["*"]})
+    grant(api, namespace, "alice", rule("*", "*"))
     with api.as_caller("alice-token") as alice:
         until(lambda: alice.get(f"{core}/pods").status, lambda status: status == 200)
         waiting = []

@@ -18,9 +18,9 @@ import pytest
 from tests.support.api import Answer, Api
 from tests.support.eventually import until
 from tests.support.kubectl import Kubectl, each_version, program, rows
+from tests.support.rbac import RBAC, binding, grant, rule
 from tests.support.server_process import ServerProcess
 
-RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 CONFIGMAPS: Final = "/api/v1/namespaces/{}/configmaps"
 _numbers: Final = itertools.count(1)
 
@@ -42,24 +42,6 @@ class Caller:
 
     def may(self, method: str, path: str, body: Any = None, **options: Any) -> Callable[[], bool]:
         return lambda: self.send(method, path, body, **options).status != 403
-
-
-def rule(resource: str, *verbs: str, group: str = "", names: tuple[str, ...] = ()) -> dict[str, Any]:
-    made: dict[str, Any] = {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)}
-    return made | ({"resourceNames": list(names)} if names else {})
-
-
-def grant(api: Api, namespace: str, user: str, *rules: dict[str, Any], root: str = RBAC) -> None:
-    """Create a role with the user's name, and bind it."""
-    group = root.split("/")[2]
-    where = f"{root}/namespaces/{namespace}"
-    api.post(f"{where}/roles", {"metadata": {"name": user}, "rules": list(rules)}).ok()
-    binding = {
-        "metadata": {"name": user},
-        "subjects": [{"kind": "User", "name": user, "apiGroup": group}],
-        "roleRef": {"kind": "Role", "name": user, "apiGroup": group},
-    }
-    api.post(f"{where}/rolebindings", binding).ok()
 
 
 def is_allowed(answer: Answer) -> bool:
@@ -90,7 +72,7 @@ def test_a_verb_gives_the_right_to_that_verb_alone(api: Api, namespace: str, ver
     """Row O04."""
     caller, path = Caller(api), CONFIGMAPS.format(namespace)
     api.post(path, BODY).ok()
-    grant(api, namespace, caller.name, rule("configmaps", verb))
+    grant(api, namespace, caller.name, rule(verb, "configmaps"))
 
     def send(other: str) -> Answer:
         method, rest, body, type_ = VERBS[other]
@@ -118,8 +100,8 @@ def test_every_form_of_patch_needs_the_verb_patch(api: Api, namespace: str, patc
     updater, patcher = Caller(api), Caller(api)
     path = f"{CONFIGMAPS.format(namespace)}/a"
     api.post(CONFIGMAPS.format(namespace), BODY).ok()
-    grant(api, namespace, updater.name, rule("configmaps", "update"))
-    grant(api, namespace, patcher.name, rule("configmaps", "patch"))
+    grant(api, namespace, updater.name, rule("update", "configmaps"))
+    grant(api, namespace, patcher.name, rule("patch", "configmaps"))
     until(lambda: updater.send("PUT", path, BODY), is_allowed).ok()
     refused = updater.send("PATCH", path, patch, type=type_)
     assert refused.status == 403
@@ -132,7 +114,7 @@ def test_a_dry_run_needs_the_same_rights(api: Api, namespace: str) -> None:
     """Row L10."""
     caller, path = Caller(api), CONFIGMAPS.format(namespace)
     assert caller.send("POST", f"{path}?dryRun=All", BODY).status == 403
-    grant(api, namespace, caller.name, rule("configmaps", "create"))
+    grant(api, namespace, caller.name, rule("create", "configmaps"))
     until(lambda: caller.send("POST", f"{path}?dryRun=All", BODY), is_allowed).ok()
     assert caller.send("DELETE", f"{path}/a?dryRun=All").status == 403
 
@@ -141,7 +123,7 @@ def test_who_may_apply_may_not_create(api: Api, namespace: str) -> None:
     """Row O06."""
     caller, path = Caller(api), CONFIGMAPS.format(namespace)
     api.post(path, BODY).ok()
-    grant(api, namespace, caller.name, rule("configmaps", "patch"))
+    grant(api, namespace, caller.name, rule("patch", "configmaps"))
 
     def apply(name: str, query: str = "") -> Answer:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"k": "v"}}
@@ -155,7 +137,7 @@ def test_who_may_apply_may_not_create(api: Api, namespace: str) -> None:
         assert refused.status == 403
         assert f'User "{caller.name}" cannot create resource "configmaps"' in refused.message
     assert api.get(f"{path}/new").status == 404
-    api.patch(f"{RBAC}/namespaces/{namespace}/roles/{caller.name}", {"rules": [rule("configmaps", "*")]}).ok()
+    api.patch(f"{RBAC}/namespaces/{namespace}/roles/{caller.name}", {"rules": [rule("*", "configmaps")]}).ok()
     assert until(lambda: apply("new"), is_allowed).status == 201
 
 
@@ -164,7 +146,7 @@ def test_a_put_that_creates_needs_create(api: Api, namespace: str) -> None:
     caller = Caller(api)
     leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
     body = {"metadata": {"name": "a"}, "spec": {"holderIdentity": "x"}}
-    grant(api, namespace, caller.name, rule("leases", "update", group="coordination.k8s.io"))
+    grant(api, namespace, caller.name, rule("update", "leases", group="coordination.k8s.io"))
     refused = until(
         lambda: caller.send("PUT", f"{leases}/a", body), lambda answer: "cannot create" in answer.message
     )
@@ -182,7 +164,7 @@ def test_resource_names_do_not_grant_a_collection(api: Api, namespace: str) -> N
         api,
         namespace,
         caller.name,
-        rule("configmaps", "get", "list", "watch", "deletecollection", names=("a",)),
+        rule("get list watch deletecollection", "configmaps", "a"),
     )
     until(lambda: caller.get(f"{path}/a"), is_allowed)
     assert caller.get(f"{path}/b").status == 403
@@ -205,7 +187,7 @@ def test_rules_for_custom_resources_and_for_what_is_not_there(api: Api, namespac
     caller = Caller(api)
     path = f"/apis/nothing.example.com/v1/namespaces/{namespace}/things"
     assert caller.get(path).status == 403
-    grant(api, namespace, caller.name, rule("things", "list", group="nothing.example.com"))
+    grant(api, namespace, caller.name, rule("list", "things", group="nothing.example.com"))
     until(lambda: caller.get(path), lambda answer: answer.status == 404)
 
 
@@ -252,12 +234,8 @@ def test_system_monitoring_reads_metrics(api: Api) -> None:
 def test_default_roles_can_be_bound(api: Api, namespace: str) -> None:
     """`cluster-admin` bound in a namespace gives all of the namespace."""
     caller = Caller(api)
-    binding = {
-        "metadata": {"name": caller.name},
-        "subjects": [{"kind": "User", "name": caller.name, "apiGroup": "rbac.authorization.k8s.io"}],
-        "roleRef": {"kind": "ClusterRole", "name": "cluster-admin", "apiGroup": "rbac.authorization.k8s.io"},
-    }
-    api.post(f"{RBAC}/namespaces/{namespace}/rolebindings", binding).ok()
+    bindings = f"{RBAC}/namespaces/{namespace}/rolebindings"
+    api.post(bindings, binding(caller.name, "cluster-admin", caller.name)).ok()
     path = CONFIGMAPS.format(namespace)
     until(lambda: caller.get(path), is_allowed).ok()
     assert caller.send("POST", path, BODY).status == 201
@@ -271,14 +249,14 @@ def test_default_roles_can_be_bound(api: Api, namespace: str) -> None:
 
 def test_deleted_roles_and_bindings_grant_nothing(api: Api, namespace: str) -> None:
     caller, path = Caller(api), CONFIGMAPS.format(namespace)
-    grant(api, namespace, caller.name, rule("configmaps", "list"))
+    grant(api, namespace, caller.name, rule("list", "configmaps"))
     until(lambda: caller.get(path), is_allowed).ok()
     api.delete(f"{RBAC}/namespaces/{namespace}/roles/{caller.name}").ok()
     refused = until(lambda: caller.get(path), is_refused)
     assert f': RBAC: role.rbac.authorization.k8s.io "{caller.name}" not found' in refused.message
     api.post(
         f"{RBAC}/namespaces/{namespace}/roles",
-        {"metadata": {"name": caller.name}, "rules": [rule("configmaps", "list")]},
+        {"metadata": {"name": caller.name}, "rules": [rule("list", "configmaps")]},
     ).ok()
     until(lambda: caller.get(path), is_allowed).ok()
     api.delete(f"{RBAC}/namespaces/{namespace}/rolebindings/{caller.name}").ok()
@@ -321,7 +299,7 @@ def secretive(server: ServerProcess) -> Iterator[tuple[Caller, str]]:
         api.post(f"/api/v1/namespaces/{namespace}/secrets", secret).ok()
         caller = Caller(api)
         verbs = ("get", "list", "watch", "update", "patch", "delete")
-        grant(api, namespace, caller.name, rule("configmaps", *verbs))
+        grant(api, namespace, caller.name, rule(" ".join(verbs), "configmaps"))
         until(lambda: caller.get(CONFIGMAPS.format(namespace)), is_allowed).ok()
         yield caller, namespace
 
@@ -347,7 +325,7 @@ def test_roles_outlive_a_restart(tmp_path: Path) -> None:
     """And count from the first request after `ready`, for those who are no masters, too."""
     with ServerProcess(tmp_path / "data") as server:
         admin, alice = Api(server), Api(server, "alice-token")
-        grant(admin, "default", "alice", rule("configmaps", "list"))
+        grant(admin, "default", "alice", rule("list", "configmaps"))
         until(lambda: alice.get(CONFIGMAPS.format("default")), is_allowed).ok()
         for end in (server.stop, server.kill):
             end()
@@ -368,7 +346,7 @@ def test_roles_made_on_one_server_count_on_another(replicas: tuple[Api, Api]) ->
     path = CONFIGMAPS.format("default")
     caller = Caller(there)
     assert caller.get(path).status == 403
-    grant(here, "default", caller.name, rule("configmaps", "list"))
+    grant(here, "default", caller.name, rule("list", "configmaps"))
     until(lambda: caller.get(path), is_allowed).ok()
     here.delete(f"{RBAC}/namespaces/default/rolebindings/{caller.name}").ok()
     until(lambda: caller.get(path), is_refused)
@@ -380,7 +358,7 @@ def test_rights_count_on_another_server_within_a_tenth_of_a_second(replicas: tup
     here, there = replicas
     path, bindings = CONFIGMAPS.format("default"), f"{RBAC}/namespaces/default/rolebindings"
     caller = Caller(there)
-    grant(here, "default", caller.name, rule("configmaps", "list"))
+    grant(here, "default", caller.name, rule("list", "configmaps"))
     binding = here.get(f"{bindings}/{caller.name}").ok()
     until(lambda: caller.get(path), is_allowed)
     again = {field: binding[field] for field in ("subjects", "roleRef")} | {"metadata": {"name": caller.name}}
@@ -430,7 +408,7 @@ def test_roles_of_another_brand(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data", "--group-domain=acme.example", "--vendor=acme") as server:
         admin, alice = Api(server), Api(server, "alice-token")
         assert alice.get("/api/v1").status == 200
-        grant(admin, "default", "alice", rule("configmaps", "list"), root=root)
+        grant(admin, "default", "alice", rule("list", "configmaps"), root=root)
         until(lambda: alice.get(CONFIGMAPS.format("default")), is_allowed).ok()
         review = {
             "spec": {"resourceAttributes": {"verb": "list", "resource": "configmaps", "namespace": "default"}}

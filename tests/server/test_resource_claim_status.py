@@ -15,11 +15,11 @@ import pytest
 from tests.support.api import Answer, Api
 from tests.support.eventually import until
 from tests.support.fixtures import api_with
+from tests.support.rbac import RBAC, bind, rule
 from tests.support.server_process import ServerProcess
 
 GROUP: Final = "/apis/resource.k8s.io"
 CLAIMS: Final = f"{GROUP}/v1/namespaces/default/resourceclaims"
-RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 DRIVER: Final = "d.example.com"
 NODE: Final = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
 DEVICE: Final = {"driver": DRIVER, "pool": "p", "device": "1"}
@@ -47,16 +47,11 @@ api = api_with(
 )
 
 
-def rule(verbs: str, subresource: str, *names: str) -> dict[str, Any]:
-    made: dict[str, Any] = {
-        "verbs": verbs.split(),
-        "apiGroups": ["resource.k8s.io"],
-        "resources": [f"resourceclaims/{subresource}"],
-    }
-    return made | ({"resourceNames": [*names]} if names else {})
+def on_claims(verbs: str, subresource: str, *names: str) -> dict[str, Any]:
+    return rule(verbs, f"resourceclaims/{subresource}", *names, group="resource.k8s.io")
 
 
-STATUS: Final = rule("get update patch", "status")
+STATUS: Final = on_claims("get update patch", "status")
 
 
 class Caller:
@@ -71,10 +66,7 @@ class Caller:
             self._headers["Impersonate-Extra-authentication.kubernetes.io%2Fnode-name"] = node
         role = {"metadata": {"name": name}, "rules": [STATUS, *rules]}
         api.post(f"{RBAC}/clusterroles", role).ok()
-        subject = {"kind": "User", "name": self.name, "apiGroup": "rbac.authorization.k8s.io"}
-        ref = {"kind": "ClusterRole", "name": name, "apiGroup": "rbac.authorization.k8s.io"}
-        binding = {"metadata": {"name": name}, "roleRef": ref, "subjects": [subject]}
-        api.post(f"{RBAC}/clusterrolebindings", binding).ok()
+        bind(api, name, name, self.name)
         self._role = name
 
     def __enter__(self) -> Caller:
@@ -110,19 +102,19 @@ def claim(api: Api, status: dict[str, Any] | None = None) -> str:
 
 # What is allowed beside the status, the status before, its change, and the causes of a refusal.
 NOTHING: Final[tuple[dict[str, Any], ...]] = ()
-BINDS: Final = (rule("patch", "binding"),)
-DRIVES: Final = (rule("arbitrary-node:patch", "driver", DRIVER),)
+BINDS: Final = (on_claims("patch", "binding"),)
+DRIVES: Final = (on_claims("arbitrary-node:patch", "driver", DRIVER),)
 PATCHES: Final[dict[str, tuple[Sequence[dict[str, Any]], Any, Any, list[tuple[str, str]]]]] = {
     "an allocation": (NOTHING, None, {"allocation": ALLOCATION}, BINDING),
     "an allocation, by who binds": (BINDS, None, {"allocation": ALLOCATION}, []),
     "an allocation, by who binds by another verb": (
-        [rule("update", "binding")],
+        [on_claims("update", "binding")],
         None,
         {"allocation": ALLOCATION},
         BINDING,
     ),
     "an allocation, by who binds claims of one name": (
-        [rule("patch", "binding", "claim")],
+        [on_claims("patch", "binding", "claim")],
         None,
         {"allocation": ALLOCATION},
         BINDING,
@@ -143,19 +135,19 @@ PATCHES: Final[dict[str, tuple[Sequence[dict[str, Any]], Any, Any, list[tuple[st
     "a device, by who binds": (BINDS, {"allocation": ALLOCATION}, {"devices": [DEVICE]}, DEVICES),
     "a device, by its driver": (DRIVES, {"allocation": ALLOCATION}, {"devices": [DEVICE]}, []),
     "a device, by another driver": (
-        [rule("arbitrary-node:patch", "driver", "e.example.com")],
+        [on_claims("arbitrary-node:patch", "driver", "e.example.com")],
         {"allocation": ALLOCATION},
         {"devices": [DEVICE]},
         DEVICES,
     ),
     "a device, by a verb without a prefix": (
-        [rule("patch update", "driver", DRIVER)],
+        [on_claims("patch update", "driver", DRIVER)],
         {"allocation": ALLOCATION},
         {"devices": [DEVICE]},
         DEVICES,
     ),
     "a device, by who is on no node": (
-        [rule("associated-node:patch", "driver", DRIVER)],
+        [on_claims("associated-node:patch", "driver", DRIVER)],
         {"allocation": ALLOCATION},
         {"devices": [DEVICE]},
         DEVICES,
@@ -223,7 +215,7 @@ def test_the_form_and_the_version_of_a_write_do_not_matter(api: Api, form: str, 
         return caller.send("PATCH", path + query, body, type=type_)
 
     other = "patch" if form == "put" else "update"
-    with Caller(api, "", rule(other, "binding")) as caller:
+    with Caller(api, "", on_claims(other, "binding")) as caller:
         refused = write(caller)
         assert (refused.status, refused.causes) == (422, BINDING)
         assert refused.message.endswith(
@@ -232,12 +224,12 @@ def test_the_form_and_the_version_of_a_write_do_not_matter(api: Api, form: str, 
             f'forbidden: User "{caller.name}" cannot {verb} resource "resourceclaims/binding" in API group '
             '"resource.k8s.io" at the cluster scope'
         )
-    with Caller(api, "", rule(verb, "binding")) as caller:
+    with Caller(api, "", on_claims(verb, "binding")) as caller:
         write(caller).ok()
 
 
 # Who it is, on which node, what is allowed, and the verbs that a refusal names; none if it is allowed.
-ASSOCIATED: Final = rule("associated-node:patch", "driver", DRIVER)
+ASSOCIATED: Final = on_claims("associated-node:patch", "driver", DRIVER)
 BOTH: Final = "associated-node:patch arbitrary-node:patch"
 ON_NODES: Final[dict[str, tuple[str, str, Sequence[dict[str, Any]], str]]] = {
     "an agent on the node": (AGENT, "n1", [ASSOCIATED], ""),

@@ -50,6 +50,7 @@ from tests.support.four_servers import (
     query_of,
 )
 from tests.support.raw import raw_connection
+from tests.support.rbac import bind
 from tests.support.server_process import ServerProcess
 
 # ---- the tables
@@ -547,13 +548,6 @@ def test_how_long_history_lasts() -> None:
     assert 100 <= Config().storage.default_watch_cache_size <= 102_400
 
 
-CLUSTER_ADMIN: Final = {
-    "metadata": {"name": "alice"},
-    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-    "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "alice"}],
-}
-
-
 def test_more_requests_than_may_be_under_way(tmp_path: Path) -> None:
     """Row Q05, without fairness: turned away, not queued; reads and writes apart; watches do not count, nor
     masters."""
@@ -565,7 +559,7 @@ def test_more_requests_than_may_be_under_way(tmp_path: Path) -> None:
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(ServerProcess(tmp_path / "data", *flags))
         admin = stack.enter_context(Api(server))
-        admin.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", CLUSTER_ADMIN).ok()
+        bind(admin, "alice", "cluster-admin", "alice")
         alice = stack.enter_context(Api(server, "alice-token"))
         path = CONFIGMAPS.format("default")
         until(lambda: alice.get(path).status == 200, what="the binding holds")

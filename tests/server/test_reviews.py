@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.api import Answer, Api
 from tests.support.eventually import until
+from tests.support.rbac import grant, rule
 
 AUTHENTICATION: Final = "/apis/authentication.k8s.io/v1"
 AUTHORIZATION: Final = "/apis/authorization.k8s.io/v1"
@@ -178,20 +179,15 @@ def test_self_subject_rules_reviews(api: Api, alice: Api) -> None:
 
 def test_a_rules_review_with_very_many_names(api: Api, alice: Api) -> None:
     """It is made beside the event loop, and has all of them."""
-    group, namespace = "rbac.authorization.k8s.io", "many-names"
+    namespace = "many-names"
     api.post("/api/v1/namespaces", {"metadata": {"name": namespace}}).ok()
-    path = f"/apis/{group}/v1/namespaces/{namespace}"
-    names = [f"name-{number}" for number in range(20_000)]
-    rule = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"], "resourceNames": names}
-    api.post(f"{path}/roles", {"metadata": {"name": "r"}, "rules": [rule]}).ok()
-    to = {"apiGroup": group, "kind": "Group", "name": "system:authenticated"}
-    ref = {"apiGroup": group, "kind": "Role", "name": "r"}
-    api.post(f"{path}/rolebindings", {"metadata": {"name": "b"}, "roleRef": ref, "subjects": [to]}).ok()
+    granted = rule("get", "pods", *(f"name-{number}" for number in range(20_000)))
+    grant(api, namespace, "system:authenticated", granted, subject_kind="Group")
     review = {"spec": {"namespace": namespace}}
 
     def found() -> bool:
         answer = alice.post(f"{AUTHORIZATION}/selfsubjectrulesreviews", review).ok()
-        return rule in answer["status"]["resourceRules"]
+        return granted in answer["status"]["resourceRules"]
 
     until(found)
 

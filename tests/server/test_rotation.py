@@ -33,11 +33,11 @@ from tests.support.authority import Authority
 from tests.support.etcd_process import EtcdProcess, wheel_etcd
 from tests.support.eventually import WITHIN_S, until
 from tests.support.openid_provider import OpenIdProvider
+from tests.support.rbac import bind
 from tests.support.server_process import ServerProcess
 
 SECRETS: Final = "/api/v1/namespaces/default/secrets"
 ACCOUNTS: Final = "/api/v1/namespaces/default/serviceaccounts"
-BINDINGS: Final = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 # A kept connection proves that old ones go on, and each new one that new ones are accepted.
 REQUESTS_PER_CONNECTION: Final = 5
 # How many requests each client completes between two steps.
@@ -342,12 +342,8 @@ def signing(key: Path, *others: Path) -> tuple[str, ...]:
 def prepare(site: Site) -> str:
     """Make what clients need. Returns the version from which a watch sees what they write."""
     first = site.replicas[0].api
-    subjects = [
-        {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}
-        for name in ("writer", "oidc:reader", "system:serviceaccount:default:reader")
-    ]
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
-    first.post(BINDINGS, {"metadata": {"name": "load"}, "roleRef": role, "subjects": subjects}).ok()
+    users = ("writer", "oidc:reader", "system:serviceaccount:default:reader")
+    bind(first, "load", "cluster-admin", *users)
     first.post(ACCOUNTS, {"metadata": {"name": "reader"}}).ok()
     return str(first.post(SECRETS, secret("kept")).ok()["metadata"]["resourceVersion"])
 

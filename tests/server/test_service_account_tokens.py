@@ -27,6 +27,7 @@ from tests.support.api import Answer, Api
 from tests.support.etcd_process import EtcdProcess
 from tests.support.eventually import until
 from tests.support.kubectl import MISSING, program, usable_versions
+from tests.support.metrics import metric
 from tests.support.server_process import ServerProcess
 
 NAMESPACE: Final = "default"
@@ -92,11 +93,6 @@ def reviewed(api: Api, token: str, *audiences: str) -> dict[str, Any]:
     }
     status: dict[str, Any] = api.post("/apis/authentication.k8s.io/v1/tokenreviews", body).ok()["status"]
     return status
-
-
-def metric(api: Api, name: str) -> float:
-    lines = api.get("/metrics").body.decode().splitlines()
-    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} "))
 
 
 # ---- tokens in Secrets

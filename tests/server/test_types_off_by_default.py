@@ -19,6 +19,7 @@ from tests.support.api import Answer, Api
 from tests.support.certificates import certificate
 from tests.support.eventually import until
 from tests.support.fixtures import server_with
+from tests.support.rbac import RBAC, grant, rule
 from tests.support.server_process import ServerProcess
 
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -131,28 +132,17 @@ def test_service_accounts_find_the_certificates_of_the_server(server: ServerProc
     assert any("clustertrustbundles" in rule.get("resources", ()) for rule in role["rules"])
 
 
-def allow(api: Api, user: str, rules: list[dict[str, Any]]) -> None:
+def allow(api: Api, user: str, *rules: dict[str, Any]) -> None:
     """Allow a user some things in the whole cluster; again, others."""
-    rbac = "rbac.authorization.k8s.io"
-    base = f"/apis/{rbac}/v1"
-    if api.patch(f"{base}/clusterroles/{user}", {"rules": rules}).status == 200:
-        return
-    api.post(f"{base}/clusterroles", {"metadata": {"name": user}, "rules": rules}).ok()
-    role = {"apiGroup": rbac, "kind": "ClusterRole", "name": user}
-    subjects = [{"kind": "User", "name": user, "apiGroup": rbac}]
-    binding = {"metadata": {"name": user}, "roleRef": role, "subjects": subjects}
-    api.post(f"{base}/clusterrolebindings", binding).ok()
-
-
-def on_certificates(resources: str, *verbs: str, names: tuple[str, ...] = ()) -> dict[str, Any]:
-    rule = {"apiGroups": ["certificates.k8s.io"], "resources": [resources], "verbs": list(verbs)}
-    return {**rule, "resourceNames": list(names)} if names else rule
+    if api.patch(f"{RBAC}/clusterroles/{user}", {"rules": rules}).status != 200:
+        grant(api, "", user, *rules)
 
 
 def test_who_attests_for_a_signer_must_be_allowed_to(api: Api) -> None:
     """The plugin ClusterTrustBundleAttest."""
-    headers, bundles = {"Impersonate-User": "attester"}, on_certificates("clustertrustbundles", "*")
-    allow(api, "attester", [bundles])
+    headers = {"Impersonate-User": "attester"}
+    bundles = rule("*", "clustertrustbundles", group="certificates.k8s.io")
+    allow(api, "attester", bundles)
     bundle = {
         "metadata": {"name": "example.com:signer:a"},
         "spec": {"signerName": "example.com/signer", "trustBundle": CA},
@@ -160,7 +150,7 @@ def test_who_attests_for_a_signer_must_be_allowed_to(api: Api) -> None:
     refused = api.post(BUNDLES, bundle, headers=headers)
     assert refused.status == 403
     assert 'user not permitted to attest for signerName "example.com/signer"' in refused.message
-    allow(api, "attester", [bundles, on_certificates("signers", "attest", names=("example.com/*",))])
+    allow(api, "attester", bundles, rule("attest", "signers", "example.com/*", group="certificates.k8s.io"))
     assert api.post(BUNDLES, bundle, headers=headers).status == 201
 
 
@@ -180,8 +170,9 @@ def issued(begin: datetime) -> dict[str, Any]:
 
 def test_who_issues_certificates_of_pods_must_be_allowed_to_sign(api: Api) -> None:
     """KEP-4317: and they are valid from now on."""
-    headers, statuses = {"Impersonate-User": "signer"}, on_certificates("podcertificaterequests/status", "*")
-    allow(api, "signer", [statuses])
+    headers = {"Impersonate-User": "signer"}
+    statuses = rule("*", "podcertificaterequests/status", group="certificates.k8s.io")
+    allow(api, "signer", statuses)
     api.post(POD_REQUESTS, {"metadata": {"name": "web"}, "spec": POD_REQUEST}).ok()
     now = datetime.now(UTC).replace(microsecond=0)
 
@@ -195,7 +186,7 @@ def test_who_issues_certificates_of_pods_must_be_allowed_to_sign(api: Api) -> No
     ):
         assert (refused.status, refused.causes) == (422, [("FieldValueForbidden", "spec.signerName")])
     assert 'User "signer" is not permitted to "sign" for signer "example.com/pods"' in refused.message
-    allow(api, "signer", [statuses, on_certificates("signers", "sign", names=("example.com/pods",))])
+    allow(api, "signer", statuses, rule("sign", "signers", "example.com/pods", group="certificates.k8s.io"))
     refused = issue(now - timedelta(minutes=6))
     assert (refused.status, refused.causes) == (422, [("FieldValueInvalid", "status.notBefore")])
     status = issue(now).ok()["status"]

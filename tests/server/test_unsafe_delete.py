@@ -15,6 +15,7 @@ import pytest
 from tests.support.api import Api
 from tests.support.definitions import define, definition, new_group
 from tests.support.eventually import until
+from tests.support.rbac import grant, rule
 from tests.support.server_process import ServerProcess
 
 CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
@@ -55,12 +56,7 @@ def corrupt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Corrupt]:
                 api.post(CONFIG_MAPS, {"metadata": {"name": name, "finalizers": finalizers}}).ok()
             defined = define(api, definition(new_group()))
             defined.create("custom").ok()
-            rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "delete"]}]
-            subjects = [{"kind": "User", "name": "alice", "apiGroup": "rbac.authorization.k8s.io"}]
-            reference = {"kind": "Role", "name": "deleter", "apiGroup": "rbac.authorization.k8s.io"}
-            metadata = {"metadata": {"name": "deleter"}}
-            api.post(f"{ROLES}/roles", {**metadata, "rules": rules}).ok()
-            api.post(f"{ROLES}/rolebindings", {**metadata, "roleRef": reference, "subjects": subjects}).ok()
+            grant(api, "default", "alice", rule("get delete", "configmaps"))
         server.stop()
         keys = [
             *(f"/registry/core/configmaps/default/{name}" for name in NAMES),

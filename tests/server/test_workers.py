@@ -19,7 +19,6 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 import yaml
-from prometheus_client.parser import text_string_to_metric_families
 
 from apiserver.app.serving import pki
 from apiserver.cli import deprecations
@@ -27,6 +26,7 @@ from apiserver.metrics.declarations import known_metrics
 from tests.support.api import Api, WatchEvents
 from tests.support.etcd_process import EtcdProcess, wheel_etcd
 from tests.support.eventually import until
+from tests.support.metrics import metric
 from tests.support.server_process import DidNotStart, ServerProcess
 
 pytestmark = pytest.mark.etcd
@@ -113,12 +113,6 @@ def watch_at(worker: psutil.Process, api: Api, path: str) -> Iterator[WatchEvent
                 yield events
                 return
     raise AssertionError("64 watches, and none where it should be")
-
-
-def metric(api: Api, name: str, **labels: str) -> float:
-    families = text_string_to_metric_families(api.get("/metrics").body.decode())
-    samples = [sample for family in families for sample in family.samples if sample.name == name]
-    return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
 
 
 def await_metric(api: Api, name: str, value: float, **labels: str) -> None:

@@ -19,9 +19,9 @@ from tests.hostile.site import (
     WRITER,
     config_map,
 )
+from tests.support.rbac import binding
 
 MANY_OBJECTS: Final = 50_000
-RBAC: Final = "rbac.authorization.k8s.io"
 
 
 async def _fifty_thousand(stage: Stage) -> None:
@@ -125,14 +125,7 @@ async def access_reviews(attacker: Attacker) -> None:
 
 async def _many_bindings(stage: Stage) -> None:
     await stage.make_many(
-        (
-            BINDINGS,
-            {
-                "metadata": {"name": f"b{n}"},
-                "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "reader"},
-                "subjects": [{"kind": "User", "name": f"u{n}-{m}", "apiGroup": RBAC} for m in range(10)],
-            },
-        )
+        (BINDINGS, binding(f"b{n}", "reader", *(f"u{n}-{m}" for m in range(10)), kind="Role"))
         for n in range(10_000)
     )
 
@@ -144,12 +137,8 @@ async def role_bindings_that_come_and_go(attacker: Attacker) -> None:
 
     async def churn(session: Session) -> None:
         name = f"x{next(numbers)}"
-        binding = {
-            "metadata": {"name": name},
-            "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "writer"},
-            "subjects": [{"kind": "User", "name": f"{name}-{m}", "apiGroup": RBAC} for m in range(100)],
-        }
-        await session.ask("POST", BINDINGS, binding)
+        users = (f"{name}-{m}" for m in range(100))
+        await session.ask("POST", BINDINGS, binding(name, "writer", *users, kind="Role"))
         await session.ask("DELETE", f"{BINDINGS}/{name}")
 
     await attacker.forever(attacker.times(20), WRITER, churn)

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from tests.hostile.attack import Attacker, Stage, attack
 from tests.hostile.site import ATTACKED, BINDINGS, NOBODY, READER
+from tests.support.rbac import binding
 
 AUTHORIZATION: Final = "/apis/authorization.k8s.io/v1"
 ACCESS: Final = f"{AUTHORIZATION}/selfsubjectaccessreviews"
@@ -65,14 +66,7 @@ async def _many_rules(stage: Stage) -> None:
         name = f"many-{number}"
         await stage.make(
             (ROLES, {"metadata": {"name": name}, "rules": rules}),
-            (
-                BINDINGS,
-                {
-                    "metadata": {"name": name},
-                    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
-                    "subjects": [{"kind": "User", "name": READER}],
-                },
-            ),
+            (BINDINGS, binding(name, name, READER, kind="Role")),
         )
 
 

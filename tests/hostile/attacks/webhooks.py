@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.hostile.attack import Attacker, Stage, attack
-from tests.hostile.attacks.floods import RBAC
 from tests.hostile.site import ATTACKED, BINDINGS, CONFIG_MAPS, CROWD, config_map
+from tests.support.rbac import binding
 from tests.support.webhook_server import Review, WebhookServer
 
 SLOW_S: Final = 5.0
@@ -47,12 +47,8 @@ async def _slow_admission(stage: Stage) -> None:
         "admissionReviewVersions": ["v1"],
         "timeoutSeconds": 30,
     }
-    binding = {
-        "metadata": {"name": "crowd"},
-        "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": "writer"},
-        "subjects": [{"kind": "User", "name": user, "apiGroup": RBAC} for user in CROWD],
-    }
-    await stage.make((ADMISSION, {"metadata": {"name": "slow"}, "webhooks": [webhook]}), (BINDINGS, binding))
+    webhooks = {"metadata": {"name": "slow"}, "webhooks": [webhook]}
+    await stage.make((ADMISSION, webhooks), (BINDINGS, binding("crowd", "writer", *CROWD, kind="Role")))
 
 
 @attack("1 slots", prepare=_slow_admission)
