@@ -18,6 +18,7 @@ from tests.deploy.artefacts import DEPLOY, yaml_documents
 from tests.support.api import Api
 from tests.support.etcd_process import EtcdProcess, etcd_binaries
 from tests.support.eventually import WITHIN_S
+from tests.support.metrics import metrics_of
 from tests.support.required import missing
 
 DIRECTORY: Final = DEPLOY / "prometheus"
@@ -102,7 +103,7 @@ def etcd_exposed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exposed]:
 def test_an_alert_looks_at_what_the_server_exposes(api: Api, alert: str) -> None:
     """Row N10."""
     api.get("/api/v1/namespaces").ok()
-    known = exposed(api.get("/metrics").body.decode())
+    known = exposed(metrics_of(api))
     check(RULES[alert][1]["expr"], known)
 
 
@@ -123,7 +124,7 @@ WRONG: Final = {
 @pytest.mark.parametrize("expression", WRONG.values(), ids=WRONG)
 def test_the_check_sees(api: Api, expression: str) -> None:
     api.get("/api/v1/namespaces").ok()
-    known = exposed(api.get("/metrics").body.decode())
+    known = exposed(metrics_of(api))
     with pytest.raises(AssertionError):
         check(expression, known)
 

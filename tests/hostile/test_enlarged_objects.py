@@ -15,7 +15,7 @@ import orjson
 import pytest
 
 from tests.hostile.support import longest_turn
-from tests.support.api import MERGE_PATCH, Api
+from tests.support.api import APPLY, MERGE_PATCH, Api
 from tests.support.definitions import Defined, define, definition, new_group, version
 from tests.support.eventually import until
 from tests.support.fixtures import server_with
@@ -24,7 +24,6 @@ from tests.support.webhook_server import Reply, Review, WebhookServer
 
 # Of the loop's thread, as for large objects that clients send.
 TURN_S: Final = 0.05
-APPLY: Final = "application/apply-patch+yaml"
 REGISTRATION: Final = "/apis/admissionregistration.k8s.io/v1"
 # Of a webhook's answer, which has at most 3 MiB, in base64.
 PATCH_BYTES: Final = 2_200_000
@@ -156,7 +155,7 @@ def test_what_webhooks_add_does_not_hold_the_loop(
             case "update":
                 answer = api.put(f"{path}/a", sent)
             case _:
-                answer = api.patch(f"{path}/a?fieldManager=m", sent, APPLY)
+                answer = api.apply(f"{path}/a?fieldManager=m", sent)
     assert answer.status == patched.statuses[verb == "update"], answer.body[:300]
     assert turn.thread_cpu_s <= TURN_S
 

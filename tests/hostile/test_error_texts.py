@@ -17,7 +17,7 @@ import pytest
 
 from apiserver.meta.field_errors import VALUE_LENGTH_MAX
 from tests.hostile.support import longest_turn
-from tests.support.api import JSON_PATCH, MERGE_PATCH, Api
+from tests.support.api import APPLY, JSON_PATCH, MERGE_PATCH, Api
 from tests.support.definitions import DEFINITIONS, define, definition, new_group, version
 
 TURN_MAX_S: Final = 0.05
@@ -28,7 +28,6 @@ NAME: Final = "k" * 1_000_000
 ERRORS: Final = 2_000
 DUPLICATES: Final = "{" + ",".join(f'"a{n}":1,"a{n}":2' for n in range(ERRORS)) + "}"
 REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-APPLY: Final = "application/apply-patch+yaml"
 # Objects in a map, and a field that they must have.
 ITEM: Final = {
     "type": "object",
@@ -186,9 +185,9 @@ def test_conflicts_below_a_long_name(api: Api, namespace: str) -> None:
     first, second = (
         defined.body("a", spec={name: {f"x{n}": {"r": value} for n in range(ERRORS)}}) for value in "ab"
     )
-    api.patch(f"{path}?fieldManager=m", first, APPLY).ok()
+    api.apply(f"{path}?fieldManager=m", first).ok()
     with longest_turn(api) as turn, bounded_memory(api):
-        answer = api.patch(f"{path}?fieldManager=n", second, APPLY)
+        answer = api.apply(f"{path}?fieldManager=n", second)
     assert answer.status == 409
     assert len(answer.body) < ANSWER_MAX
     assert turn.thread_cpu_s <= TURN_MAX_S

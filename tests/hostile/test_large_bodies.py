@@ -11,11 +11,10 @@ import pytest
 
 from apiserver.endpoints.connection import BODY_BYTES_MAX
 from tests.hostile.support import longest_turn
-from tests.support.api import JSON_PATCH, MERGE_PATCH, Api
+from tests.support.api import APPLY, JSON_PATCH, MERGE_PATCH, Api
 from tests.support.definitions import Defined, define, definition, new_group, version
 
 STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
-APPLY: Final = "application/apply-patch+yaml"
 YAML: Final = "application/yaml"
 JSON: Final = "application/json"
 _HEAD_BYTES: Final = 1024

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.api import Answer, Api
 from tests.support.eventually import until
-from tests.support.metrics import metric
+from tests.support.metrics import metric, metrics_of
 from tests.support.rbac import bind
 from tests.support.server_process import ServerProcess
 
@@ -85,7 +85,7 @@ def test_what_is_refused(
 def test_refusals_are_counted(short: ServerProcess) -> None:
     api = Api(short)
     assert api.get(CONFIGMAPS).status == 429
-    text = api.get("/metrics").body.decode()
+    text = metrics_of(api)
     api.close()
     assert 'apiserver_memory_refused_requests_total{kind="list"}' in text
     assert "apiserver_memory_limit_bytes 1048576" in text

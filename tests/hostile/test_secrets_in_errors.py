@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from tests.support.api import Answer, Api
+from tests.support.api import APPLY, Answer, Api
 from tests.support.definitions import Defined, define, definition, version
 from tests.support.eventually import until
 from tests.support.server_process import ServerProcess
@@ -86,7 +86,6 @@ def patch(audited: Audited, path: str, body: Any, form: str) -> Answer:
     return audited.api.send("PATCH", path, body, type=form)
 
 
-APPLY: Final = "application/apply-patch+yaml"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 # Where a value of the stored object is copied to, and what has to be there before.
 COPIES: Final[dict[str, tuple[str, list[tuple[str, Any]]]]] = {

@@ -29,6 +29,7 @@ from apiserver.endpoints.connection import BODY_BYTES_MAX
 from tests.hostile.support import longest_turn
 from tests.support.api import Answer, Api
 from tests.support.eventually import until
+from tests.support.metrics import metric, metrics_of
 from tests.support.raw import raw_connection
 from tests.support.rbac import bind
 from tests.support.server_process import ServerProcess
@@ -79,14 +80,12 @@ def answer(connection: ssl.SSLSocket) -> Answer:
 
 
 def writes_in_flight(api: Api) -> int:
-    prefix = 'apiserver_current_inflight_requests{request_kind="mutating"} '
-    lines = api.get("/metrics").body.decode().splitlines()
-    return next(int(float(line.removeprefix(prefix))) for line in lines if line.startswith(prefix))
+    return int(metric(api, "apiserver_current_inflight_requests", request_kind="mutating"))
 
 
 def creates(api: Api) -> Counter[str]:
     """How many creations of ConfigMaps have been answered, by code."""
-    lines = api.get("/metrics").body.decode().splitlines()
+    lines = metrics_of(api).splitlines()
     found = (_CREATES.match(line) for line in lines)
     return Counter({each[1]: int(each[2]) for each in found if each is not None})
 

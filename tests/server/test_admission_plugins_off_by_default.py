@@ -18,6 +18,7 @@ from apiserver.admission.plugin_names import OFF_BY_DEFAULT
 from tests.support.api import Answer, Api
 from tests.support.certificates import request_for
 from tests.support.eventually import until
+from tests.support.metrics import metrics_of
 from tests.support.rbac import grant, rule
 from tests.support.server_process import DidNotStart, ServerProcess
 from tests.support.webhook_server import Reply, Review, WebhookServer
@@ -689,11 +690,7 @@ def test_nodes_get_no_tokens_for_volumes_that_are_not_known(
     audience = [{"audience": "vault"}]
     driver = {"metadata": {"name": "ebs.csi.aws.com"}, "spec": {"tokenRequests": audience}}
     applied = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", **driver}
-    api.patch(
-        "/apis/storage.k8s.io/v1/csidrivers/ebs.csi.aws.com?fieldManager=m",
-        applied,
-        "application/apply-patch+yaml",
-    ).ok()
+    api.apply("/apis/storage.k8s.io/v1/csidrivers/ebs.csi.aws.com?fieldManager=m", applied).ok()
     api.post(f"{path}/serviceaccounts", {"metadata": {"name": "a"}}).ok()
     api.post(f"{path}/persistentvolumeclaims", {"metadata": {"name": "unbound"}, "spec": CLAIM}).ok()
     named = [{"name": f"v{index}", **volume} for index, volume in enumerate(volumes)]
@@ -839,7 +836,7 @@ POD_CREATE: Final = 'request_operation="create",resource="pod",subresource=""'
 
 def test_what_is_enforced_is_counted(api: Api, path: str) -> None:
     def counted() -> dict[str, float]:
-        lines = api.get("/metrics").body.decode().splitlines()
+        lines = metrics_of(api).splitlines()
         return {
             name: float(value)
             for name, _, value in (line.rpartition(" ") for line in lines if line.startswith("pod_security_"))

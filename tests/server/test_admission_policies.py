@@ -13,6 +13,7 @@ from tests.hostile.support import longest_turn
 from tests.support.api import Api
 from tests.support.definitions import define, definition, new_group, version
 from tests.support.fixtures import server_with
+from tests.support.metrics import metrics_of
 
 GROUP: Final = "/apis/admissionregistration.k8s.io/v1"
 POLICIES: Final = f"{GROUP}/validatingadmissionpolicies"
@@ -255,7 +256,7 @@ def test_metrics_of_what_does_not_pass(api: Api, namespace: str, action: str) ->
         f'enforcement_action="{action.lower()}",error_type="invalid_error",policy="p-{namespace}",'
         f'policy_binding="p-{namespace}"'
     )
-    text = api.get("/metrics").body.decode()
+    text = metrics_of(api)
     assert f"apiserver_validating_admission_policy_check_total{{{labels}}} 1\n" in text
     assert f"apiserver_validating_admission_policy_check_duration_seconds_count{{{labels}}} 1\n" in text
 
@@ -268,7 +269,7 @@ def test_metrics_of_failures_that_are_ignored(api: Api, namespace: str) -> None:
         f'enforcement_action="allow",error_type="invalid_error",policy="p-{namespace}",'
         f'policy_binding="p-{namespace}"'
     )
-    text = api.get("/metrics").body.decode()
+    text = metrics_of(api)
     assert f"apiserver_validating_admission_policy_check_total{{{labels}}} 1\n" in text
 
 

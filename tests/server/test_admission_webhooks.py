@@ -18,7 +18,7 @@ import pytest
 from aiohttp import web
 
 from tests.hostile.support import longest_turn
-from tests.support.api import Api
+from tests.support.api import APPLY, Api
 from tests.support.definitions import define, definition, new_group, version
 from tests.support.eventually import WITHIN_S, until
 from tests.support.fixtures import server_with
@@ -731,7 +731,6 @@ def test_thousands_of_webhooks_that_do_not_match_hold_up_nobody(
 
 # ---- scale
 
-APPLY: Final = "application/apply-patch+yaml"
 # How a scale is written, and the object before.
 SCALES: Final[dict[str, tuple[str, dict[str, int]]]] = {
     "put": ("json", {"nodes": 1}),

@@ -7,12 +7,11 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from tests.support.api import MERGE_PATCH, Answer, Api
+from tests.support.api import APPLY, MERGE_PATCH, Answer, Api
 from tests.support.definitions import Defined, define, definition, new_group, version
 from tests.support.eventually import until
 from tests.support.fixtures import api_with
 
-APPLY: Final = "application/apply-patch+yaml"
 CONFIG_MAP: Final = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 
 
@@ -27,7 +26,7 @@ class Applied:
         self.path = f"/api/v1/namespaces/{namespace}/configmaps/a"
 
     def apply(self, manager: str, more: str = "", **fields: Any) -> Answer:
-        return self.api.patch(f"{self.path}?fieldManager={manager}{more}", CONFIG_MAP | fields, APPLY)
+        return self.api.apply(f"{self.path}?fieldManager={manager}{more}", CONFIG_MAP | fields)
 
     def merge(self, manager: str, patch: Any) -> Answer:
         return self.api.patch(f"{self.path}?fieldManager={manager}", patch, MERGE_PATCH)
@@ -107,9 +106,7 @@ def test_f26_nobody_owns_what_was_a_default(api: Api, namespace: str) -> None:
         "metadata": {"name": "d"},
         "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template},
     }
-    applied = api.patch(
-        f"/apis/apps/v1/namespaces/{namespace}/deployments/d?fieldManager=m", body, APPLY
-    ).ok()
+    applied = api.apply(f"/apis/apps/v1/namespaces/{namespace}/deployments/d?fieldManager=m", body).ok()
     assert (applied["spec"]["replicas"], applied["spec"]["strategy"]["type"]) == (1, "RollingUpdate")
     (entry,) = applied["metadata"]["managedFields"]
     assert sorted(entry["fieldsV1"]["f:spec"]) == ["f:selector", "f:template"]
@@ -175,17 +172,17 @@ def test_e08_unknown_and_duplicate_fields_of_an_apply_are_both_told(
 ) -> None:
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments/a?fieldManager=m&dryRun=All"
     body = b'{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"a"},%b}' % fields
-    warned = api.patch(f"{path}&fieldValidation=Warn", body, APPLY)
+    warned = api.apply(f"{path}&fieldValidation=Warn", body)
     assert warned.warnings == [text.replace('"', r"\"") for text in warnings]
-    refused = api.patch(f"{path}&fieldValidation=Strict", body, APPLY)
+    refused = api.apply(f"{path}&fieldValidation=Strict", body)
     assert (refused.status, refused.reason, refused.message) == (400, "BadRequest", refusal)
-    assert api.patch(f"{path}&fieldValidation=Ignore", body, APPLY).warnings == []
+    assert api.apply(f"{path}&fieldValidation=Ignore", body).warnings == []
 
 
 def test_e08_a_strict_apply_of_a_custom_resource_names_the_undeclared_field(api: Api, namespace: str) -> None:
     defined = define(api, definition(new_group()))
     path = f"{defined.objects(namespace)}/a?fieldManager=m&fieldValidation=Strict"
-    refused = api.patch(path, defined.body("a", bogus=1), APPLY)
+    refused = api.apply(path, defined.body("a", bogus=1))
     kind = f"{defined.group}/v1, Kind={defined.kind}"
     told = UNDECLARED.format("a", kind, ".bogus: field not declared in schema")
     assert (refused.status, refused.reason, refused.message) == (400, "BadRequest", told)
@@ -196,7 +193,7 @@ def test_e06_an_apply_that_names_unknown_fields_is_refused_as_in_kubernetes(stri
     """Recorded: fieldvalidation/apply-ignore, fieldvalidation/apply-strict."""
     body = CONFIG_MAP | {"bogus": 1}
     path = f"/api/v1/namespaces/default/configmaps/a?fieldManager=m&fieldValidation={level}"
-    refused = strict.patch(path, body, APPLY)
+    refused = strict.apply(path, body)
     told = UNDECLARED.format("a", "/v1, Kind=ConfigMap", ".bogus: field not declared in schema")
     assert (refused.status, refused.message) == (500, told)
     assert "reason" not in refused.json
@@ -205,7 +202,7 @@ def test_e06_an_apply_that_names_unknown_fields_is_refused_as_in_kubernetes(stri
 def test_a_refusal_comes_with_the_warnings_of_the_body(api: Api) -> None:
     """Row E07. Whatever speaks against the object: here, there is no such namespace."""
     path = "/api/v1/namespaces/nowhere/configmaps/a?fieldManager=m"
-    answer = api.patch(path, CONFIG_MAP | {"nonsense": 1}, APPLY)
+    answer = api.apply(path, CONFIG_MAP | {"nonsense": 1})
     assert (answer.status, answer.warnings) == (404, [r"unknown field \"nonsense\""])
 
 
@@ -223,18 +220,18 @@ def test_an_apply_without_a_name_takes_that_of_the_object(
     """Row F09: the merged object has one, but a new one has not."""
     body = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "1"}} | fields
     path = f"{config_map.path}?fieldManager=m"
-    answer = config_map.api.patch(path, body, APPLY)
+    answer = config_map.api.apply(path, body)
     assert (answer.status, answer.message) == (
         400,
         "the name of the object (a based on URL) was undeterminable: name must be provided",
     )
     config_map.apply("other", data={"j": "1"}).ok()
-    applied = config_map.api.patch(path, body, APPLY).ok()
+    applied = config_map.api.apply(path, body).ok()
     assert applied["metadata"]["name"] == "a"
     assert applied["data"] == {"j": "1", "k": "1"}
     [entry] = [each for each in applied["metadata"]["managedFields"] if each["manager"] == "m"]
     assert entry["fieldsV1"].keys() == {"f:data", *(("f:metadata",) if "labels" in str(fields) else ())}
-    assert config_map.api.patch(path, body, APPLY).ok() == applied
+    assert config_map.api.apply(path, body).ok() == applied
 
 
 BODIES: Final[dict[str, tuple[bytes, int]]] = {
@@ -267,7 +264,7 @@ BODIES: Final[dict[str, tuple[bytes, int]]] = {
 
 @pytest.mark.parametrize(("body", "status"), BODIES.values(), ids=BODIES.keys())
 def test_malformed_apply_bodies(body: bytes, status: int, config_map: Applied) -> None:
-    answer = config_map.api.patch(f"{config_map.path}?fieldManager=m", body, APPLY)
+    answer = config_map.api.apply(f"{config_map.path}?fieldManager=m", body)
     assert answer.status == status, answer.body
     assert config_map.api.get(config_map.path).status == 404
 
@@ -275,7 +272,7 @@ def test_malformed_apply_bodies(body: bytes, status: int, config_map: Applied) -
 def test_an_item_twice_is_refused_by_its_path(api: Api, namespace: str) -> None:
     containers = [{"name": "c", "image": "i"}, {"name": "c", "image": "j"}]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": containers}}
-    answer = api.patch(f"/api/v1/namespaces/{namespace}/pods/p?fieldManager=m", pod, APPLY)
+    answer = api.apply(f"/api/v1/namespaces/{namespace}/pods/p?fieldManager=m", pod)
     assert answer.status == 422
     assert '.spec.containers: duplicate entries for key [name="c"]' in answer.message
 
@@ -292,10 +289,10 @@ def test_f30_owners_in_another_version_conflict_in_theirs(api: Api, namespace: s
             "spec": {"maxReplicas": replicas, "scaleTargetRef": target},
         }
 
-    api.patch(f"/apis/autoscaling/v1/{path}?fieldManager=one", scaler("v1", 3), APPLY).ok()
-    refused = api.patch(f"/apis/autoscaling/v2/{path}?fieldManager=two", scaler("v2", 4), APPLY)
+    api.apply(f"/apis/autoscaling/v1/{path}?fieldManager=one", scaler("v1", 3)).ok()
+    refused = api.apply(f"/apis/autoscaling/v2/{path}?fieldManager=two", scaler("v2", 4))
     assert refused.causes == [("FieldManagerConflict", ".spec.maxReplicas")]
-    taken = api.patch(f"/apis/autoscaling/v2/{path}?fieldManager=two&force=true", scaler("v2", 4), APPLY).ok()
+    taken = api.apply(f"/apis/autoscaling/v2/{path}?fieldManager=two&force=true", scaler("v2", 4)).ok()
     owned = {entry["manager"]: entry["fieldsV1"]["f:spec"] for entry in taken["metadata"]["managedFields"]}
     assert ("f:maxReplicas" in owned["one"], "f:maxReplicas" in owned["two"]) == (False, True)
 
@@ -304,15 +301,12 @@ def test_statuses_are_applied_on_their_own_path_only(api: Api, namespace: str) -
     pods = f"/api/v1/namespaces/{namespace}/pods/p"
     head = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
     spec = {"containers": [{"name": "c", "image": "i"}], "automountServiceAccountToken": False}
-    assert (
-        api.patch(f"{pods}/status?fieldManager=k", head | {"status": {"phase": "Failed"}}, APPLY).status
-        == 404
-    )
+    assert api.apply(f"{pods}/status?fieldManager=k", head | {"status": {"phase": "Failed"}}).status == 404
     body = head | {"spec": spec, "status": {"phase": "Failed"}}
-    made = api.patch(f"{pods}?fieldManager=m", body, APPLY).ok()
+    made = api.apply(f"{pods}?fieldManager=m", body).ok()
     assert made["status"]["phase"] == "Pending"
     assert "f:status" not in made["metadata"]["managedFields"][0]["fieldsV1"]
-    shown = api.patch(f"{pods}/status?fieldManager=k", head | {"status": {"phase": "Running"}}, APPLY).ok()
+    shown = api.apply(f"{pods}/status?fieldManager=k", head | {"status": {"phase": "Running"}}).ok()
     assert shown["status"]["phase"] == "Running"
     entry = next(each for each in shown["metadata"]["managedFields"] if each["manager"] == "k")
     assert (entry["subresource"], entry["fieldsV1"]) == ("status", {"f:status": {"f:phase": {}}})
@@ -323,7 +317,7 @@ def test_yaml_of_many_keys_is_read_like_json(config_map: Applied) -> None:
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata:\n" + "".join(
         f"  {key}: {value}\n" for key, value in data.items()
     )
-    answer = config_map.api.patch(f"{config_map.path}?fieldManager=m", text.encode(), APPLY)
+    answer = config_map.api.apply(f"{config_map.path}?fieldManager=m", text.encode())
     assert orjson.loads(answer.body)["data"] == data
     fields = answer.ok()["metadata"]["managedFields"][0]["fieldsV1"]
     assert list(fields["f:data"]) == sorted(f"f:{key}" for key in data)
@@ -378,7 +372,7 @@ def test_a_whole_number_that_is_a_key_is_an_integer(api: Api, deployment: str) -
     ports = [{"containerPort": 80.0}]
     spec = {"template": {"spec": {"containers": [{"name": "c", "image": "i", "ports": ports}]}}}
     body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
-    made = api.patch(f"{deployment}?fieldManager=m", body, APPLY).ok()
+    made = api.apply(f"{deployment}?fieldManager=m", body).ok()
     owned = next(e for e in made["metadata"]["managedFields"] if e["manager"] == "m")["fieldsV1"]
     containers = owned["f:spec"]["f:template"]["f:spec"]["f:containers"]
     assert list(containers['k:{"name":"c"}']["f:ports"]) == ['k:{"containerPort":80,"protocol":"TCP"}']
@@ -429,22 +423,22 @@ def scale(**fields: Any) -> dict[str, Any]:
 def test_a_scale_of_a_wrong_type_is_refused(
     fields: dict[str, Any], text: str, api: Api, deployment: str
 ) -> None:
-    refused = api.patch(f"{deployment}/scale?fieldManager=m", scale(**fields), APPLY)
+    refused = api.apply(f"{deployment}/scale?fieldManager=m", scale(**fields))
     assert (refused.status, refused.reason) == (422, "Invalid")
     assert refused.message.endswith(f"; autoscaling/v1, Kind=Scale): {text}")
 
 
 @pytest.mark.parametrize("spec", [{"replicas": None}, {}, None], ids=["null", "omitted", "no spec"])
 def test_f15_who_gives_up_the_number_of_a_scale_scales_to_zero(spec: Any, api: Api, deployment: str) -> None:
-    api.patch(f"{deployment}/scale?fieldManager=m&force=true", scale(spec={"replicas": 3}), APPLY).ok()
-    api.patch(f"{deployment}/scale?fieldManager=m&force=true", scale(spec=spec), APPLY).ok()
+    api.apply(f"{deployment}/scale?fieldManager=m&force=true", scale(spec={"replicas": 3})).ok()
+    api.apply(f"{deployment}/scale?fieldManager=m&force=true", scale(spec=spec)).ok()
     assert api.get(deployment).ok()["spec"]["replicas"] == 0
 
 
 def test_e06_unknown_fields_of_a_scale_are_told(api: Api, deployment: str) -> None:
     path = f"{deployment}/scale?fieldManager=m"
-    assert api.patch(path, scale(spec={"zz": 1}), APPLY).warnings == [r"unknown field \"spec.zz\""]
-    assert api.patch(f"{path}&fieldValidation=Strict", scale(zz=1), APPLY).status == 400
+    assert api.apply(path, scale(spec={"zz": 1})).warnings == [r"unknown field \"spec.zz\""]
+    assert api.apply(f"{path}&fieldValidation=Strict", scale(zz=1)).status == 400
 
 
 def test_f10_a_quantity_written_otherwise_is_another_value(api: Api, namespace: str) -> None:
@@ -453,7 +447,7 @@ def test_f10_a_quantity_written_otherwise_is_another_value(api: Api, namespace: 
     def apply(manager: str, cpu: Any) -> Answer:
         spec = {"hard": {"cpu": cpu}}
         body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": spec}
-        return api.patch(f"{path}?fieldManager={manager}", body, APPLY)
+        return api.apply(f"{path}?fieldManager={manager}", body)
 
     made = apply("a", "1").ok()
     assert apply("b", "1000m").status == 409
@@ -523,8 +517,8 @@ def test_f08_f15_null_in_an_apply_of_a_custom_resource_is_a_value(
     [field] = spec
     for name, before, expected in (("a", {}, added), ("b", {field: BEFORE[field]}, replaced)):
         path = f"{with_null.objects()}/{name}"
-        made = api.patch(f"{path}?fieldManager=m", with_null.body(name, spec=before), APPLY).ok()
-        answer = api.patch(f"{path}?fieldManager=m", with_null.body(name, spec=spec), APPLY)
+        made = api.apply(f"{path}?fieldManager=m", with_null.body(name, spec=before)).ok()
+        answer = api.apply(f"{path}?fieldManager=m", with_null.body(name, spec=spec))
         if expected is REFUSED:
             [(reason, where)] = answer.causes
             assert (answer.status, reason) == (422, "FieldValueTypeInvalid")
@@ -539,9 +533,9 @@ def test_f08_f15_null_in_an_apply_of_a_custom_resource_is_a_value(
 def test_null_in_an_apply_of_a_status_is_a_value(with_null: Defined, api: Api) -> None:
     path = f"{with_null.objects()}/s"
     api.post(with_null.objects(), with_null.body("s", spec={})).ok()
-    refused = api.patch(f"{path}/status?fieldManager=m", with_null.body("s", status={"a": None}), APPLY)
+    refused = api.apply(f"{path}/status?fieldManager=m", with_null.body("s", status={"a": None}))
     assert (refused.status, refused.causes) == (422, [("FieldValueTypeInvalid", "status.a")])
-    kept = api.patch(f"{path}/status?fieldManager=m", with_null.body("s", status={"nullable": None}), APPLY)
+    kept = api.apply(f"{path}/status?fieldManager=m", with_null.body("s", status={"nullable": None}))
     assert kept.ok()["status"] == {"nullable": None}
 
 
@@ -630,9 +624,7 @@ def test_f01_who_applies_a_change_has_a_time_though_it_is_taken_back(
 ) -> None:
     labels = {"metadata": {"labels": {"a": "b"}}}
     body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}
-    answer = api.patch(
-        f"{deployment}?fieldManager=m", body | {"spec": {"template": labels}} | more, APPLY
-    ).ok()
+    answer = api.apply(f"{deployment}?fieldManager=m", body | {"spec": {"template": labels}} | more).ok()
     [entry] = [each for each in answer["metadata"]["managedFields"] if each["manager"] == "m"]
     assert ("time" in entry) == has_time
     assert "f:status" not in entry["fieldsV1"]
@@ -666,9 +658,7 @@ class Scaled:
             "metadata": {"name": "h"},
             "spec": {"maxReplicas": 3, "scaleTargetRef": target, **spec},
         }
-        return self.api.patch(
-            f"/apis/autoscaling/{version}/{self._path}?fieldManager={manager}", document, APPLY
-        )
+        return self.api.apply(f"/apis/autoscaling/{version}/{self._path}?fieldManager={manager}", document)
 
     def shown(self, field: str) -> Any:
         return self.api.get(f"/apis/autoscaling/v1/{self._path}").ok()["spec"][field]
@@ -724,22 +714,22 @@ def test_what_is_too_deep_is_refused_also_beside_owners_in_another_version(
 ) -> None:
     path = f"{open_type.objects(version='v2')}/a"
     made = open_type.body("a", spec={"x": 1})
-    api.patch(f"{open_type.objects()}/a?fieldManager=m", made, APPLY).ok()
+    api.apply(f"{open_type.objects()}/a?fieldManager=m", made).ok()
     before = api.get(path).body
     deep: Any = 1
     for _ in range(levels):
         deep = {"a": deep}
     body = open_type.body("a", "v2", spec={"y": deep})
-    refused = (api.patch(f"{path}?fieldManager=o", body, APPLY), api.patch(path, {"spec": {"y": deep}}))
+    refused = (api.apply(f"{path}?fieldManager=o", body), api.patch(path, {"spec": {"y": deep}}))
     assert [answer.status for answer in refused] == [400, 400]
     assert api.get(path).body == before
 
 
 def test_f10_true_and_1_are_different_values(open_type: Defined, api: Api) -> None:
     path = f"{open_type.objects()}/a"
-    api.patch(f"{path}?fieldManager=m", open_type.body("a", spec={"x": 1, "y": [[0]]}), APPLY).ok()
+    api.apply(f"{path}?fieldManager=m", open_type.body("a", spec={"x": 1, "y": [[0]]})).ok()
     for spec, field in (({"x": True}, ".spec.x"), ({"y": [[False]]}, ".spec.y")):
-        refused = api.patch(f"{path}?fieldManager=o", open_type.body("a", spec=spec), APPLY)
+        refused = api.apply(f"{path}?fieldManager=o", open_type.body("a", spec=spec))
         assert refused.causes == [("FieldManagerConflict", field)]
 
 
@@ -747,9 +737,9 @@ def test_a_no_op_apply_may_change_something_under_a_new_schema(api: Api) -> None
     defined = define(api, definition(new_group()))
     path = f"{defined.objects()}/w?fieldManager=m&fieldValidation=Ignore"
     body = defined.body("w", spec={"a": "1", "later": "2"})
-    versions = {api.patch(path, body, APPLY).ok()["metadata"]["resourceVersion"] for _ in range(3)}
+    versions = {api.apply(path, body).ok()["metadata"]["resourceVersion"] for _ in range(3)}
     assert len(versions) == 1
     fields = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties"
     defined.change([{"op": "add", "path": f"{fields}/later", "value": {"type": "string"}}])
-    shown = until(lambda: api.patch(path, body, APPLY), lambda answer: "later" in answer.ok()["spec"])
+    shown = until(lambda: api.apply(path, body), lambda answer: "later" in answer.ok()["spec"])
     assert shown.ok()["spec"] == {"a": "1", "later": "2"}

@@ -17,7 +17,6 @@ from tests.support.api import JSON_PATCH, MERGE_PATCH, Answer, Api
 from tests.support.definitions import Defined, define, definition, new_group, version
 from tests.support.server_process import ServerProcess
 
-APPLY: Final = "application/apply-patch+yaml"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 STEPS: Final = 100
 UPDATE_MANAGERS_MAX: Final = 10
@@ -166,7 +165,7 @@ class Written:
         body = self._body(api_version)
         query = {"apply": "", "force": "&force=true", "dry run": "&force=true&dryRun=All"}[how]
         query = f"{path}?fieldManager={self._chance.choice(APPLIERS)}{query}"
-        answer = self._api.patch(query, body, APPLY)
+        answer = self._api.apply(query, body)
         if how == "dry run":
             assert answer.status < 500, answer.body
             assert self._api.get(path).body == before.body
@@ -177,7 +176,7 @@ class Written:
             return
         # Whoever applies what is there changes nothing, however often.
         for _ in range(2):
-            assert self._api.patch(query, body, APPLY).body == answer.body
+            assert self._api.apply(query, body).body == answer.body
 
     def _change(self, api_version: str, path: str, before: Answer, how: str) -> Answer:
         chance, body = self._chance, self._body(api_version)

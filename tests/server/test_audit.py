@@ -17,6 +17,7 @@ import pytest
 from tests.support.api import Answer, Api
 from tests.support.eventually import until
 from tests.support.logged_secrets import MARK
+from tests.support.metrics import metrics_of
 from tests.support.raw import raw_connection
 from tests.support.server_process import DidNotStart, ServerProcess
 from tests.support.webhook_server import WebhookServer
@@ -530,7 +531,7 @@ def test_what_webhooks_have_done(api: Api, log: Log, directory: Path) -> None:
 def test_metrics_count_requests_by_level_and_events(api: Api) -> None:
     for path in ("/livez", CONFIGMAPS):
         assert api.get(path).status == 200
-    text = api.get("/metrics").body.decode()
+    text = metrics_of(api)
     for line in (
         r"apiserver_audit_event_total \d+",
         r'apiserver_audit_level_total\{level="None"\} \d+',
@@ -594,9 +595,7 @@ def test_a_full_disk_fails_requests_only_where_that_is_wanted(
         answer = api.post(CONFIGMAPS, {"metadata": {"name": "a"}})
         if passes:
             assert answer.status == 201
-            metrics = until(
-                lambda: api.get("/metrics").body.decode(), lambda text: "apiserver_audit_error_total" in text
-            )
+            metrics = until(lambda: metrics_of(api), lambda text: "apiserver_audit_error_total" in text)
             assert 'apiserver_audit_error_total{plugin="log"}' in metrics
         else:
             assert answer.status == 500

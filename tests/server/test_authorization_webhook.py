@@ -18,6 +18,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.support.api import Answer, Api
 from tests.support.eventually import until
+from tests.support.metrics import metrics_of
 from tests.support.rbac import RBAC, grant, rule
 from tests.support.server_process import ServerProcess
 from tests.support.webhook_server import Reply, Review, WebhookServer
@@ -117,7 +118,7 @@ def alice(server: ServerProcess) -> Iterator[Api]:
 
 
 def samples(api: Api, prefix: str) -> dict[str, float]:
-    lines = api.get("/metrics").body.decode().splitlines()
+    lines = metrics_of(api).splitlines()
     return {
         line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if line.startswith(prefix)
     }
@@ -196,20 +197,13 @@ def test_a_webhook_is_told_versions_as_kubernetes_does(
         "rules": rules,
     }
     apply = "?fieldManager=t"
-    assert (
-        alice.patch(f"{roles}/roles/allowed{apply}", role, type="application/apply-patch+yaml").status == 201
-    )
+    assert alice.apply(f"{roles}/roles/allowed{apply}", role).status == 201
     assert told(hook, "roles") == [("patch", "v1"), ("create", "v1"), ("escalate", "*")]
     subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "bob"}
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "allowed"}
     binding = role | {"kind": "RoleBinding", "roleRef": reference, "subjects": [subject]}
     del binding["rules"]
-    assert (
-        alice.patch(
-            f"{roles}/rolebindings/allowed{apply}", binding, type="application/apply-patch+yaml"
-        ).status
-        == 201
-    )
+    assert alice.apply(f"{roles}/rolebindings/allowed{apply}", binding).status == 201
     assert told(hook, "roles")[3:] == [("bind", "*")]
 
     names = ("User", "Group", "Uid", "Extra-Scopes")
@@ -241,7 +235,7 @@ def test_a_webhook_is_told_versions_as_kubernetes_does(
         },
     }
     path = "/apis/certificates.k8s.io/v1/certificatesigningrequests/allowed"
-    assert alice.patch(f"{path}{apply}", asked, type="application/apply-patch+yaml").status == 201
+    assert alice.apply(f"{path}{apply}", asked).status == 201
     assert alice.put(f"{path}/approval", alice.get(path).ok()).status == 403
     assert set(told(hook, "signers")) == {("approve", "*")}
     # The controller that approves what kubelets ask for, and finds that alice may not have this.
@@ -275,7 +269,7 @@ def test_a_webhook_is_told_the_versions_of_parameters_and_owners(
         },
     }
     path = f"{policies}/allowed.{namespace}{apply}"
-    assert alice.patch(path, policy, type="application/apply-patch+yaml").status == 422
+    assert alice.apply(path, policy).status == 422
     assert told(hook, "deployments") == [("get", "v1")]
 
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x", "uid": "1"}
@@ -285,7 +279,7 @@ def test_a_webhook_is_told_the_versions_of_parameters_and_owners(
         "metadata": {"name": "allowed", "ownerReferences": [owner | {"blockOwnerDeletion": True}]},
     }
     path = f"{CONFIG_MAPS.format(namespace)}/allowed{apply}"
-    assert alice.patch(path, owned, type="application/apply-patch+yaml").status == 403
+    assert alice.apply(path, owned).status == 403
     assert told(hook, "deployments", "finalizers") == [("update", "v1")]
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.api import Answer, Api
 from tests.support.eventually import WITHIN_S, until
+from tests.support.metrics import metrics_of
 
 CONFIGMAPS: Final = "/api/v1/namespaces/{}/configmaps"
 
@@ -322,7 +323,7 @@ def test_what_is_too_large_for_its_kind(api: Api, namespace: str, kind: str, fie
         api.put(f"{path}/a", {"metadata": {"name": "a"}, texts: {"k": TEXT}}),
         api.patch(f"{path}/a", {texts: {"l": TEXT}}),
         api.patch(f"{path}/a", {texts: {"l": TEXT}}, "application/strategic-merge-patch+json"),
-        api.patch(f"{path}/a?fieldManager=m", whole | {texts: {"l": TEXT}}, "application/apply-patch+yaml"),
+        api.apply(f"{path}/a?fieldManager=m", whole | {texts: {"l": TEXT}}),
     ):
         assert_status(answer, 422, "Invalid", "Too long: may not be more than 1048576 bytes")
         assert answer.causes == [("FieldValueTooLong", field)]
@@ -553,7 +554,7 @@ def test_nothing_is_left_behind(api: Api) -> None:
     """No request is still in flight, none ended in 500, and the server is ready."""
 
     def in_flight() -> set[str]:
-        metrics = api.get("/metrics").body.decode().splitlines()
+        metrics = metrics_of(api).splitlines()
         return {line for line in metrics if line.startswith("apiserver_current_inflight_requests{")}
 
     none = {
@@ -562,7 +563,7 @@ def test_nothing_is_left_behind(api: Api) -> None:
     }
     # Of a connection that has just been closed the server may still have to hear.
     until(in_flight, lambda found: found == none, "nothing but this request", within_s=WITHIN_S)
-    metrics = api.get("/metrics").body.decode().splitlines()
+    metrics = metrics_of(api).splitlines()
     assert not [
         line for line in metrics if line.startswith("apiserver_request_total") and 'code="500"' in line
     ]

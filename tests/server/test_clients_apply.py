@@ -10,12 +10,11 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.api import Api
+from tests.support.api import APPLY, Api
 from tests.support.clients import kr8s_api
 from tests.support.required import library
 from tests.support.server_process import ServerProcess
 
-APPLY: Final = "application/apply-patch+yaml"
 CONFLICT: Final = 'Apply failed with 1 conflict: conflict with "one": .data.x'
 
 

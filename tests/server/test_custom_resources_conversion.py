@@ -72,11 +72,7 @@ def test_every_verb_in_a_version_that_is_not_stored(defined: Defined, api: Api, 
     replaced = api.put(f"{v2}/a", {**made, "spec": {"length": "6cm"}}).ok()
     assert (replaced["spec"], replaced["metadata"]["generation"]) == ({"length": "6cm"}, 2)
     assert api.patch(f"{v2}/a", {"spec": {"note": "y"}}).ok()["spec"] == {"length": "6cm", "note": "y"}
-    applied = api.patch(
-        f"{v2}/a?fieldManager=m&force=true",
-        defined.body("a", "v2", spec={"length": "7cm"}),
-        type="application/apply-patch+yaml",
-    )
+    applied = api.apply(f"{v2}/a?fieldManager=m&force=true", defined.body("a", "v2", spec={"length": "7cm"}))
     assert applied.ok()["spec"]["length"] == "7cm"
     assert api.get(f"{v1}/a").ok()["spec"]["size"] == 7
     assert [each["spec"]["length"] for each in api.get(v2).ok()["items"]] == ["7cm"]
@@ -480,10 +476,9 @@ def test_e14_an_object_has_the_defaults_of_the_version_that_is_stored(
         table = api.get(path, headers={"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}).ok()
         assert table["rows"][0]["cells"][1] == column[version_name]
         assert api.patch(f"{path}/a", {"metadata": {"labels": {"k": version_name}}}).ok()["spec"] == expected
-        applied = api.patch(
+        applied = api.apply(
             f"{path}/a?fieldManager=m&force=true",
             defaulted.body("a", version_name, metadata={"name": "a", "labels": {"l": version_name}}),
-            type="application/apply-patch+yaml",
         )
         assert applied.ok()["spec"] == expected
 
@@ -550,7 +545,7 @@ def _apply(
 ) -> Answer:
     namespace, name = at
     path = f"{defined.objects(namespace, name)}/a?fieldManager={manager}{'&force=true' if force else ''}"
-    return api.patch(path, defined.body("a", name, spec=spec), type="application/apply-patch+yaml")
+    return api.apply(path, defined.body("a", name, spec=spec))
 
 
 def _owners(found: dict[str, Any]) -> dict[str, set[str]]:

@@ -38,7 +38,6 @@ from tests.support.webhook_server import Review
 
 TABLE: Final = {"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
 KEEPS_UNKNOWN: Final = {"x-kubernetes-preserve-unknown-fields": True}
-APPLY: Final = "application/apply-patch+yaml"
 RACE_S: Final = 2.0
 # A definition is there for less than a tenth of a second at a time.
 
@@ -184,7 +183,7 @@ def _every_way_leads_to_the_same(api: Api, own: dict[str, Any], specs: list[Any]
         for index, spec in enumerate(specs):
             path, applied = f"{defined.objects()}/o{index}", f"{defined.objects()}/a{index}"
             created = defined.create(f"o{index}", spec=spec)
-            by_apply = api.patch(f"{applied}?fieldManager=m", defined.body(f"a{index}", spec=spec), APPLY)
+            by_apply = api.apply(f"{applied}?fieldManager=m", defined.body(f"a{index}", spec=spec))
             assert created.status in (201, 400, 422), (spec, created.body)
             assert by_apply.status in (201, 400, 422), (spec, by_apply.body)
             # What is of no known type cannot be applied, whatever validation says of it.
@@ -200,10 +199,10 @@ def _every_way_leads_to_the_same(api: Api, own: dict[str, Any], specs: list[Any]
             assert api.put(path, yaml, type="application/yaml").ok() == created.json
             shown = {field: value for field, value in created.json.items() if field != "metadata"}
             body = {**shown, "metadata": {"name": f"o{index}"}}
-            again = api.patch(f"{path}?fieldManager=m&force=true", body, APPLY)
+            again = api.apply(f"{path}?fieldManager=m&force=true", body)
             if again.status == 200:
                 assert _unowned(again) == _unowned(created)
-                assert api.patch(f"{path}?fieldManager=m&force=true", body, APPLY).ok() == again.json
+                assert api.apply(f"{path}?fieldManager=m&force=true", body).ok() == again.json
             for other in specs:
                 assert api.patch(path, {"spec": other}).status in (200, 400, 422)
     finally:
@@ -328,7 +327,7 @@ def _use(api: Api, group: str, choice: random.Random) -> tuple[str, Answer]:
         "get": lambda: api.get(one),
         "list": lambda: api.get(path, headers=choice.choice([{}, TABLE])),
         "put": lambda: api.put(one, body),
-        "apply": lambda: api.patch(f"{one}?fieldManager=m&force=true", body, APPLY),
+        "apply": lambda: api.apply(f"{one}?fieldManager=m&force=true", body),
         "status": lambda: api.patch(f"{one}/status", {"status": {"a": 1}}),
         "delete": lambda: api.delete(one),
         "clear": lambda: api.delete(path),

@@ -15,6 +15,7 @@ import pytest
 from tests.support.api import Answer, Api
 from tests.support.definitions import Defined, define, definition, new_group
 from tests.support.etcd_process import wheel_etcd
+from tests.support.metrics import metrics_of
 from tests.support.server_process import ServerProcess
 
 CONFIGMAPS: Final = "/api/v1/namespaces/default/configmaps"
@@ -215,7 +216,7 @@ def test_a_watch_ends_with_an_error_that_names_it(damaged: Damaged) -> None:
 
 def test_damaged_objects_are_counted(damaged: Damaged) -> None:
     """By their resource: each once, when the cache has read it; custom ones before they are served."""
-    found = damaged.api.get("/metrics").body.decode().splitlines()
+    found = metrics_of(damaged.api).splitlines()
     name = "apiserver_storage_decode_errors_total"
     assert sorted(line for line in found if line.startswith(f"{name}{{")) == [
         f'{name}{{group="",resource="configmaps"}} {len(DAMAGED)}',

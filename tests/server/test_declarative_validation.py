@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from tests.support.api import Api
+from tests.support.metrics import metrics_of
 from tests.support.server_process import ServerProcess
 
 AUTOSCALERS: Final = "/apis/autoscaling/{}/namespaces/default/horizontalpodautoscalers"
@@ -37,6 +38,6 @@ def test_who_decides(tmp_path: Path, flags: tuple[str, ...], expected: str) -> N
             assert refused.status == 422
             assert expected in refused.message
             assert "spec.scaleTargetRef.kind: Required value" in refused.message
-        metrics = api.get("/metrics").body.decode().splitlines()
+        metrics = metrics_of(api).splitlines()
     for name in ("mismatch", "panic"):
         assert f"apiserver_validation_declarative_validation_{name}_total 0" in metrics

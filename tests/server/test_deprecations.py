@@ -19,6 +19,7 @@ from apiserver.cli.flags import UsageError
 from tests.support.api import Api
 from tests.support.definitions import define, definition, new_group, version
 from tests.support.eventually import until
+from tests.support.metrics import metrics_of
 from tests.support.server_process import ServerProcess
 
 POLICY: Final = """
@@ -124,7 +125,7 @@ def test_signals(
 
 
 def samples(api: Api) -> tuple[list[dict[str, str]], list[dict[str, str]]]:
-    families = {each.name: each for each in text_string_to_metric_families(api.get("/metrics").body.decode())}
+    families = {each.name: each for each in text_string_to_metric_families(metrics_of(api))}
     total, deprecated = families["apiserver_request"], families["apiserver_requested_deprecated_apis"]
     assert {each.value for each in deprecated.samples} <= {1}
     return [each.labels for each in total.samples], [each.labels for each in deprecated.samples]

@@ -27,7 +27,6 @@ T = TypeVar("T")
 
 NAMESPACES: Final = "/api/v1/namespaces"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
-APPLY: Final = "application/apply-patch+yaml"
 CSRS: Final = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 # The finalizer with which the server waits until the objects of a definition are gone.
@@ -145,7 +144,7 @@ def applied(resource: str, body: Any, group: str = "v1", kind: str = "ConfigMap"
 
         def write(query: str) -> Answer:
             joined = f"{query}&fieldManager=m" if query else "?fieldManager=m"
-            return scene.api.patch(f"{path}{joined}", whole, APPLY)
+            return scene.api.apply(f"{path}{joined}", whole)
 
         return write
 

@@ -536,7 +536,6 @@ def assert_current(row: str, each: OldObject, api: Api) -> Any:
     return found
 
 
-APPLY: Final = "application/apply-patch+yaml"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 
 
@@ -554,7 +553,7 @@ def test_clients_of_two_versions_share_an_object(tmp_path: Path) -> None:
     endpoint = {**document["endpoints"][0], "conditions": {}}  # type: ignore[index]
     with running(tmp_path, 21) as api:
         apply = f"{beta}/a?fieldManager=old"
-        assert api.patch(apply, document, type=APPLY).ok()["endpoints"] == [endpoint]
+        assert api.apply(apply, document).ok()["endpoints"] == [endpoint]
         with api.watch(f"{beta}?watch=1&fieldSelector=metadata.name=a") as events:
             event = next(iter(events))
             assert (event["object"]["apiVersion"], event["object"]["endpoints"]) == (
@@ -565,10 +564,10 @@ def test_clients_of_two_versions_share_an_object(tmp_path: Path) -> None:
         api.patch(f"{stable}/a?fieldManager=new", change).ok()
         (topology,) = (each["topology"] for each in api.get(f"{beta}/a").ok()["endpoints"])
         assert topology == {"topology.kubernetes.io/zone": "b"}
-        conflict = api.patch(apply, document, type=APPLY)
+        conflict = api.apply(apply, document)
         assert conflict.status == 409
         assert 'conflict with "new" using discovery.k8s.io/v1: .endpoints' in conflict.message
-        api.patch(f"{apply}&force=true", document, type=APPLY).ok()
+        api.apply(f"{apply}&force=true", document).ok()
         assert api.get(f"{stable}/a").ok()["endpoints"][0]["zone"] == "a"
         encoded = api.get(f"{beta}/a", headers={"Accept": PROTOBUF}).body
         assert api.put(f"{beta}/a", encoded, type=PROTOBUF).ok()["endpoints"] == [endpoint]

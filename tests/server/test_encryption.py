@@ -23,6 +23,7 @@ from tests.support.definitions import define, definition
 from tests.support.etcd_process import EtcdProcess, wheel_etcd
 from tests.support.eventually import WITHIN_S, until
 from tests.support.kms_plugin import KmsPlugin
+from tests.support.metrics import metric
 from tests.support.server_process import ServerProcess
 
 SECRETS: Final = "/api/v1/namespaces/default/secrets"
@@ -73,19 +74,12 @@ class Running:
     api: Api
     configuration: Configuration
 
-    def metric(self, name: str, **labels: str) -> float:
-        """The sum of the series of a metric that have the labels."""
-        text = self.api.get("/metrics").body.decode()
-        wanted = [f'{label}="{value}"' for label, value in labels.items()]
-        lines = [line for line in text.splitlines() if line.startswith((name + "{", name + " "))]
-        return sum(float(line.rpartition(" ")[2]) for line in lines if all(each in line for each in wanted))
-
     def reload(self, *providers: dict[str, Any]) -> None:
         """Write another configuration, and wait until the server has it."""
         name = "apiserver_encryption_config_controller_automatic_reloads_total"
-        before = self.metric(name, status="success")
+        before = metric(self.api, name, status="success")
         self.configuration.write(*providers)
-        until(lambda: self.metric(name, status="success") > before, what="the configuration is reloaded")
+        until(lambda: metric(self.api, name, status="success") > before, what="the configuration is reloaded")
 
     def restart(self) -> None:
         self.api.close()
@@ -212,14 +206,14 @@ def test_keys_rotate_under_load_without_a_failed_request(encrypted: Running) -> 
     for prefix in ("one:", "two:", "k8s:enc:aesgcm:v1:"):
         for direction in ("to_storage", "from_storage"):
             labels = {"transformation_type": direction, "transformer_prefix": prefix, "status": "OK"}
-            assert encrypted.metric(operations, **labels) > 0
+            assert metric(encrypted.api, operations, **labels) > 0
 
 
 def test_a_configuration_that_is_wrong_changes_nothing(encrypted: Running) -> None:
     failed = "apiserver_encryption_config_controller_automatic_reloads_total"
-    before = encrypted.metric(failed, status="failure")
+    before = metric(encrypted.api, failed, status="failure")
     encrypted.configuration.write({"aesgcm": {"keys": [{"name": "short", "secret": "c2hvcnQ="}]}})
-    until(lambda: encrypted.metric(failed, status="failure") > before, what="the file is refused")
+    until(lambda: metric(encrypted.api, failed, status="failure") > before, what="the file is refused")
     encrypted.api.post(SECRETS, secret("still-encrypted")).ok()
     assert b"c2hvcnQ" not in encrypted.server.stderr.encode()
     assert encrypted.api.get("/readyz").status == 200
@@ -277,7 +271,7 @@ def test_a_plugin_that_comes_and_goes(tmp_path: Path) -> None:
         assert found.api.get(f"{SECRETS}/a").ok()["data"] == {"password": ENCODED}
         decrypted = {"method_name": "/v2.KeyManagementService/Decrypt", "grpc_status_code": "OK"}
         calls = "apiserver_envelope_encryption_kms_operations_latency_seconds_count"
-        assert found.metric(calls, **decrypted) == 1
+        assert metric(found.api, calls, **decrypted) == 1
 
         plugin.configure(delay_s=30)
         assert found.api.get(f"{SECRETS}/a").status == 200

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.api import Answer, Api
+from tests.support.api import APPLY, Answer, Api
 from tests.support.eventually import until
 from tests.support.rbac import RBAC, RBAC_GROUP, binding, rule
 
@@ -148,7 +148,6 @@ def test_a_new_role_has_nothing_that_its_writer_has_not(
         assert answer.status == 201, answer.body
 
 
-APPLY: Final = "application/apply-patch+yaml"
 STRATEGIC: Final = "application/strategic-merge-patch+json"
 OF: Final = {"apiVersion": f"{RBAC_GROUP}/v1", "kind": "Role"}
 

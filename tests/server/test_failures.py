@@ -14,7 +14,6 @@ import pytest
 from tests.support.api import Answer, Api
 
 CONFIGMAPS: Final = "/api/v1/namespaces/{}/configmaps"
-APPLY: Final = "application/apply-patch+yaml"
 APPLIED: Final = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "other"}}
 
 
@@ -22,7 +21,7 @@ APPLIED: Final = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": 
 def path(api: Api, namespace: str) -> str:
     """An object `a` whose data somebody has applied; the collection's path."""
     path = CONFIGMAPS.format(namespace)
-    api.patch(f"{path}/a?fieldManager=first", APPLIED | {"data": {"k": "v"}}, APPLY).ok()
+    api.apply(f"{path}/a?fieldManager=first", APPLIED | {"data": {"k": "v"}}).ok()
     return path
 
 
@@ -55,7 +54,7 @@ FAILURES: Final[dict[str, tuple[Callable[[Api, str], Answer], int, str]]] = {
     ),
     "a stale update (L01)": (stale, 409, "Conflict"),
     "an apply of what another owns (F10)": (
-        lambda api, path: api.patch(f"{path}/a?fieldManager=second", APPLIED, APPLY),
+        lambda api, path: api.apply(f"{path}/a?fieldManager=second", APPLIED),
         409,
         "Conflict",
     ),

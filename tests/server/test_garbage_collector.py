@@ -18,6 +18,7 @@ from tests.support.definitions import define, definition, new_group
 from tests.support.etcd_process import wheel_etcd
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.kubectl import Kubectl, each_version, program
+from tests.support.metrics import metrics_of
 from tests.support.server_process import ServerProcess
 
 CONTROLLERS: Final = "--controllers=garbage-collector-controller,namespace-controller"
@@ -130,7 +131,7 @@ async def test_an_owner_where_it_cannot_be_is_told_of(api: Api, namespace: str) 
 
 
 def test_it_has_metrics_under_their_names(api: Api) -> None:
-    text = api.get("/metrics").body.decode()
+    text = metrics_of(api)
     for queue in ("attempt_to_delete", "attempt_to_orphan", "graph_changes"):
         assert f'workqueue_adds_total{{name="garbage_collector_{queue}"}}' in text
     assert "\ngarbagecollector_controller_resources_sync_error_total 0" in text
@@ -205,7 +206,7 @@ def test_it_leaves_all_to_others_if_it_is_switched_off(tmp_path: Path) -> None:
         create(api, path, "dependent", create(api, path, "owner"))
         found = api.delete(f"{path}/owner?propagationPolicy=Foreground").ok()
         assert found["metadata"]["finalizers"] == ["foregroundDeletion"]
-        assert 'name="garbage_collector' not in api.get("/metrics").body.decode()
+        assert 'name="garbage_collector' not in metrics_of(api)
         assert api.get(f"{path}/dependent").status == 200
 
 

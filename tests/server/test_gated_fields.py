@@ -15,7 +15,6 @@ from tests.support.api import JSON_PATCH, MERGE_PATCH, Api
 from tests.support.server_process import ServerProcess
 
 STRATEGIC: Final = "application/strategic-merge-patch+json"
-APPLY: Final = "application/apply-patch+yaml"
 TEMPLATE: Final = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 
 
@@ -138,9 +137,7 @@ def test_no_write_sets_it(api: Api, case: Case) -> None:
     }
     for content_type, body in patches.items():
         assert field(case, api.patch(path, body, content_type).ok()) is None, content_type
-    applied = api.patch(
-        f"{path}?fieldManager=m&force=true", document(case, name, value=case.value), APPLY
-    ).ok()
+    applied = api.apply(f"{path}?fieldManager=m&force=true", document(case, name, value=case.value)).ok()
     assert field(case, applied) is None
 
 

@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.api import JSON_PATCH, MERGE_PATCH, Answer, Api
 from tests.support.bystander import Bystander
+from tests.support.metrics import metrics_of
 from tests.support.processor import slowness
 from tests.support.protobuf_writer import envelope, field, key
 from tests.support.server_process import ServerProcess
@@ -354,7 +355,7 @@ def test_nothing_is_left_in_memory(tmp_path_factory: pytest.TempPathFactory) -> 
 
         before = max(round_() for _ in range(3))
         assert min(round_() for _ in range(2)) - before < GROWTH_BYTES_MAX
-        metrics = api.get("/metrics").body.decode().splitlines()
+        metrics = metrics_of(api).splitlines()
         assert not [
             line for line in metrics if line.startswith("apiserver_request_total") and 'code="5' in line
         ]

@@ -18,6 +18,7 @@ from apiserver.endpoints.connection import HEADER_BYTES_MAX, HEADERS_MAX
 from tests.support.api import Api
 from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl, each_version, program
+from tests.support.metrics import metrics_of
 from tests.support.raw import raw_connection, read_all
 from tests.support.rbac import RBAC, bind, binding
 from tests.support.server_process import ServerProcess
@@ -414,4 +415,4 @@ def test_kubectl_with_a_right_to_list_as_somebody_else(
         f'"{namespace}"'
     ) in refused.replace("\n", " ")
     attempts = 'apiserver_impersonation_attempts_total{decision="allowed",mode="user-info"}'
-    assert attempts in api.get("/metrics").body.decode()
+    assert attempts in metrics_of(api)

@@ -5,7 +5,6 @@ https://kubernetes.io/docs/concepts/architecture/leases/
 
 from __future__ import annotations
 
-import re
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -17,6 +16,7 @@ import pytest
 from tests.support.api import Api
 from tests.support.etcd_process import EtcdProcess
 from tests.support.eventually import until
+from tests.support.metrics import metric, metrics_of
 from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.etcd
@@ -29,7 +29,7 @@ SHORT: Final = (
     "--leader-elect-renew-deadline=700ms",
     "--leader-elect-retry-period=100ms",
 )
-_STATUS: Final = re.compile(r'^leader_election_master_status\{name="apiserver-controllers"\} (\d)$', re.M)
+_STATUS: Final = "leader_election_master_status"
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def servers(
 
 def leads(api: Api) -> int:
     """Whether a server leads, as its metrics say; for several workers, how many of them."""
-    return int(_STATUS.findall(api.get("/metrics").body.decode())[0])
+    return int(metric(api, _STATUS, name="apiserver-controllers"))
 
 
 def delete_namespace(api: Api, name: str) -> str:
@@ -115,7 +115,7 @@ def test_no_lease_without_an_election(etcd: EtcdProcess, tmp_path: Path) -> None
     flags = ("--leader-elect=false", f"--etcd-servers={etcd.url}", f"--etcd-prefix=/{tmp_path.name}")
     with ServerProcess(tmp_path / "data", *flags) as server, Api(server) as api:
         await_gone(api, delete_namespace(api, "gone"))
-        assert not _STATUS.search(api.get("/metrics").body.decode())
+        assert _STATUS not in metrics_of(api)
         assert api.get(LEASE).status == 404
 
 

@@ -17,13 +17,13 @@ from typing import Any, Final
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.api import MERGE_PATCH, Api
+from tests.support.api import APPLY, MERGE_PATCH, Api
 from tests.support.definitions import define, definition, new_group, version
 from tests.support.eventually import eventually, until
 from tests.support.fixtures import server_with
+from tests.support.metrics import increase, metric, metrics_of
 from tests.support.server_process import ServerProcess
 
-APPLY: Final = "application/apply-patch+yaml"
 INITIAL: Final = "sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"
 # Both histograms', in Kubernetes. Seconds.
 BUCKETS: Final = {
@@ -35,7 +35,7 @@ class Scrape:
     """The samples of one scrape."""
 
     def __init__(self, api: Api) -> None:
-        self.text = api.get("/metrics").body.decode()
+        self.text = metrics_of(api)
         self.families = {family.name: family for family in text_string_to_metric_families(self.text)}
         self.samples = [sample for family in self.families.values() for sample in family.samples]
 
@@ -46,16 +46,6 @@ class Scrape:
 
 # One that others use has many more series, which take long to read.
 server = server_with()
-
-
-def counted(api: Api, metric: str, /, **labels: str) -> float:
-    return Scrape(api).value(metric, **labels)
-
-
-def increase(api: Api, act: Callable[[], object], name: str, /, **labels: str) -> float:
-    before = counted(api, name, **labels)
-    act()
-    return counted(api, name, **labels) - before
 
 
 @pytest.fixture
@@ -149,13 +139,13 @@ def test_what_controllers_do_is_counted(api: Api) -> None:
         },
     }
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    before = counted(api, "workqueue_adds_total", name=name)
+    before = metric(api, "workqueue_adds_total", name=name)
     api.post(path, definition).ok()
     # The controller is told of it as others are.
-    added = partial(counted, api, "workqueue_adds_total", name=name)
+    added = partial(metric, api, "workqueue_adds_total", name=name)
     until(added, lambda found: found > before, "it is in the queue")
     for count in ("workqueue_queue_duration_seconds_count", "workqueue_work_duration_seconds_count"):
-        until(partial(counted, api, count, name=name), what=count)  # once the work is done
+        until(partial(metric, api, count, name=name), what=count)  # once the work is done
 
 
 def test_the_format(api: Api) -> None:
@@ -294,7 +284,7 @@ async def test_a_watch_is_counted_when_it_ends(api: Api, configmaps: str) -> Non
     labels = {**CM, "verb": "WATCH"}
     await eventually(lambda: Scrape(api).value("apiserver_longrunning_requests") == 0)
     before = Scrape(api)
-    open_ones = partial(counted, api, "apiserver_longrunning_requests", **labels, scope="namespace")
+    open_ones = partial(metric, api, "apiserver_longrunning_requests", **labels, scope="namespace")
     with api.watch(f"{configmaps}?watch=1") as events:
         events.next()
         assert open_ones() == 1
@@ -361,16 +351,16 @@ def test_series_of_a_custom_resource_go_with_its_definition(api: Api, namespace:
         api.get(path + below)
     uncategorized = "cardinality_enforcement_unexpected_categorizations_total"
     assert len(of_resource(api, "passing", group)) > 50
-    before = counted(api, uncategorized)
+    before = metric(api, uncategorized)
     with api.watch(f"{path}?watch=1") as events:
         events.next()
         api.delete(defined.path).ok()
         events.body()
     until(lambda: of_resource(api, "passing", group), lambda lines: not lines, "no series are left")
     # The watch is counted after its client has seen its end.
-    watches = partial(counted, api, "apiserver_request_total", resource="other", verb="WATCH")
+    watches = partial(metric, api, "apiserver_request_total", resource="other", verb="WATCH")
     until(watches, what="the watch is counted as another's")
-    assert counted(api, uncategorized) > before
+    assert metric(api, uncategorized) > before
 
 
 def test_a_scrape_is_compressed_when_asked_for(api: Api) -> None:

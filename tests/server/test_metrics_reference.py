@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from apiserver.metrics.declarations import known_metrics
 from tests.references import METRICS, metrics_reference
 from tests.support.api import Api
+from tests.support.metrics import metrics_of
 from tests.support.server_process import ServerProcess
 
 # Of several workers only, and where an audit policy is given.
@@ -26,7 +27,7 @@ NOT_OF_EVERY_SERVER: Final = {
 def exposition(server: ServerProcess) -> str:
     with Api(server) as api:
         api.get("/api/v1/pods").ok()
-        return api.get("/metrics").body.decode()
+        return metrics_of(api)
 
 
 def test_the_document_is_up_to_date() -> None:
@@ -69,9 +70,7 @@ def configured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
 def test_s10_flags_decide_what_is_served(configured: Api) -> None:
     for path in ("/api/v1/pods", "/api/v1/services", "/api/v1/secrets"):
         configured.get(path).ok()
-    families = {
-        each.name: each for each in text_string_to_metric_families(configured.get("/metrics").body.decode())
-    }
+    families = {each.name: each for each in text_string_to_metric_families(metrics_of(configured))}
     assert "apiserver_storage_objects" in families, "it is hidden, and shown"
     assert "etcd_requests" not in families
     resources = {each.labels["resource"] for each in families["apiserver_request"].samples}

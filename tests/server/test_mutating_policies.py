@@ -16,6 +16,7 @@ from tests.support import rbac
 from tests.support.api import Answer, Api
 from tests.support.definitions import define, definition, new_group, version
 from tests.support.fixtures import server_with
+from tests.support.metrics import metrics_of
 
 GROUP: Final = "/apis/admissionregistration.k8s.io/v1"
 POLICIES: Final = f"{GROUP}/mutatingadmissionpolicies"
@@ -377,9 +378,7 @@ def test_updates_patches_and_applies_are_changed_too(api: Api, namespace: str) -
     assert api.put(path, config_map(k="1")).ok()["data"]["by"] == "UPDATE"
     assert api.patch(path, {"data": {"by": "me"}}).ok()["data"]["by"] == "UPDATE"
     applied = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}}
-    answer = api.patch(
-        f"{config_maps(namespace)}/b?fieldManager=m", applied, type="application/apply-patch+yaml"
-    )
+    answer = api.apply(f"{config_maps(namespace)}/b?fieldManager=m", applied)
     assert answer.ok()["data"]["by"] == "CREATE"
     assert api.delete(path).status == 200
 
@@ -838,7 +837,7 @@ def test_many_policies_that_do_not_match(api: Api, namespace: str) -> None:
 def test_metrics(api: Api, namespace: str) -> None:
     bind(api, policy(namespace, counter("n"), apply("Object{data: object.none}")))
     refusal(api, namespace)
-    text = api.get("/metrics").body.decode()
+    text = metrics_of(api)
     for error_type in ("no_error", "invalid_error"):
         labels = f'error_type="{error_type}",policy="p-{namespace}",policy_binding="p-{namespace}"'
         assert f"apiserver_mutating_admission_policy_check_total{{{labels}}} 1\n" in text

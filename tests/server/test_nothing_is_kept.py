@@ -20,6 +20,7 @@ from tests.support.api import Answer, Api
 from tests.support.definitions import define, definition, version
 from tests.support.eventually import until
 from tests.support.inspected_server import MARK, InspectedServer
+from tests.support.metrics import metric
 from tests.support.raw import raw_connection
 from tests.support.websocket_client import connected
 
@@ -34,7 +35,6 @@ BOUNDED: Final = (
     # Which resources keys belong to, some thousands of them.
     "builtins.dict of builtins.cell of builtins.tuple of apiserver.metrics.storage.resources_of_keys",
 )
-APPLY: Final = "application/apply-patch+yaml"
 SCHEMA: Final = {
     "type": "object",
     "description": f"{MARK} description",
@@ -99,7 +99,7 @@ def _come_and_go(api: Api, numbers: range) -> None:
             path = f"{defined.objects(version=made)}/{made}"
             api.patch(path, {"spec": {f"{MARK}Text": f"{MARK}2"}}, type="merge").ok()
             applied = defined.body(made, made, spec={f"{MARK}Text": f"{MARK}3"})
-            api.patch(f"{path}?fieldManager={MARK}&force=true", applied, type=APPLY).ok()
+            api.apply(f"{path}?fieldManager={MARK}&force=true", applied).ok()
             api.get(f"{defined.objects(version=made)}?labelSelector={MARK}%3Da").ok()
             for accept in ("application/json;as=Table;g=meta.k8s.io;v=v1", "application/yaml"):
                 assert api.get(defined.objects(version=made), headers={"Accept": accept}).status == 200
@@ -153,11 +153,9 @@ REQUESTS: Final[Mapping[str, Callable[[Api], Answer]]] = {
     "update of what is not there": lambda api: api.put(f"{CONFIG_MAPS}/b", _config_map("b", uid="any")),
     "merge patch": lambda api: api.patch(f"{CONFIG_MAPS}/a", {"data": {"a": "d"}}),
     "json patch": lambda api: api.patch(f"{CONFIG_MAPS}/a", TEST, type="json-patch"),
-    "apply": lambda api: api.patch(
-        f"{CONFIG_MAPS}/a?fieldManager=m&force=true", _config_map("a"), type=APPLY
-    ),
-    "apply that conflicts": lambda api: api.patch(
-        f"{CONFIG_MAPS}/a?fieldManager=n", {**_config_map("a"), "data": {"a": "e"}}, type=APPLY
+    "apply": lambda api: api.apply(f"{CONFIG_MAPS}/a?fieldManager=m&force=true", _config_map("a")),
+    "apply that conflicts": lambda api: api.apply(
+        f"{CONFIG_MAPS}/a?fieldManager=n", {**_config_map("a"), "data": {"a": "e"}}
     ),
     "delete with another uid": lambda api: api.delete(f"{CONFIG_MAPS}/a", WITH_UID),
     "bad json": lambda api: api.post(CONFIG_MAPS, b"{"),
@@ -209,9 +207,6 @@ def test_requests_leave_nothing_that_only_a_garbage_collection_frees(
 
 
 WATCH: Final = f"{CONFIG_MAPS}?watch=1"
-WATCHES_OPEN: Final = re.compile(
-    r'^apiserver_longrunning_requests\{[^}]*verb="WATCH"[^}]*\} (\d+)$', re.MULTILINE
-)
 
 
 def _lost(process: InspectedServer) -> None:
@@ -258,7 +253,4 @@ def test_connections_that_end_leave_nothing_that_only_a_garbage_collection_frees
 
 
 def _await_no_watches(api: Api) -> None:
-    def open_watches() -> int:
-        return sum(map(int, WATCHES_OPEN.findall(api.get("/metrics").body.decode())))
-
-    until(open_watches, lambda found: not found, "the watches have ended")
+    until(lambda: metric(api, "apiserver_longrunning_requests", verb="WATCH") == 0, what="watches have ended")

@@ -18,7 +18,6 @@ from tests.support.api import MERGE_PATCH, Api
 from tests.support.kubectl import Kubectl, each_version, program
 from tests.support.server_process import ServerProcess
 
-APPLY: Final = "application/apply-patch+yaml"
 STORAGE_CLASSES: Final = "/apis/storage.k8s.io/v1/storageclasses"
 ACCOUNT_TOKEN: Final = "kube-api-access-"
 
@@ -196,7 +195,7 @@ def test_an_apply_of_the_same_after_a_create_is_no_conflict_and_removes_nothing(
 ) -> None:
     path = collection(core, kind)
     made = api.post(f"{path}?fieldManager=m", kind.document).ok()
-    applied = api.patch(f"{path}/x?fieldManager=n", kind.document, APPLY).ok()
+    applied = api.apply(f"{path}/x?fieldManager=n", kind.document).ok()
     for part in ("spec", "data"):
         assert applied.get(part) == made.get(part)
 
@@ -275,9 +274,9 @@ def test_a_scale_owns_the_replicas_and_nothing_else(api: Api, core: str) -> None
         "metadata": {"name": "x"},
         "spec": {"replicas": 3},
     }
-    refused = api.patch(f"{path}/scale?fieldManager=a", scale, APPLY)
+    refused = api.apply(f"{path}/scale?fieldManager=a", scale)
     assert refused.message.endswith(".spec.replicas"), refused.body
-    api.patch(f"{path}/scale?fieldManager=a&force=true", scale, APPLY).ok()
+    api.apply(f"{path}/scale?fieldManager=a&force=true", scale).ok()
     assert owned(api.get(path).ok()) == {".spec.replicas"}
 
 
@@ -288,11 +287,11 @@ def test_an_apply_with_a_version_creates_an_absent_object(api: Api, core: str) -
     """There is nothing that could have another version. Source: registry/generic/registry/store.go."""
     config_map = of("v1", "ConfigMap")
     config_map["metadata"] |= {"resourceVersion": "5"}
-    made = api.patch(f"{core}/configmaps/x?fieldManager=m", config_map, APPLY)
+    made = api.apply(f"{core}/configmaps/x?fieldManager=m", config_map)
     assert made.status == 201
     config_map["metadata"]["resourceVersion"] = "none"
     config_map["metadata"]["name"] = "y"
-    assert api.patch(f"{core}/configmaps/y?fieldManager=m", config_map, APPLY).status == 400
+    assert api.apply(f"{core}/configmaps/y?fieldManager=m", config_map).status == 400
     service = KINDS["Service"].document | {"metadata": {"name": "y", "resourceVersion": "5"}}
     assert api.put(f"{core}/services/y", service).status == 201
 
@@ -300,7 +299,7 @@ def test_an_apply_with_a_version_creates_an_absent_object(api: Api, core: str) -
 def test_an_apply_with_a_uid_creates_nothing(api: Api, core: str) -> None:
     config_map = of("v1", "ConfigMap")
     config_map["metadata"] |= {"uid": "u"}
-    refused = api.patch(f"{core}/configmaps/x?fieldManager=m", config_map, APPLY)
+    refused = api.apply(f"{core}/configmaps/x?fieldManager=m", config_map)
     assert (refused.status, refused.reason) == (409, "Conflict")
     assert api.get(f"{core}/configmaps/x").status == 404
 

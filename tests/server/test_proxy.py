@@ -22,6 +22,7 @@ from tests.support.api import Api
 from tests.support.backend_server import BackendServer, Speaking, own_address
 from tests.support.eventually import WITHIN_S, until
 from tests.support.fixtures import server_with
+from tests.support.metrics import metrics_of
 from tests.support.offloaded import LARGE, pieces_offloaded
 from tests.support.raw import raw_connection
 from tests.support.rbac import grant, rule
@@ -786,7 +787,7 @@ def test_metrics(api: Api, pod: str) -> None:
         'component="apiserver",dry_run="",group="",resource="pods",scope="resource",'
         'subresource="proxy",verb="CONNECT",version="v1",code="200"'
     )
-    assert labels in api.get("/metrics").body.decode()
+    assert labels in metrics_of(api)
 
 
 def test_discovery(api: Api) -> None:

@@ -182,7 +182,7 @@ def test_the_first_document_of_a_body_in_yaml_counts(api: Api, namespace: str) -
         "k": "w"
     }
     applied = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: b}" + rest
-    assert api.patch(f"{path}/b?fieldManager=m", applied, type="application/apply-patch+yaml").status == 201
+    assert api.apply(f"{path}/b?fieldManager=m", applied).status == 201
     api.delete(f"{path}/a", b"kind: DeleteOptions\ndryRun: [All]" + rest, type=YAML).ok()
     assert api.get(f"{path}/a").status == 200
 

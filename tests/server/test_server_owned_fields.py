@@ -18,7 +18,6 @@ from tests.support.eventually import until
 from tests.support.fixtures import api_with
 from tests.support.server_process import ServerProcess
 
-APPLY: Final = "application/apply-patch+yaml"
 APISERVER: Final = "kube-apiserver"
 CONTROLLERS: Final = "kube-controller-manager"
 FLOW_CONTROL: Final = "/apis/flowcontrol.apiserver.k8s.io/v1"
@@ -190,7 +189,7 @@ def test_who_applies_another_value_conflicts_with_the_server(api: Api) -> None:
         "metadata": {"name": "kubernetes", "labels": {"provider": "somebody"}},
     }
     path = "/api/v1/namespaces/default/services/kubernetes"
-    answer = api.patch(f"{path}?fieldManager=gitops", service, type=APPLY)
+    answer = api.apply(f"{path}?fieldManager=gitops", service)
     assert answer.status == 409
     assert answer.json["details"]["causes"] == [
         {

@@ -18,6 +18,7 @@ import pytest
 from tests.support.api import Api
 from tests.support.definitions import condition, define, definition, new_group, version
 from tests.support.eventually import until
+from tests.support.metrics import metric, metrics_of
 from tests.support.server_process import ServerProcess
 
 SERVED: Final = (
@@ -81,7 +82,7 @@ def test_a_migration_writes_what_is_stored_in_another_version(of_old_release: Pa
         assert [
             each["metadata"]["resourceVersion"] for each in api.get(AUTOSCALERS.format("v2")).json["items"]
         ] == revisions  # what is stored so already is not written
-        metrics = api.get("/metrics").body.decode()
+        metrics = metrics_of(api)
     assert int(status["resourceVersion"]) <= min(map(int, revisions))
     kinds = {each["type"]: (each["status"], each["reason"]) for each in status["conditions"]}
     assert kinds == {
@@ -273,8 +274,8 @@ def test_the_gate_of_migrations(tmp_path: Path, given: str) -> None:
     gates = [f"--feature-gates={GATE}={given}"] if given else []
     with ServerProcess(tmp_path, SERVED[0], *gates) as server, Api(server) as api:
         assert api.get(MIGRATIONS).status == (404 if given == "false" else 200)
-        states = api.get("/metrics").body.decode()
-        assert f'kubernetes_feature_enabled{{name="{GATE}",stage="BETA"}} {int(given == "true")}' in states
+        enabled = metric(api, "kubernetes_feature_enabled", name=GATE, stage="BETA")
+        assert enabled == (given == "true")
 
 
 def test_objects_that_cannot_be_read_are_named(of_old_release: Path) -> None:

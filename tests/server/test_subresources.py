@@ -117,11 +117,11 @@ def test_an_applied_scale_takes_the_name_of_the_path(
     """Rows A17, F09."""
     body = {"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": 4}} | metadata
     path = f"{deployment}/scale?fieldManager=m&force=true"
-    scale = api.patch(path, body, type="application/apply-patch+yaml").ok()
+    scale = api.apply(path, body).ok()
     assert (scale["metadata"]["name"], scale["spec"]) == ("d", {"replicas": 4})
     other = body | {"metadata": {"name": "e"}}
-    assert api.patch(path, other, type="application/apply-patch+yaml").status == 400
-    absent = api.patch(path.replace("/d/", "/absent/"), body, type="application/apply-patch+yaml")
+    assert api.apply(path, other).status == 400
+    absent = api.apply(path.replace("/d/", "/absent/"), body)
     assert absent.status == (400 if metadata.get("metadata") else 404)
 
 

@@ -208,13 +208,10 @@ SAID: Final[dict[str, Callable[[Api, str, dict[str, Any]], Answer]]] = {
     "JSON patch": lambda api, path, body: api.patch(
         path, [{"op": "add", "path": "/metadata/namespace", "value": "elsewhere"}], "json-patch"
     ),
-    "apply": lambda api, path, body: api.patch(
-        f"{path}?fieldManager=m&force=true", body, "application/apply-patch+yaml"
-    ),
-    "apply of a new one": lambda api, path, body: api.patch(
+    "apply": lambda api, path, body: api.apply(f"{path}?fieldManager=m&force=true", body),
+    "apply of a new one": lambda api, path, body: api.apply(
         f"{path}-new?fieldManager=m",
         body | {"metadata": {**body["metadata"], "name": body["metadata"]["name"] + "-new"}},
-        "application/apply-patch+yaml",
     ),
 }
 
@@ -390,10 +387,9 @@ VERSIONED_WRITES: Final[dict[str, Callable[[Api, str, str], Answer]]] = {
     "strategic merge patch": lambda api, path, rv: api.patch(
         path, {"metadata": {"resourceVersion": rv}}, "application/strategic-merge-patch+json"
     ),
-    "apply": lambda api, path, rv: api.patch(
+    "apply": lambda api, path, rv: api.apply(
         f"{path}?fieldManager=m",
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": rv}},
-        "application/apply-patch+yaml",
     ),
 }
 

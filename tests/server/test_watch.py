@@ -18,6 +18,7 @@ import pytest
 
 from tests.support.api import Api, WatchEvents
 from tests.support.eventually import WITHIN_S, eventually
+from tests.support.metrics import metric
 from tests.support.raw import raw_connection
 from tests.support.server_process import ServerProcess
 
@@ -322,28 +323,20 @@ def test_an_http_1_0_client_gets_no_chunks(api: Api, configmaps: str) -> None:
 
 
 def open_watches(api: Api) -> float:
-    lines = api.get("/metrics").body.decode().splitlines()
-    return sum(
-        float(line.rpartition(" ")[2]) for line in lines if line.startswith("apiserver_longrunning_requests")
-    )
-
-
-def open_files(api: Api) -> float:
-    lines = api.get("/metrics").body.decode().splitlines()
-    return next(float(line.split()[1]) for line in lines if line.startswith("process_open_fds "))
+    return metric(api, "apiserver_longrunning_requests")
 
 
 async def test_disconnected_watchers_leave_nothing_behind(api: Api, configmaps: str) -> None:
     """Neither a stream nor a connection; without a word, or in the middle of events."""
     await eventually(lambda: open_watches(api) == 0)
-    files = open_files(api)
+    files = metric(api, "process_open_fds")
     with contextlib.ExitStack() as stack:
         watches = [stack.enter_context(api.watch(f"{configmaps}?watch=1")) for _ in range(20)]
         raw = [stack.enter_context(stream_raw(api, f"{configmaps}?watch=1")) for _ in range(5)]
         await eventually(lambda: open_watches(api) == len(watches) + len(raw))
         api.post(configmaps, named("a")).ok()
     await eventually(lambda: open_watches(api) == 0)
-    await eventually(lambda: open_files(api) <= files)
+    await eventually(lambda: metric(api, "process_open_fds") <= files)
     assert api.post(configmaps, named("b")).status == 201
 
 

@@ -26,7 +26,7 @@ from apiserver.metrics.declarations import known_metrics
 from tests.support.api import Api, WatchEvents
 from tests.support.etcd_process import EtcdProcess, wheel_etcd
 from tests.support.eventually import until
-from tests.support.metrics import metric
+from tests.support.metrics import metric, metrics_of
 from tests.support.server_process import DidNotStart, ServerProcess
 
 pytestmark = pytest.mark.etcd
@@ -206,7 +206,7 @@ def test_all_workers_take_up_a_renewed_certificate(shared: ServerProcess) -> Non
     assert pki.renew(shared.ca_path.parent, ["127.0.0.1"])
     with Api(shared) as api:
         reloads = re.compile(r'^apiserver_tls_file_reloads_total{status="success"} 2$', re.MULTILINE)
-        until(lambda: reloads.search(api.get("/metrics").body.decode()), what="both workers have read it")
+        until(lambda: reloads.search(metrics_of(api)), what="both workers have read it")
     address = urlsplit(shared.url)
     for _ in range(8):
         shown = ssl.get_server_certificate((str(address.hostname), address.port or 0))
@@ -488,7 +488,7 @@ def test_calls_of_deprecated_versions_are_told_of_all_workers(shared: ServerProc
 def test_help_texts_tell_the_stability_of_all_metrics(shared: ServerProcess) -> None:
     """Of those that the supervisor has, too. What is disabled is told by none of the processes."""
     with Api(shared) as api:
-        exposition = api.get("/metrics").body.decode()
+        exposition = metrics_of(api)
     helps = {line for line in exposition.splitlines() if "# HELP " in line}
     # Without an audit policy there are no levels and no errors.
     others = {DISABLED, "apiserver_audit_level_total", "apiserver_audit_error_total"}

@@ -20,6 +20,8 @@ from tests.support.server_process import ServerProcess
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
+STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
+APPLY: Final = "application/apply-patch+yaml"
 _TYPES: Final = {"merge": MERGE_PATCH, "json-patch": JSON_PATCH, "json": "application/json"}
 
 
@@ -128,6 +130,10 @@ class Api:
 
     def patch(self, path: str, body: Any, type: str = "merge", **options: Any) -> Answer:  # noqa: A002
         return self.send("PATCH", path, body, type=type, **options)
+
+    def apply(self, path: str, body: Any, **options: Any) -> Answer:
+        """Apply on the server's side. path: with the query, which names the field manager."""
+        return self.patch(path, body, APPLY, **options)
 
     def delete(self, path: str, body: Any = None, **options: Any) -> Answer:
         return self.send("DELETE", path, body, **options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable
 from typing import Any, Final
@@ -14,10 +13,10 @@ from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.stored_object import ObjectDecoder, StoredObject
 from storage.interface import Stored
 from tests.support.api import Api
+from tests.support.metrics import increase
 
 # Makes an object a huge one, of whatever kind: its metadata has this annotation.
 LARGE: Final[dict[str, Any]] = {"large": "v" * (HUGE_BYTES + 1)}
-_DONE: Final = re.compile(r"^apiserver_offload_done_total{.*} (\d+)$", re.MULTILINE)
 
 
 def pieces_offloaded(api: Api, ask: Callable[[], object]) -> int:
@@ -26,15 +25,7 @@ def pieces_offloaded(api: Api, ask: Callable[[], object]) -> int:
     The least of several: now and then the server does something else meanwhile.
     """
 
-    def done() -> int:
-        return sum(map(int, _DONE.findall(api.get("/metrics").body.decode())))
-
-    counts = []
-    for _ in range(5):
-        before = done()
-        ask()
-        counts.append(done() - before)
-    return min(counts)
+    return int(min(increase(api, ask, "apiserver_offload_done_total") for _ in range(5)))
 
 
 def done_by(offload: Offload) -> int:
