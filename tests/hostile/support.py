@@ -33,8 +33,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from tests.support.api import Api
-from tests.support.eventually import until
+from tests.support.api import Api, until_status
 from tests.support.processor import slowness
 
 _BUCKET: Final = re.compile(
@@ -69,7 +68,7 @@ def longest_turn(api: Api) -> Iterator[LongestTurn]:
 def _stalls(api: Api) -> Stalls:
     # The one who asks is told of the turn that is under way only by the next answer.
     api.get("/version")
-    answer = until(lambda: api.get("/metrics"), lambda each: each.status == 200, "an answer to a scrape")
+    answer = until_status(200, lambda: api.get("/metrics"), "an answer to a scrape")
     return stalls_of(answer.body.decode())
 
 

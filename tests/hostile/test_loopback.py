@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.api import Answer, Api
+from tests.support.api import Answer, Api, until_status
 from tests.support.api_services import available, register
 from tests.support.definitions import define, definition, version
 from tests.support.eventually import until
@@ -173,10 +173,7 @@ def test_webhooks_and_extension_servers(api: Api, listener: Listener) -> None:
         )
         assert answer.status == 500, config
         api.delete(f"{WEBHOOKS}/{name}").ok()
-        until(
-            lambda: api.post(f"{CORE}/configmaps?dryRun=All", {"metadata": {"name": "c"}}),
-            lambda found: found.status == 201,
-        )
+        until_status(201, lambda: api.post(f"{CORE}/configmaps?dryRun=All", {"metadata": {"name": "c"}}))
     assert asked > len(services)
     paths = [register(api, f"{name}.example.com", listener.port, ca=None, service=name) for name in services]
     for path in paths:

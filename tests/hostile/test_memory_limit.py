@@ -11,7 +11,7 @@ from typing import Any, Final
 import psutil
 import pytest
 
-from tests.support.api import Answer, Api
+from tests.support.api import Answer, Api, until_status
 from tests.support.eventually import until
 from tests.support.metrics import metric, metrics_of
 from tests.support.rbac import bind
@@ -35,7 +35,7 @@ def short(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     with ServerProcess(data, "--memory-limit=1Mi") as server, Api(server) as api:
         bind(api, "alice", "cluster-admin", "alice")
         with api.as_caller("alice-token") as alice:
-            until(lambda: alice.get(f"{CONFIGMAPS}/c0").status == 200, what="alice may")
+            until_status(200, lambda: alice.get(f"{CONFIGMAPS}/c0"), "alice may")
         until(lambda: metric(api, "apiserver_memory_pressure") == 2, what="the pressure is known")
         yield server
 

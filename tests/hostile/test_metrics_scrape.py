@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from tests.hostile.support import longest_turn
-from tests.support.api import Api
+from tests.support.api import Api, until_status
 from tests.support.definitions import DEFINITIONS, definition
 from tests.support.eventually import until
 from tests.support.server_process import ServerProcess
@@ -40,7 +40,7 @@ def use(api: Api, number: int) -> None:
     """Use a resource with every verb, each time as another user."""
     path = f"/apis/{group_of(number)}/v1/namespaces/default/things{number}"
     document = {"apiVersion": f"{group_of(number)}/v1", "kind": f"Thing{number}", "metadata": {"name": "a"}}
-    until(lambda: api.get(path), lambda answer: answer.status == 200, f"{path} is served")
+    until_status(200, lambda: api.get(path), f"{path} is served")
     as_user = {"Impersonate-User": f"user-{number % USERS}", "Impersonate-Group": "system:masters"}
     api.post(path, document, headers=as_user).ok()
     api.patch(f"{path}/a", {"metadata": {"labels": {"a": "b"}}}, headers=as_user).ok()

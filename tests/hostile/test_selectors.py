@@ -17,8 +17,7 @@ import pytest
 
 from apiserver.meta.selectors import LABEL_KEYS_MAX, REQUIREMENTS_MAX, VALUES_MAX
 from tests.hostile.support import longest_turn
-from tests.support.api import Api
-from tests.support.eventually import until
+from tests.support.api import Api, until_status
 from tests.support.raw import raw_connection
 from tests.support.server_process import ServerProcess
 
@@ -232,7 +231,7 @@ def test_the_first_use_of_fields_of_large_objects(tmp_path: Path) -> None:
     """Of built-in types and of custom resources, in lists and in watches."""
     with ServerProcess(tmp_path / "data") as server, Api(server) as api:
         api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", DEFINITION).ok()
-        until(lambda: api.get(GADGETS), lambda answer: answer.status == 200, "the gadgets to be served")
+        until_status(200, lambda: api.get(GADGETS), "the gadgets to be served")
         secrets = "/api/v1/namespaces/default/secrets"
         large = {"color": "red", "rest": [{"color": "blue"}] * 40_000}
         for n in range(8):

@@ -27,7 +27,7 @@ from apiserver.endpoints.body_limits import (
 )
 from apiserver.endpoints.connection import BODY_BYTES_MAX
 from tests.hostile.support import longest_turn
-from tests.support.api import Answer, Api
+from tests.support.api import Answer, Api, until_status
 from tests.support.eventually import until
 from tests.support.metrics import metric, metrics_of
 from tests.support.raw import raw_connection
@@ -57,7 +57,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     with ServerProcess(tmp_path_factory.mktemp("server")) as server, Api(server) as admin:
         bind(admin, "writers", "cluster-admin", "alice", "bob")
         admin.post(LEASES, {"metadata": {"name": "kube-scheduler"}}).ok()
-        until(lambda: admin.get(CONFIG_MAPS, headers={"Impersonate-User": "alice"}).status == 200)
+        until_status(200, lambda: admin.get(CONFIG_MAPS, headers={"Impersonate-User": "alice"}))
         yield server
 
 

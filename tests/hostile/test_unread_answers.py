@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from tests.hostile.support import longest_turn
-from tests.support.api import Api
+from tests.support.api import Api, until_status
 from tests.support.eventually import WITHIN_S, until
 from tests.support.rbac import grant, rule
 from tests.support.server_process import ServerProcess
@@ -131,7 +131,7 @@ def test_an_answer_that_nobody_reads_keeps_no_slot_and_is_dropped(tmp_path: Path
         clients = Clients(server, stack)
         unread = [clients.ask(CONFIG_MAPS) for _ in range(10)]
         # Reads of others are refused for a moment at most.
-        until(lambda: alice.get(f"{CONFIG_MAPS}?limit=1").status, lambda status: status == 200)
+        until_status(200, lambda: alice.get(f"{CONFIG_MAPS}?limit=1"))
         until(lambda: _are_closed(server, unread), what="the server has dropped all")
 
 

@@ -15,9 +15,8 @@ from typing import Any, Final
 import pytest
 
 from apiserver.admission.plugin_names import OFF_BY_DEFAULT
-from tests.support.api import Answer, Api
+from tests.support.api import Answer, Api, until_status
 from tests.support.certificates import request_for
-from tests.support.eventually import until
 from tests.support.metrics import metrics_of
 from tests.support.rbac import grant, rule
 from tests.support.server_process import DidNotStart, ServerProcess
@@ -654,7 +653,7 @@ def test_nodes_get_the_tokens_that_drivers_of_volumes_want(api: Api, path: str, 
     # Who is allowed it by a rule needs no volume: the audience is the resource, the account the name.
     audience = rule("request-serviceaccounts-token-audience", "vault", "a")
     grant(api, path.rpartition("/")[2], "system:nodes", audience, subject_kind="Group")
-    until(lambda: asked("vault").status == 201, what="the rule counts")
+    until_status(201, lambda: asked("vault"), "the rule counts")
     assert_refused(asked("other"), not_for(node, "other"))
 
 

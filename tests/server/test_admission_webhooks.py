@@ -18,7 +18,7 @@ import pytest
 from aiohttp import web
 
 from tests.hostile.support import longest_turn
-from tests.support.api import APPLY, Api
+from tests.support.api import APPLY, Api, until_status
 from tests.support.definitions import define, definition, new_group, version
 from tests.support.eventually import WITHIN_S, until
 from tests.support.fixtures import server_with
@@ -273,9 +273,9 @@ def test_every_replica_asks(replicas: tuple[Api, Api], webhook: Webhook) -> None
     webhook.replying = denies
     configured = configure(here, "default", webhook.hook("default"))
     path = f"{config_maps('default')}?dryRun=All"
-    until(lambda: there.post(path, config_map()).status == 400)
+    until_status(400, lambda: there.post(path, config_map()))
     here.delete(configured).ok()
-    until(lambda: there.post(path, config_map()).status == 201)
+    until_status(201, lambda: there.post(path, config_map()))
 
 
 def test_what_no_webhook_names_is_not_held_up(api: Api, webhook: Webhook, namespace: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 import pytest
 
-from tests.support.api import Answer, Api
+from tests.support.api import Answer, Api, until_status
 from tests.support.api_services import (
     SERVICE,
     extension_flags,
@@ -130,7 +130,7 @@ def test_a_user_is_the_same_there_and_may_there_only_what_both_allow(servers: Se
     there = until(lambda: alice.get(WIDGETS), lambda answer: "alice" in answer.message, "asked there")
     assert (there.status, there.json["details"]["kind"]) == (403, "widgets")
     grant(extension, "", "dev", lists, subject_kind="Group")
-    until(lambda: alice.get(WIDGETS), lambda answer: answer.status == 200, "allowed")
+    until_status(200, lambda: alice.get(WIDGETS), "allowed")
     # Who asks for another user is that user, there as here.
     impersonating = {"Impersonate-User": "bob", "Impersonate-Group": "ops"}
     assert front.get(WIDGETS, headers=impersonating).status == 403
@@ -172,7 +172,7 @@ def test_namespaces_are_emptied_there_too(servers: Servers) -> None:
     until(remaining, lambda message: message == expected, "held")
     assert extension.get(f"{path}/free").status == 404
     extension.patch(f"{path}/held", {"metadata": {"finalizers": None}}).ok()
-    until(lambda: front.get("/api/v1/namespaces/shared").status, lambda status: status == 404, "gone")
+    until_status(404, lambda: front.get("/api/v1/namespaces/shared"), "gone")
 
 
 # ---- what clients are told
@@ -190,7 +190,7 @@ def test_the_garbage_collector_asks_there_for_owners(servers: Servers) -> None:
     for name, owned_by in (("kept", uid), ("gone", "another")):
         meta = {"name": name, "ownerReferences": [{**owner, "uid": owned_by}]}
         front.post(maps, {"metadata": meta}).ok()
-    until(lambda: front.get(f"{maps}/gone").status, lambda status: status == 404, "is collected")
+    until_status(404, lambda: front.get(f"{maps}/gone"), "is collected")
     assert front.get(f"{maps}/kept").status == 200
 
 

@@ -17,7 +17,7 @@ import pytest
 from aiohttp import web
 
 from apiserver.app.serving import pki
-from tests.support.api import Api
+from tests.support.api import Api, until_status
 from tests.support.api_services import (
     API_SERVICES,
     SERVICE,
@@ -389,7 +389,7 @@ def test_a_namespace_stays_while_it_is_not_known_what_is_in_it(front: Api, group
     for each in front.get(API_SERVICES).ok()["items"]:
         if each["spec"].get("service"):
             front.delete(f"{API_SERVICES}/{each['metadata']['name']}").ok()
-    until(lambda: front.get(namespace).status, lambda status: status == 404, "gone")
+    until_status(404, lambda: front.get(namespace), "gone")
 
 
 # ---- what is served here
@@ -404,7 +404,7 @@ def test_nobody_takes_over_what_is_served_here(front: Api, backend: BackendServe
     assert core.status == 200
     own = register(front, "apiregistration.k8s.io", backend.tls_port, ca=None)
     foreign = register(front, group, backend.tls_port, ca=None)
-    until(lambda: front.get(f"/apis/{group}/v1").status, lambda status: status == 503, "is another server's")
+    until_status(503, lambda: front.get(f"/apis/{group}/v1"), "is another server's")
     defined = define(front, definition(group))
     assert defined.create("a").status == 201
     assert front.get("/apis/apps/v1/deployments").status == 200
@@ -498,10 +498,6 @@ def test_each_replica_passes_requests_on(
     path = register(one, "replicated.example.com", backend.tls_port, ca=None)
     for api in (one, two):
         until_available(api, path)
-        until(
-            lambda api=api: api.get("/apis/replicated.example.com/v1").status,  # type: ignore[misc]
-            lambda status: status == 200,
-            "passed on",
-        )
+        until_status(200, lambda api=api: api.get("/apis/replicated.example.com/v1"), "passed on")
     one.delete(path).ok()
-    until(lambda: two.get("/apis/replicated.example.com/v1").status, lambda status: status == 404, "gone")
+    until_status(404, lambda: two.get("/apis/replicated.example.com/v1"), "gone")

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from tests.support.api import Answer, Api
+from tests.support.api import Answer, Api, until_status
 from tests.support.eventually import until
 from tests.support.metrics import metrics_of
 from tests.support.rbac import RBAC, grant, rule
@@ -347,9 +347,8 @@ def test_expressions_of_policies_ask_the_webhook(
     api.post(
         f"{group}/validatingadmissionpolicybindings", {"metadata": {"name": namespace}, "spec": binding}
     ).ok()
-    denied = until(
-        lambda: api.post(CONFIG_MAPS.format(namespace), {"metadata": {"generateName": "x"}}),
-        lambda answer: answer.status == 422,
+    denied = until_status(
+        422, lambda: api.post(CONFIG_MAPS.format(namespace), {"metadata": {"generateName": "x"}})
     )
     assert denied.message.endswith(": false"), "only the last one is not true"
     asked = {
@@ -378,14 +377,14 @@ def test_what_is_configured_is_replaced_when_the_file_changes(
         assert reading(alice, namespace, "allowed").status == 500, "what is wrong changes nothing"
     finally:
         write_configuration(path, kubeconfig)
-    until(lambda: reading(alice, namespace, "allowed").status, lambda status: status == 404)
+    until_status(404, lambda: reading(alice, namespace, "allowed"))
 
 
 def test_a_watch_ends_when_its_user_loses_the_right(api: Api, alice: Api, namespace: str) -> None:
     """To others they go on; both authorizers are asked, of which RBAC had allowed it."""
     grant(api, namespace, "alice", rule("watch", "configmaps"))
     path = f"{CONFIG_MAPS.format(namespace)}?watch=1"
-    until(lambda: alice.get(f"{path}&timeoutSeconds=1").status, lambda status: status == 200)
+    until_status(200, lambda: alice.get(f"{path}&timeoutSeconds=1"))
     with alice.watch(path) as ending, api.watch(path) as going:
         events, others = iter(ending), iter(going)
         api.post(CONFIG_MAPS.format(namespace), {"metadata": {"name": "seen"}}).ok()

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.support.api import Api
-from tests.support.eventually import until
+from tests.support.api import Api, until_status
 from tests.support.fixtures import server_with
 from tests.support.server_process import ServerProcess
 
@@ -42,19 +41,13 @@ def test_a_bootstrap_token_is_valid_while_its_secret_is_there(server: ServerProc
         assert api.send("POST", SECRETS, SECRET).status == 201
 
         # Secrets are looked up in the watch cache, as in Kubernetes.
-        found = until(
-            lambda: node.send("POST", f"{AUTHENTICATION}/selfsubjectreviews", myself),
-            lambda answer: answer.status == 201,
-        )
+        found = until_status(201, lambda: node.send("POST", f"{AUTHENTICATION}/selfsubjectreviews", myself))
         assert found.json["status"]["userInfo"] == user
         assert node.send("GET", SECRETS).status == 403
         reviewed = api.send("POST", f"{AUTHENTICATION}/tokenreviews", review).json["status"]
         assert (reviewed["authenticated"], reviewed["user"]) == (True, user)
 
         assert api.send("DELETE", f"{SECRETS}/bootstrap-token-abcdef").status == 200
-        until(
-            lambda: node.send("POST", f"{AUTHENTICATION}/selfsubjectreviews", myself).status,
-            lambda status: status == 401,
-        )
+        until_status(401, lambda: node.send("POST", f"{AUTHENTICATION}/selfsubjectreviews", myself))
         reviewed = api.send("POST", f"{AUTHENTICATION}/tokenreviews", review).json["status"]
         assert "authenticated" not in reviewed

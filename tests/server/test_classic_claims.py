@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 from typing import Final
 
-from tests.support.api import Api
+from tests.support.api import Api, until_status
 from tests.support.certificates import request_for
-from tests.support.eventually import until
 from tests.support.fixtures import api_with
 
 GROUP: Final = "/apis/resource.k8s.io/v1alpha2"
@@ -85,9 +84,7 @@ def test_nodes_of_old_releases_do_what_newer_ones_are_refused(api: Api) -> None:
     uid = api.post(pods, bound).ok()["metadata"]["uid"]
     reference = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid}
     request = {"spec": {"audiences": ["a", "b"], "boundObjectRef": reference}}
-    until(
-        lambda: api.post(f"{accounts}/a/token", request, headers=NODE).status == 201, what="the pod is known"
-    )
+    until_status(201, lambda: api.post(f"{accounts}/a/token", request, headers=NODE), "the pod is known")
     assert api.get(f"{accounts}/a", headers=NODE).message.endswith("not allowed to get service accounts")
 
     certificate = {

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.api import Api
+from tests.support.api import Api, until_status
 from tests.support.etcd_process import EtcdProcess
 from tests.support.eventually import WITHIN_S, until
 from tests.support.server_process import ServerProcess
@@ -47,7 +47,7 @@ def two(etcd: EtcdProcess, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 def token(server: ServerProcess) -> str:
     with Api(server) as api:
-        until(lambda: api.get(f"{ACCOUNTS}/default").status == 200, what="the account")
+        until_status(200, lambda: api.get(f"{ACCOUNTS}/default"), "the account")
         body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         return str(api.post(f"{ACCOUNTS}/default/token", body).ok()["status"]["token"])
 

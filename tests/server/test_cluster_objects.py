@@ -8,7 +8,7 @@ from typing import Any, Final
 import jwt
 import pytest
 
-from tests.support.api import Api
+from tests.support.api import Api, until_status
 from tests.support.definitions import define, definition
 from tests.support.etcd_process import EtcdProcess
 from tests.support.eventually import until
@@ -74,12 +74,12 @@ def test_every_version_that_is_served_has_an_api_service(api: Api) -> None:
 def test_definitions_have_api_services_while_they_are_there(api: Api) -> None:
     defined = define(api, definition("a.example.com"))
     path = "/apis/apiregistration.k8s.io/v1/apiservices/v1.a.example.com"
-    found = until(lambda: api.get(path), lambda answer: answer.status == 200, "registered").json
+    found = until_status(200, lambda: api.get(path), "registered").json
     assert found["metadata"]["labels"] == {AUTOMANAGED: "true"}
     assert (found["spec"]["groupPriorityMinimum"], found["spec"]["versionPriority"]) == (1000, 100)
     assert found["status"]["conditions"][0]["reason"] == "Local"
     api.delete(defined.path).ok()
-    until(lambda: api.get(path), lambda answer: answer.status == 404, "gone")
+    until_status(404, lambda: api.get(path), "gone")
 
 
 def test_tokens_can_be_verified_with_what_discovery_tells(api: Api) -> None:

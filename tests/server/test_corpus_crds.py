@@ -17,7 +17,7 @@ import pytest
 
 from tests import corpus_crds
 from tests.corpus_crds import Case, Cause, DefinitionFile, RefusedDefinition
-from tests.support.api import Answer, Api
+from tests.support.api import Answer, Api, until_status
 from tests.support.definitions import DEFINITIONS, is_established
 from tests.support.eventually import until
 from tests.support.server_process import ServerProcess
@@ -71,7 +71,7 @@ def define(api: Api, file: DefinitionFile) -> Answer:
 def await_served(api: Api, file: DefinitionFile) -> None:
     path = f"{DEFINITIONS}/{file.definition['metadata']['name']}"
     until(lambda: api.get(path), is_established, f"{file.name} is established")
-    until(lambda: api.get(file.path), lambda answer: answer.status == 200, f"{file.name} is served")
+    until_status(200, lambda: api.get(file.path), f"{file.name} is served")
 
 
 def create(api: Api, file: DefinitionFile, case: Case) -> list[Answer]:

@@ -12,7 +12,7 @@ import pytest
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.wire.protobuf import MessageDecoder, open_envelope
 from apiserver.wire.protobuf.wire_format import undelimited
-from tests.support.api import Api
+from tests.support.api import Api, until_status
 from tests.support.definitions import (
     DEFINITIONS,
     SPEC,
@@ -46,7 +46,7 @@ def defined(api: Api) -> Defined:
 
 
 def _is_gone(api: Api, path: str) -> None:
-    until(lambda: api.get(path), lambda answer: answer.status == 404, f"{path} is gone")
+    until_status(404, lambda: api.get(path), f"{path} is gone")
 
 
 # ---- being served
@@ -65,7 +65,7 @@ def time_until_served_s(api: Api) -> float:
     group = new_group()
     api.post(DEFINITIONS, definition(group)).ok()
     began = time.monotonic()
-    until(lambda: api.get(f"/apis/{group}/v1/widgets"), lambda answer: answer.status == 200)
+    until_status(200, lambda: api.get(f"/apis/{group}/v1/widgets"))
     return time.monotonic() - began
 
 

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from tests.support.api import Answer, Api
+from tests.support.api import Answer, Api, until_status
 from tests.support.bystander import Bystander
 from tests.support.conversion_webhook import ConversionWebhook, answer_to, honest
 from tests.support.definitions import (
@@ -55,7 +55,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 def _is_gone(api: Api, path: str) -> None:
-    until(lambda: api.get(path), lambda answer: answer.status == 404, f"{path} is gone")
+    until_status(404, lambda: api.get(path), f"{path} is gone")
 
 
 # ---- all schemas, all objects
@@ -178,7 +178,7 @@ def _every_way_leads_to_the_same(api: Api, own: dict[str, Any], specs: list[Any]
     assume(answer.status == 201)
     name = answer.json["metadata"]["name"]
     defined = Defined(api, group, name, "Widget")
-    until(lambda: api.get(defined.objects()), lambda answer: answer.status == 200)
+    until_status(200, lambda: api.get(defined.objects()))
     try:
         for index, spec in enumerate(specs):
             path, applied = f"{defined.objects()}/o{index}", f"{defined.objects()}/a{index}"
@@ -446,7 +446,7 @@ def test_a_deletion_goes_on_after_the_server_was_killed(tmp_path: Path) -> None:
         api.patch(f"{defined.objects()}/held", {"metadata": {"finalizers": None}}).ok()
         _is_gone(api, defined.path)
         api.post(DEFINITIONS, definition(defined.group)).ok()
-        until(lambda: api.get(defined.objects()), lambda answer: answer.status == 200)
+        until_status(200, lambda: api.get(defined.objects()))
         assert api.get(defined.objects()).ok()["items"] == []
         api.close()
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.api import Api
+from tests.support.api import Api, until_status
 from tests.support.definitions import define, definition, new_group, version
 from tests.support.eventually import WITHIN_S, until
 from tests.support.fixtures import server_with
@@ -64,7 +64,7 @@ def test_a_custom_resource_from_its_definition_to_its_end(api: Api, kubectl: Kub
         "wait", "--for=condition=Established", f"crd/gizmos.{group}", f"--timeout={WITHIN_S}s"
     )
     assert "condition met" in waited.stdout
-    until(lambda: api.get(f"/apis/{group}/v1/gizmos"), lambda answer: answer.status == 200)
+    until_status(200, lambda: api.get(f"/apis/{group}/v1/gizmos"))
     gizmo = {"apiVersion": f"{group}/v1", "kind": "Gizmo", "metadata": {"name": "a"}, "spec": {"size": 3}}
     applied = kubectl.run("apply", "-f", "-", stdin=json.dumps(gizmo))
     assert applied.stdout == f"gizmo.{group}/a created\n"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.api import Api
+from tests.support.api import Api, until_status
 from tests.support.definitions import (
     DEFINITIONS,
     Defined,
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.etcd
 def _on(api: Api, defined: Defined) -> Defined:
     """The same definition, asked for at another server, which serves it."""
     path = f"/apis/{defined.group}/v1/widgets"
-    until(lambda: api.get(path), lambda answer: answer.status == 200, "served there")
+    until_status(200, lambda: api.get(path), "served there")
     return Defined(api, defined.group, defined.name, defined.kind)
 
 
@@ -36,7 +36,7 @@ def test_what_is_defined_here_is_served_there(replicas: tuple[Api, Api]) -> None
     assert one.get(f"{here.objects()}/a").ok() == made
     two.delete(there.path).ok()
     for api in replicas:
-        until(lambda api=api: api.get(here.path), lambda answer: answer.status == 404)  # type: ignore[misc]
+        until_status(404, lambda api=api: api.get(here.path))  # type: ignore[misc]
         until(
             lambda api=api: api.get(here.objects()),  # type: ignore[misc]
             lambda answer: answer.body == b"404 page not found\n",

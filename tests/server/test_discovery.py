@@ -8,9 +8,8 @@ from typing import Any, Final
 import pytest
 
 from apiserver.wire import cbor, yaml
-from tests.support.api import Api
+from tests.support.api import Api, until_status
 from tests.support.definitions import define, definition, new_group
-from tests.support.eventually import until
 from tests.support.fixtures import api_with
 from tests.support.protobuf_writer import envelope, field
 from tests.support.served import BUILT_IN, versions
@@ -478,7 +477,7 @@ def test_cached_documents_follow_the_served_resources(api: Api, media_type: str)
     assert all(defined.group.encode() in body for body in lists())
     assert api.get(alone, headers=asked).status == 200
     api.delete(defined.path).ok()
-    until(lambda: api.get(alone, headers=asked), lambda answer: answer.status == 404, "gone")
+    until_status(404, lambda: api.get(alone, headers=asked), "gone")
     assert not any(defined.group.encode() in body for body in lists())
 
 

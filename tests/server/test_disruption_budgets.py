@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.api import Api
+from tests.support.api import Api, until_status
 from tests.support.definitions import DEFINITIONS, definition, new_group, version
 from tests.support.eventually import until
 from tests.support.fixtures import api_with
@@ -166,7 +166,7 @@ def test_the_scale_of_custom_resources_counts(api: Api, namespace: str) -> None:
     group = new_group()
     api.post(DEFINITIONS, definition(group, version(schema=schema, subresources={"scale": scale}))).ok()
     path = f"/apis/{group}/v1/namespaces/{namespace}/widgets"
-    until(lambda: api.get(path).status == 200, what="they are served")
+    until_status(200, lambda: api.get(path), "they are served")
     widget = {"apiVersion": f"{group}/v1", "kind": "Widget", "metadata": {"name": "g"}}
     owner = api.post(path, {**widget, "spec": {"replicas": 3}}).ok()
     budget = add_budget(api, namespace, maxUnavailable=1)

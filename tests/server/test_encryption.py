@@ -18,7 +18,7 @@ import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from tests.support import forked_server
-from tests.support.api import Api
+from tests.support.api import Api, until_status
 from tests.support.definitions import define, definition
 from tests.support.etcd_process import EtcdProcess, wheel_etcd
 from tests.support.eventually import WITHIN_S, until
@@ -250,7 +250,7 @@ def test_a_lost_key(encrypted: Running) -> None:
     api.delete(f"{SECRETS}/removed", {OPTION: True}).ok()
     # The key is found again.
     encrypted.reload(aesgcm("two", "one", "lost"))
-    until(lambda: api.get(SECRETS).status == 200, what="what could be decrypted again is read again")
+    until_status(200, lambda: api.get(SECRETS), "what could be decrypted again is read again")
     assert api.get(f"{SECRETS}/unreadable").ok()["data"] == {"password": ENCODED}
     assert api.get(f"{SECRETS}/removed").status == 404
 
@@ -287,7 +287,7 @@ def test_a_plugin_that_comes_and_goes(tmp_path: Path) -> None:
         found.server.start(awaits_ready=False)
         until(lambda: listens(found.server), what="the server listens")
         with Api(found.server) as api:
-            until(lambda: api.get(f"{SECRETS}/a").status == 500, what="the store is read")
+            until_status(500, lambda: api.get(f"{SECRETS}/a"), "the store is read")
             assert "failed to decrypt DEK, error: rpc error: code = " in api.get(f"{SECRETS}/a").message
             refused = api.post(SECRETS, secret("c"))
             assert (refused.status, refused.reason) == (500, "InternalError")
@@ -296,12 +296,12 @@ def test_a_plugin_that_comes_and_goes(tmp_path: Path) -> None:
             assert (kept.status, kept.reason) == (500, "StorageReadError"), "it is not corrupt"
             assert api.get("/readyz/kms-providers").status == 500
             # What runs once after the start counts for it until it is done.
-            until(lambda: api.get("/livez"), lambda answer: answer.status == 200, "alive without the plugin")
+            until_status(200, lambda: api.get("/livez"), "alive without the plugin")
             assert api.get(CONFIG_MAPS).status == 200
         plugin.start()
         found.server.await_ready()
         found.api = Api(found.server)
-        until(lambda: found.api.get(SECRETS).status == 200, what="what could not be decrypted is read again")
+        until_status(200, lambda: found.api.get(SECRETS), "what could not be decrypted is read again")
         assert found.api.get(f"{SECRETS}/b").ok()["data"] == {"password": ENCODED}
 
         # A new key of the plugin, by a reload: the values before are stale, and readable.
@@ -389,7 +389,7 @@ def test_replicas_rotate_one_after_the_other(tmp_path: Path) -> None:
         assert second.api.get(f"{SECRETS}/early").reason == "StorageReadError"
         assert second.api.get(f"{SECRETS}/a").status == 200
         second.reload(aesgcm("three", "two"))
-        until(lambda: second.api.get(SECRETS).status == 200, what="it is read again")
+        until_status(200, lambda: second.api.get(SECRETS), "it is read again")
         assert second.api.get(f"{SECRETS}/early").ok()["data"] == {"password": ENCODED}
 
         # What another server has written at a place that is the same: fields in the order of their names.
@@ -398,5 +398,5 @@ def test_replicas_rotate_one_after_the_other(tmp_path: Path) -> None:
         document = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": metadata, "spec": {"a": PLAIN}}
         etcd.put(where, sealed("two", json.dumps(document, separators=(",", ":")).encode(), where))
         path = f"/apis/{GROUP}/v1/namespaces/default/widgets/foreign"
-        until(lambda: first.api.get(path).status == 200, what="it is read")
+        until_status(200, lambda: first.api.get(path), "it is read")
         assert first.api.get(path).ok()["spec"] == {"a": PLAIN}

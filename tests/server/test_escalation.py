@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.api import APPLY, Answer, Api
+from tests.support.api import APPLY, Answer, Api, until_status
 from tests.support.eventually import until
 from tests.support.rbac import RBAC, RBAC_GROUP, binding, rule
 
@@ -53,7 +53,7 @@ class Caller:
         self._api.post(f"{where}/{kind.lower()}bindings", of_caller).ok()
         # Roles count a moment after they were written. One without rules may be written by whoever may write.
         path = f"{where}/{kind.lower()}s?dryRun=All"
-        until(lambda: self.send("POST", path, role("none")), lambda answer: answer.status == 201)
+        until_status(201, lambda: self.send("POST", path, role("none")))
 
     def send(self, method: str, path: str, body: Any = None, **options: Any) -> Answer:
         return self._api.send(method, path, body, headers={"Impersonate-User": self.name}, **options)

@@ -13,9 +13,8 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.api import Answer, Api
+from tests.support.api import Answer, Api, until_status
 from tests.support.definitions import DEFINITIONS, definition, version
-from tests.support.eventually import until
 from tests.support.server_process import DidNotStart, ServerProcess
 
 ALL_VERSIONS: Final = "--runtime-config=api/all=true"
@@ -184,11 +183,11 @@ def test_stored_expressions_go_on_deciding(tmp_path: Path) -> None:
         return {**kind, "metadata": {"generateName": "t-"}, "spec": {"v": value}}
 
     def decide(api: Api) -> None:
-        until(lambda: api.get(things).status == 200)
+        until_status(200, lambda: api.get(things))
         assert violates(api.post(f"{things}?dryRun=All", thing("x")))
         assert not violates(api.post(f"{things}?dryRun=All", thing("1.2.3")))
         wrong = {"metadata": {"name": "m"}, "data": {"v": "x"}}
-        until(lambda: api.post(f"{maps}?dryRun=All", wrong).status == 422)
+        until_status(422, lambda: api.post(f"{maps}?dryRun=All", wrong))
         assert api.post(f"{maps}?dryRun=All", {**wrong, "data": {"v": "1.2.3"}}).status == 201
 
     with running(tmp_path) as api:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.api import Answer, Api
+from tests.support.api import Answer, Api, until_status
 from tests.support.conversion_webhook import ConversionWebhook, answer_to
 from tests.support.definitions import define, definition, new_group, version
 from tests.support.eventually import WITHIN_S, until
@@ -216,7 +216,7 @@ def test_what_a_webhook_converts(admin: Api, begin: Begin, tmp_path: Path) -> No
 def test_a_level_without_shares_that_rejects_serves_nobody(admin: Api) -> None:
     """README says that kube-apiserver serves one request at a time."""
     bind(admin, "closed", "cluster-admin", "closed")
-    until(lambda: as_user(admin, "closed").status == 200)
+    until_status(200, lambda: as_user(admin, "closed"))
     uid = admin.post(LEVELS, level("closed", {"type": "Reject"}, shares=0)).ok()["metadata"]["uid"]
     admin.post(SCHEMAS, schema("closed", "closed")).ok()
     until(lambda: is_at(admin, "closed", uid))

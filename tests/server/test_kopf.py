@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from apiserver.app.serving import pki
-from tests.support.api import Answer, Api
-from tests.support.eventually import WITHIN_S, eventually, until
+from tests.support.api import Answer, Api, until_status
+from tests.support.eventually import WITHIN_S, eventually
 from tests.support.required import missing
 from tests.support.server_process import ServerProcess
 
@@ -147,7 +147,7 @@ async def test_an_operator_with_admission_webhooks(tmp_path: Path) -> None:
             # Before that, orders are stored as they are.
             for kind in ("mutating", "validating"):
                 path = f"{REGISTRATIONS}/{kind}webhookconfigurations/auto.kopf.dev"
-                until(lambda: api.get(path), lambda answer: answer.status == 200, f"{kind} webhooks")  # noqa: B023
+                until_status(200, lambda: api.get(path), f"{kind} webhooks")  # noqa: B023
             await eventually(lambda: post("dry", count=1000).status == 429)
             # One that came before the others were heeded is as it was sent.
             await eventually(

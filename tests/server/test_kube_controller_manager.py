@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.api import Api
+from tests.support.api import Api, until_status
 from tests.support.eventually import WITHIN_S, until
 from tests.support.kubectl import Kubectl, oldest_and_newest, program
 from tests.support.server_process import ServerProcess
@@ -81,7 +81,7 @@ def namespace(api: Api) -> str:
     name = f"n-{next(_numbers)}"
     api.post("/api/v1/namespaces", {"metadata": {"name": name}}).ok()
     # Whoever the controllers are, they are at work.
-    until(lambda: api.get(f"/api/v1/namespaces/{name}/serviceaccounts/default").status == 200)
+    until_status(200, lambda: api.get(f"/api/v1/namespaces/{name}/serviceaccounts/default"))
     return name
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import pytest
 
-from tests.support.api import Api
+from tests.support.api import Api, until_status
 from tests.support.etcd_process import EtcdProcess
 from tests.support.eventually import until
 from tests.support.metrics import metric, metrics_of
@@ -61,7 +61,7 @@ def delete_namespace(api: Api, name: str) -> str:
 
 
 def await_gone(api: Api, path: str) -> None:
-    until(lambda: api.get(path).status == 404, what=f"{path} is gone")
+    until_status(404, lambda: api.get(path), f"{path} is gone")
 
 
 def test_a_leader_that_is_stopped_hands_over(etcd: EtcdProcess, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 from websocket import ABNF
 
-from tests.support.api import Answer, Api
+from tests.support.api import Answer, Api, until_status
 from tests.support.definitions import define, definition, version
 from tests.support.eventually import until
 from tests.support.inspected_server import MARK, InspectedServer
@@ -107,7 +107,7 @@ def _come_and_go(api: Api, numbers: range) -> None:
         for path in ("/apis", "/openapi/v2", "/openapi/v3", "/metrics"):
             assert api.get(path).status == 200
         api.delete(defined.path).ok()
-        until(lambda: api.get(defined.path), lambda answer: answer.status == 404, "deleted")  # noqa: B023
+        until_status(404, lambda: api.get(defined.path), "deleted")  # noqa: B023
     assert MARK not in api.get("/apis").body.decode()
     assert MARK not in api.get("/openapi/v3").body.decode()
 

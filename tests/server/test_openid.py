@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from apiserver.auth.authn.identity_provider import CALLS_MAX
-from tests.support.api import Answer, Api
+from tests.support.api import Answer, Api, until_status
 from tests.support.eventually import until
 from tests.support.openid_provider import CLIENT, KEYS, RSA_KEY, OpenIdProvider
 from tests.support.server_process import ServerProcess
@@ -160,7 +160,7 @@ def setup(tmp_path_factory: pytest.TempPathFactory, webhook: TokenWebhook) -> It
         path.write_text(yaml.safe_dump(configuration(provider)))
         with ServerProcess(directory / "data", f"--authentication-config={path}", flag) as server:
             found = Setup(provider, server, path)
-            until(lambda: found.who(provider.token()).status == 201)
+            until_status(201, lambda: found.who(provider.token()))
             yield found
 
 
@@ -325,7 +325,7 @@ def changing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Setup]:
         path.write_text(yaml.safe_dump(configuration(provider)))
         with ServerProcess(directory / "data", f"--authentication-config={path}") as server:
             found = Setup(provider, server, path)
-            until(lambda: found.who(provider.token()).status == 201)
+            until_status(201, lambda: found.who(provider.token()))
             yield found
 
 
@@ -369,7 +369,7 @@ def test_the_file_is_read_again_when_it_changes(changing: Setup, tmp_path: Path)
     assert changing.name(token) == "oidc:alice"
     with OpenIdProvider(tmp_path / "other") as other:
         changing.configure(configuration(other, anonymous={"enabled": False}))
-        until(lambda: changing.who(other.token()).status == 201)
+        until_status(201, lambda: changing.who(other.token()))
         # What was known of tokens counts no more.
         assert changing.who(token).status == 401
         with Api(changing.server, "") as nobody:

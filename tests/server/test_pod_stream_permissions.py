@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.api import Answer, Api
-from tests.support.eventually import until
+from tests.support.api import Answer, Api, until_status
 from tests.support.rbac import grant, rule
 from tests.support.server_process import ServerProcess
 
@@ -38,7 +37,7 @@ def prepare(api: Api) -> None:
     resources = " ".join(f"pods/{each.partition('?')[0]}" for each in (*STREAMS, "log"))
     for name in ("get", "create", "get-create"):
         grant(api, "default", name, rule(name.replace("-", " "), resources))
-    until(lambda: ask(api, "get-create", "POST", STREAMS[0]), lambda answer: answer.status == 400)
+    until_status(400, lambda: ask(api, "get-create", "POST", STREAMS[0]))
 
 
 def ask(api: Api, user: str, method: str, below: str, headers: dict[str, str] | None = None) -> Answer:

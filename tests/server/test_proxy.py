@@ -18,7 +18,7 @@ from typing import Any, Final
 import pytest
 from aiohttp import web
 
-from tests.support.api import Api
+from tests.support.api import Api, until_status
 from tests.support.backend_server import BackendServer, Speaking, own_address
 from tests.support.eventually import WITHIN_S, until
 from tests.support.fixtures import server_with
@@ -479,7 +479,7 @@ def test_the_verb_follows_the_method(api: Api, namespace: str, pod: str) -> None
     """And the name is the one in the path, with its port."""
     grant(api, namespace, "alice", rule("get", "pods/proxy", "p"))
     with api.as_caller("alice-token") as alice:
-        until(lambda: alice.get(f"{pod}/x").status, lambda status: status == 200)
+        until_status(200, lambda: alice.get(f"{pod}/x"))
         assert alice.send("HEAD", f"{pod}/x").status == 200
         for method, verb in {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}.items():
             refused = alice.send(method, f"{pod}/x")
@@ -633,7 +633,7 @@ def test_forwarded_requests_hold_no_slot(
     backend.speaking = hangs
     grant(api, namespace, "alice", rule("*", "*"))
     with api.as_caller("alice-token") as alice:
-        until(lambda: alice.get(f"{core}/pods").status, lambda status: status == 200)
+        until_status(200, lambda: alice.get(f"{core}/pods"))
         waiting = []
         try:
             for number in range(2 * SLOTS + 2):

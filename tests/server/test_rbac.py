@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.api import Answer, Api
+from tests.support.api import Answer, Api, until_status
 from tests.support.eventually import until
 from tests.support.kubectl import Kubectl, each_version, program, rows
 from tests.support.rbac import RBAC, binding, grant, rule
@@ -188,7 +188,7 @@ def test_rules_for_custom_resources_and_for_what_is_not_there(api: Api, namespac
     path = f"/apis/nothing.example.com/v1/namespaces/{namespace}/things"
     assert caller.get(path).status == 403
     grant(api, namespace, caller.name, rule("list", "things", group="nothing.example.com"))
-    until(lambda: caller.get(path), lambda answer: answer.status == 404)
+    until_status(404, lambda: caller.get(path))
 
 
 # ---- what everybody has. Source: kubernetes, bootstrappolicy/policy.go

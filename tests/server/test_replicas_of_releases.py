@@ -10,7 +10,7 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from tests.support.api import Api
+from tests.support.api import Api, until_status
 from tests.support.etcd_process import EtcdProcess, wheel_etcd
 from tests.support.eventually import until
 from tests.support.server_process import DidNotStart, ServerProcess
@@ -78,7 +78,7 @@ def test_beside_an_older_one_the_newer_one_stores_what_both_know(tmp_path: Path,
         assert not is_served(newer, MIGRATIONS)
         assert newer.post(MIGRATIONS, {"metadata": {"name": "a"}}).status == 404
         assert old.stop() == 0
-        until(lambda: newer.get(MIGRATIONS).status, lambda code: code == 200, "it serves what it has")
+        until_status(200, lambda: newer.get(MIGRATIONS), "it serves what it has")
         assert is_served(newer, MIGRATIONS)
         claim(newer, "b")
         assert stored_version(etcd, "resource.k8s.io/resourceclaims", "b") == "resource.k8s.io/v1"
@@ -107,7 +107,7 @@ def test_an_older_one_may_come_back(tmp_path: Path, etcd: EtcdProcess) -> None:
             assert older.get(f"{CLAIMS}/b").ok() == made
             wanted = "resource.k8s.io/v1beta2"
             until(lambda: rewrite(newer, etcd, "a"), lambda found: found == wanted, "it is stored as v1beta2")
-        until(lambda: newer.get(MIGRATIONS).status, lambda code: code == 200, "it serves what it has")
+        until_status(200, lambda: newer.get(MIGRATIONS), "it serves what it has")
         names = map("m-{}".format, itertools.count())
         until(lambda: is_watched(newer, next(names)), bool, "watches last, once the cache is filled")
 

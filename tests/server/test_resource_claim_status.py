@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.api import Answer, Api
-from tests.support.eventually import until
+from tests.support.api import Answer, Api, until_status
 from tests.support.fixtures import api_with
 from tests.support.rbac import RBAC, bind, rule
 from tests.support.server_process import ServerProcess
@@ -71,19 +70,13 @@ class Caller:
 
     def __enter__(self) -> Caller:
         """Roles count a moment after they were written: asks until the last rule does."""
-        until(
-            lambda: self.send("PATCH", f"{CLAIMS}/absent/status", {}, type="merge"),
-            lambda answer: answer.status == 404,
-        )
+        until_status(404, lambda: self.send("PATCH", f"{CLAIMS}/absent/status", {}, type="merge"))
         return self
 
     def __exit__(self, *_: object) -> None:
         """Takes its permissions away, and waits until they are gone."""
         self._api.delete(f"{RBAC}/clusterrolebindings/{self._role}").ok()
-        until(
-            lambda: self.send("PATCH", f"{CLAIMS}/absent/status", {}, type="merge"),
-            lambda answer: answer.status == 403,
-        )
+        until_status(403, lambda: self.send("PATCH", f"{CLAIMS}/absent/status", {}, type="merge"))
 
     def send(self, method: str, path: str, body: Any, *, type: str = "json") -> Answer:  # noqa: A002
         return self._api.send(method, path, body, type=type, headers=self._headers)

@@ -28,7 +28,7 @@ from hypothesis import strategies as st
 
 from apiserver.cli.config import Config
 from storage.watch_cache import HistoryLimits
-from tests.support.api import Answer, Api
+from tests.support.api import Answer, Api, until_status
 from tests.support.eventually import eventually, until
 from tests.support.four_servers import (
     ALL_KINDS,
@@ -88,7 +88,7 @@ def lost_world(request: pytest.FixtureRequest, forgetful: Servers) -> World:
     """A history whose old version has been compacted."""
     world = make_world(forgetful.get(request.param))
     query = f"resourceVersion={world.old}&resourceVersionMatch=Exact"
-    until(lambda: world.history.api.get(f"{world.history.path}?{query}"), lambda answer: answer.status == 410)
+    until_status(410, lambda: world.history.api.get(f"{world.history.path}?{query}"))
     return world
 
 
@@ -562,7 +562,7 @@ def test_more_requests_than_may_be_under_way(tmp_path: Path) -> None:
         bind(admin, "alice", "cluster-admin", "alice")
         alice = stack.enter_context(Api(server, "alice-token"))
         path = CONFIGMAPS.format("default")
-        until(lambda: alice.get(path).status == 200, what="the binding holds")
+        until_status(200, lambda: alice.get(path), "the binding holds")
         events = stack.enter_context(alice.watch(f"{path}?watch=1"))
 
         def assert_turned_away(answer: Answer) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 from apiserver.patch.apply.field_set import paths
-from tests.support.api import Api
+from tests.support.api import Api, until_status
 from tests.support.definitions import define, definition, new_group
 from tests.support.eventually import until
 from tests.support.fixtures import api_with
@@ -117,7 +117,7 @@ def test_who_owns_a_field_of_the_servers_own_objects(api: Api, owned: Owned) -> 
 
 def test_what_has_nothing_but_a_name_has_no_owner(api: Api) -> None:
     path = "/api/v1/namespaces/default/serviceaccounts/default"
-    account = until(lambda: api.get(path), lambda found: found.status == 200).json
+    account = until_status(200, lambda: api.get(path)).json
     assert "managedFields" not in account["metadata"]
 
 

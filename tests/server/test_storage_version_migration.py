@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.api import Api
+from tests.support.api import Api, until_status
 from tests.support.definitions import condition, define, definition, new_group, version
 from tests.support.eventually import until
 from tests.support.metrics import metric, metrics_of
@@ -227,7 +227,7 @@ def test_a_migration_leaves_only_the_storage_version_in_the_list_of_a_definition
         # Nothing is lost of the other conditions, nor of the objects; and the version can go.
         assert {each["type"] for each in found["status"]["conditions"]} >= {"Established", "NamesAccepted"}
         api.patch(defined.path, only_v2).ok()
-        until(lambda: api.get(f"{defined.objects(version='v2')}/a").status == 200)
+        until_status(200, lambda: api.get(f"{defined.objects(version='v2')}/a"))
 
 
 def test_a_migration_that_fails_leaves_the_list_of_a_definition(tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_a_migration_that_fails_leaves_the_list_of_a_definition(tmp_path: Path) 
         query = f"UPDATE versions SET value = ? WHERE key LIKE '%{group}/widgets/default/a'"
         assert store.execute(query, (broken,)).rowcount
     with ServerProcess(tmp_path, *SERVED) as server, Api(server) as api:
-        until(lambda: api.get(f"{defined.objects()}/b").status == 200)
+        until_status(200, lambda: api.get(f"{defined.objects()}/b"))
         status = migrate(api, "first", group, "widgets")
         assert status["conditions"][-1]["type"] == "Failed"
         found = api.get(defined.path).ok()

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from tests.support.api import Answer, Api
+from tests.support.api import Answer, Api, until_status
 from tests.support.certificates import certificate
 from tests.support.eventually import until
 from tests.support.fixtures import server_with
@@ -207,10 +207,7 @@ NOT_OF_THE_NODE: Final = {
 def test_nodes_ask_for_certificates_of_their_own_pods(api: Api) -> None:
     """The plugin NodeRestriction, and the Node authorizer."""
     node = api.post("/api/v1/nodes", {"metadata": {"name": "node"}}).ok()
-    account = until(
-        lambda: api.get("/api/v1/namespaces/default/serviceaccounts/default"),
-        lambda found: found.status == 200,
-    ).ok()
+    account = until_status(200, lambda: api.get("/api/v1/namespaces/default/serviceaccounts/default")).ok()
     containers = [{"name": "c", "image": "i"}]
     pod_spec = {"nodeName": "node", "serviceAccountName": "default", "containers": containers}
     pod = api.post("/api/v1/namespaces/default/pods", {"metadata": {"name": "web"}, "spec": pod_spec}).ok()
@@ -237,7 +234,7 @@ def test_nodes_ask_for_certificates_of_their_own_pods(api: Api) -> None:
     assert api.get(everywhere, headers=headers).status == 403
     own = api.get(f"{everywhere}?fieldSelector=spec.nodeName=node", headers=headers).ok()["items"]
     assert "of-node" in [each["metadata"]["name"] for each in own]
-    until(lambda: api.get(f"{POD_REQUESTS}/of-node", headers=headers).status == 200, what="the node is known")
+    until_status(200, lambda: api.get(f"{POD_REQUESTS}/of-node", headers=headers), "the node is known")
     stranger = {**headers, "Impersonate-User": "system:node:other"}
     assert api.get(f"{POD_REQUESTS}/of-node", headers=stranger).status == 403
     assert api.get(BUNDLES, headers=headers).status == 200

@@ -19,10 +19,9 @@ import pytest
 from apiserver.releases.lifecycles import known_lifecycles
 from tests import corpus
 from tests.server.test_emulated_releases import OLD_OBJECTS
-from tests.support.api import Api
+from tests.support.api import Api, until_status
 from tests.support.definitions import definition, version
 from tests.support.etcd_process import wheel_etcd
-from tests.support.eventually import until
 from tests.support.server_process import ServerProcess
 
 FIRST: Final = 24
@@ -122,9 +121,7 @@ def write_all(api: Api) -> set[Key]:
         written.add(create(api, {"apiVersion": api_version, "kind": kind, **each.document, "metadata": meta}))
     written.add(create(api, SECURITY_POLICY))
     written.add(create(api, WIDGETS))
-    until(
-        lambda: api.get(f"/apis/{GROUP}/v2").status, lambda status: status == 200, "the definition is served"
-    )
+    until_status(200, lambda: api.get(f"/apis/{GROUP}/v2"), "the definition is served")
     for version_name in ("v1", "v2"):
         widget = {"apiVersion": f"{GROUP}/{version_name}", **WIDGET, "metadata": {"name": version_name}}
         written.add(create(api, widget))

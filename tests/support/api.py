@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from tests.support.eventually import WITHIN_S
+from tests.support.eventually import WITHIN_S, until
 from tests.support.server_process import ServerProcess
 
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -147,6 +147,11 @@ class Api:
             yield WatchEvents(connection.getresponse())
         finally:
             connection.close()
+
+
+def until_status(status: int, ask: Callable[[], Answer], what: str = "") -> Answer:
+    """Ask until the answer has this status, and return it."""
+    return until(ask, lambda answer: answer.status == status, what)
 
 
 class WatchEvents:
