@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.support.api import Api
 from tests.support.logged_secrets import ALL_SERVERS
+from tests.support.objects import config_maps
 from tests.support.server_process import ServerProcess
 from tests.support.slow_modules import slow_modules
 from tests.support.test_order import longest_first
@@ -88,3 +89,9 @@ def namespace(api: Api) -> str:
     name = f"test-{next(_numbers)}"
     api.post("/api/v1/namespaces", {"metadata": {"name": name}}).ok()
     return name
+
+
+@pytest.fixture
+def configmaps(namespace: str) -> str:
+    """The path of the ConfigMaps of a new namespace."""
+    return config_maps(namespace)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.hostile.support import longest_turn
 from tests.support.api import Api
+from tests.support.objects import pod
 from tests.support.server_process import ServerProcess
 
 TURN_MAX_S: Final = 0.05
@@ -30,10 +31,6 @@ KINDS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
         {"spec": {"minAvailable": 1, "selector": {"matchLabels": {f"k{n}": "v" for n in range(20)}}}},
     ),
 }
-
-
-def pod(name: str) -> dict[str, Any]:
-    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "a", "image": "b"}]}}
 
 
 def fill(server: ServerProcess, path: str, body: dict[str, Any]) -> None:

@@ -19,7 +19,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
-from tests.support.api import Answer, Api
+from tests.support import objects
+from tests.support.api import Answer, Api, assert_forbidden
 from tests.support.eventually import WITHIN_S
 from tests.support.fixtures import server_with
 from tests.support.server_process import ServerProcess
@@ -33,13 +34,7 @@ REQUESTS: Final = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 
 
 def pod(name: str = "p", **spec: Any) -> dict[str, Any]:
-    whole = {"containers": [{"name": "c", "image": "i"}], "automountServiceAccountToken": False, **spec}
-    return {"metadata": {"name": name}, "spec": whole}
-
-
-def assert_refused(answer: Answer, why: str) -> None:
-    assert (answer.status, answer.reason) == (403, "Forbidden"), answer.body
-    assert answer.message.partition(" is forbidden: ")[2] == why
+    return objects.pod(name, **{"automountServiceAccountToken": False, **spec})
 
 
 def seen(api: Api, path: str) -> None:
@@ -109,11 +104,11 @@ def test_pods_take_fields_from_their_account(api: Api, path: str) -> None:
 
 
 def test_an_account_that_is_not_there(api: Api, path: str, namespace: str) -> None:
-    assert_refused(
+    assert_forbidden(
         api.post(f"{path}/pods", pod(serviceAccountName="none")),
         f'error looking up service account {namespace}/none: serviceaccount "none" not found',
     )
-    assert_refused(
+    assert_forbidden(
         api.post(f"{path}/pods", pod(serviceAccountName="a/b")),
         f"error looking up service account {namespace}/a/b: "
         "invalid resource name \"a/b\": [may not contain '/']",
@@ -159,10 +154,10 @@ def test_priorities(api: Api, path: str, namespace: str) -> None:
     assert (made["spec"]["priority"], made["spec"]["preemptionPolicy"]) == (7, "Never")
     system = api.post(f"{path}/pods", pod("system", priorityClassName="system-node-critical")).ok()
     assert system["spec"]["priority"] == 2_000_001_000
-    assert_refused(
+    assert_forbidden(
         api.post(f"{path}/pods", pod(priorityClassName="none")), "no PriorityClass with name none was found"
     )
-    assert_refused(
+    assert_forbidden(
         api.post(f"{path}/pods", pod(priority=8, priorityClassName=name)),
         "the integer value of priority (8) must not be provided in pod spec; priority admission controller "
         "computed 7 from the given PriorityClass name",
@@ -184,9 +179,9 @@ def test_there_is_one_default_priority_class(api: Api, path: str, namespace: str
         assert (made["priorityClassName"], made["priority"]) == (name, 5)
         other = {**default, "metadata": {"name": f"{namespace}-other"}}
         text = f"PriorityClass {name} is already marked as default. Only one default can exist"
-        assert_refused(api.post(PRIORITY_CLASSES, other), text)
+        assert_forbidden(api.post(PRIORITY_CLASSES, other), text)
         api.post(PRIORITY_CLASSES, {**other, "globalDefault": False}).ok()
-        assert_refused(api.patch(f"{PRIORITY_CLASSES}/{namespace}-other", {"globalDefault": True}), text)
+        assert_forbidden(api.patch(f"{PRIORITY_CLASSES}/{namespace}-other", {"globalDefault": True}), text)
         api.patch(f"{PRIORITY_CLASSES}/{name}", {"description": "the default"}).ok()
     finally:
         api.delete(f"{PRIORITY_CLASSES}/{name}").ok()
@@ -220,7 +215,7 @@ def test_runtime_classes_set_overhead_and_scheduling(api: Api, path: str, namesp
         },
     }
     for text, spec in refused.items():
-        assert_refused(api.post(f"{path}/pods", pod("refused", **spec)), text)
+        assert_forbidden(api.post(f"{path}/pods", pod("refused", **spec)), text)
 
 
 # ---- PodSecurity
@@ -243,7 +238,7 @@ def test_pod_security_standards_of_a_namespace(api: Api, path: str, namespace: s
     ]
     seen(api, path)
     api.post(f"{path}/pods", pod("good")).ok()
-    assert_refused(
+    assert_forbidden(
         api.post(f"{path}/pods", pod("bad", hostPID=True)),
         'violates PodSecurity "baseline:latest": host namespaces (hostPID=true)',
     )
@@ -276,7 +271,7 @@ def test_limit_ranges(api: Api, path: str) -> None:
         "LimitRanger plugin set: "
     )
     large = {"name": "c", "image": "i", "resources": {"limits": {"cpu": "2"}}}
-    assert_refused(
+    assert_forbidden(
         api.post(f"{path}/pods", pod("q", containers=[large])),
         "maximum cpu usage per Container is 1, but limit is 2",
     )
@@ -313,8 +308,8 @@ def test_a_quota_is_used_up(api: Api, path: str) -> None:
     assert used(api, path) == {"count/configmaps": "1"}
     one = "count/configmaps=1"
     text = f"exceeded quota: q, requested: {one}, used: {one}, limited: {one}"
-    assert_refused(make(api, path, "b"), text)
-    assert_refused(make(api, path, "b", "?dryRun=All"), text)
+    assert_forbidden(make(api, path, "b"), text)
+    assert_forbidden(make(api, path, "b", "?dryRun=All"), text)
     api.post(f"{path}/secrets", {"metadata": {"name": "s"}}).ok()
     # What has become free counts at once, whatever the cache says.
     api.patch(f"{path}/resourcequotas/q/status", {"status": {"used": {"count/configmaps": "0"}}}).ok()
@@ -341,9 +336,8 @@ def test_a_pod_that_comes_into_the_scope_of_a_quota_needs_room_there(api: Api, p
     """It is charged as a new one, and refused if that is too much."""
     measure(api, path, {"pods": "1"}, "ending", scopes=["Terminating"])
     measure(api, path, {"pods": "9"}, "endless", scopes=["NotTerminating"])
-    pod = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
     for name in ("a", "b"):
-        api.post(f"{path}/pods", {**pod, "metadata": {"name": name}}).ok()
+        api.post(f"{path}/pods", objects.pod(name)).ok()
 
     def end(name: str, query: str = "") -> Answer:
         where = f"{path}/pods/{name}"
@@ -362,7 +356,7 @@ def test_a_pod_that_comes_into_the_scope_of_a_quota_needs_room_there(api: Api, p
     assert used(api, path, "ending") == {"pods": "1"}
     text = "exceeded quota: ending, requested: pods=1, used: pods=1, limited: pods=1"
     for query in ("?dryRun=All", ""):
-        assert_refused(end("b", query), text)
+        assert_forbidden(end("b", query), text)
     api.patch(f"{path}/pods/a", {"spec": {"activeDeadlineSeconds": 4}}).ok()
     assert used(api, path, "ending") == {"pods": "1"}
 
@@ -375,7 +369,7 @@ def test_what_a_claim_has_become_is_charged_to_quotas_though_it_is_not_refused(a
     api.patch(f"{path}/persistentvolumeclaims/c/status", {"status": {"phase": "Bound"}}).ok()
     wanted = api.patch(f"{path}/persistentvolumeclaims/c", {"spec": {"volumeAttributesClassName": "gold"}})
     asked = "requests.storage"
-    assert_refused(
+    assert_forbidden(
         wanted, f"exceeded quota: q, requested: {asked}=2Gi, used: {asked}=0, limited: {asked}=1Gi"
     )
     status = {"status": {"currentVolumeAttributesClassName": "gold"}}
@@ -404,7 +398,7 @@ def test_every_quota_must_have_room(api: Api, path: str) -> None:
     measure(api, path, {"configmaps": "1"}, "small")
     measure(api, path, {"count/configmaps": "9"}, "large")
     make(api, path, "a").ok()
-    assert_refused(
+    assert_forbidden(
         make(api, path, "b"),
         "exceeded quota: small, requested: configmaps=1, used: configmaps=1, limited: configmaps=1",
     )
@@ -480,7 +474,7 @@ def test_claims_grow_where_they_may(api: Api, path: str, namespace: str) -> None
     api.post(claims, claim(storageClassName=namespace, volumeName="v")).ok()
     api.patch(f"{claims}/c/status", {"status": {"phase": "Bound"}}).ok()
     larger = {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}
-    assert_refused(
+    assert_forbidden(
         api.patch(f"{claims}/c", larger),
         "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must "
         "support resize",
@@ -540,7 +534,7 @@ def test_certificates_for_system_masters_are_refused(api: Api, namespace: str) -
         }
 
     api.post(REQUESTS, request("dev", "dev")).ok()
-    assert_refused(
+    assert_forbidden(
         api.post(REQUESTS, request("master", "system:masters")),
         "use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed",
     )

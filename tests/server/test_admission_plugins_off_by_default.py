@@ -15,9 +15,10 @@ from typing import Any, Final
 import pytest
 
 from apiserver.admission.plugin_names import OFF_BY_DEFAULT
-from tests.support.api import Answer, Api, until_status
+from tests.support.api import Answer, Api, assert_forbidden, until_status
 from tests.support.certificates import request_for
 from tests.support.metrics import metrics_of
+from tests.support.objects import pod
 from tests.support.rbac import grant, rule
 from tests.support.server_process import DidNotStart, ServerProcess
 from tests.support.webhook_server import Reply, Review, WebhookServer
@@ -47,15 +48,6 @@ CONFIGURED: Final = {
         "limitedResources": [{"resource": "services", "matchContains": ["loadbalancers"]}],
     },
 }
-
-
-def pod(name: str = "p", **spec: Any) -> dict[str, Any]:
-    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}], **spec}}
-
-
-def assert_refused(answer: Answer, why: str) -> None:
-    assert (answer.status, answer.reason) == (403, "Forbidden"), answer.body
-    assert answer.message.partition(" is forbidden: ")[2] == why
 
 
 @pytest.fixture(scope="module")
@@ -102,10 +94,10 @@ def service(*addresses: str) -> dict[str, Any]:
 
 def test_services_get_no_external_ips(api: Api, path: str) -> None:
     why = "Use of external IPs is denied by admission control."
-    assert_refused(api.post(f"{path}/services", service("192.0.2.1")), why)
+    assert_forbidden(api.post(f"{path}/services", service("192.0.2.1")), why)
     api.post(f"{path}/services", service()).ok()
     patched = api.patch(f"{path}/services/s", {"spec": {"externalIPs": ["192.0.2.1"]}})
-    assert_refused(patched, why)
+    assert_forbidden(patched, why)
 
 
 # ---- ExtendedResourceToleration, PodTolerationRestriction
@@ -135,7 +127,7 @@ def test_pods_tolerate_only_what_their_namespace_allows(api: Api, path: str) -> 
     lost = '{"operator": "Exists", "effect": "NoExecute"}'
     annotate(api, path, tolerationsWhitelist=f'[{{"key": "k", "operator": "Exists"}}, {lost}]')
     api.post(f"{path}/pods", pod("a", tolerations=[{"key": "k", "operator": "Exists"}])).ok()
-    assert_refused(
+    assert_forbidden(
         api.post(f"{path}/pods", pod("b", tolerations=[{"key": "other", "operator": "Exists"}])),
         "pod tolerations (possibly merged with namespace default tolerations) conflict with its namespace "
         "whitelist",
@@ -177,7 +169,7 @@ def test_pods_keep_others_off_their_node_only(api: Api, path: str, key: str) -> 
     if key == "kubernetes.io/hostname":
         answer.ok()
     else:
-        assert_refused(
+        assert_forbidden(
             answer,
             f"affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey {key} but only key "
             "kubernetes.io/hostname is allowed",
@@ -191,7 +183,7 @@ def test_pods_are_confined_to_the_nodes_of_their_namespace(api: Api, path: str) 
     annotate(api, path, **{"node-selector": "a=b, c=d"})
     made = api.post(f"{path}/pods", pod(nodeSelector={"e": "f"})).ok()
     assert made["spec"]["nodeSelector"] == {"a": "b", "c": "d", "e": "f"}
-    assert_refused(
+    assert_forbidden(
         api.post(f"{path}/pods", pod("q", nodeSelector={"a": "x"})),
         "pod node label selector conflicts with its namespace node label selector",
     )
@@ -205,7 +197,7 @@ def test_the_file_limits_what_pods_of_a_namespace_select(api: Api) -> None:
     """The namespace is made by the way: another plugin creates it."""
     pods = f"{NAMESPACES}/confined/pods"
     api.post(pods, pod("a")).ok()
-    assert_refused(
+    assert_forbidden(
         api.post(pods, pod("b", nodeSelector={"e": "f"})),
         "pod node label selector labels conflict with its namespace whitelist",
     )
@@ -270,7 +262,7 @@ def test_who_sets_owners_may_delete(api: Api, namespace: str, path: str) -> None
     api.post(maps, owned, headers=editor).ok()
     api.patch(f"{maps}/owned", {"data": {"a": "b"}}, headers=editor).ok()
     patched = api.patch(f"{maps}/owned", {"metadata": {"ownerReferences": []}}, headers=editor)
-    assert_refused(patched, "cannot set an ownerRef on a resource you can't delete: , <nil>")
+    assert_forbidden(patched, "cannot set an ownerRef on a resource you can't delete: , <nil>")
 
 
 def test_who_blocks_the_deletion_of_owners_may_change_their_finalizers(
@@ -287,13 +279,13 @@ def test_who_blocks_the_deletion_of_owners_may_change_their_finalizers(
         blocking = {**reference, "blockOwnerDeletion": True, **changed}
         return {"metadata": {"name": name, "ownerReferences": [blocking]}}
 
-    assert_refused(
+    assert_forbidden(
         api.post(maps, owned("a"), headers=creator),
         "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers "
         "on: , <nil>",
     )
     api.post(maps, owned("a"), headers=finalizer).ok()
-    assert_refused(
+    assert_forbidden(
         api.post(maps, owned("b", kind="Garbage"), headers=finalizer),
         "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion v1 Kind "
         'Garbage: no matches for kind "Garbage" in version "v1"',
@@ -331,7 +323,7 @@ def test_nodes_change_themselves_only(api: Api, node: str) -> None:
     caller: Any = {"headers": as_node(node)}
     api.patch(f"{NODES}/{node}/status", {"status": {"phase": "Running"}}, **caller).ok()
     refused = api.post(NODES, {"metadata": {"name": f"{node}-x"}}, **caller)
-    assert_refused(refused, f'node "{node}" is not allowed to modify node "{node}-x"')
+    assert_forbidden(refused, f'node "{node}" is not allowed to modify node "{node}-x"')
 
 
 NODE_CHANGES: Final[dict[str, tuple[dict[str, Any], str]]] = {
@@ -361,7 +353,7 @@ NODE_CHANGES: Final[dict[str, tuple[dict[str, Any], str]]] = {
 def test_what_nodes_change_of_themselves(api: Api, node: str, change: dict[str, Any], why: str) -> None:
     answer = api.patch(f"{NODES}/{node}", change, headers=as_node(node))
     if why:
-        assert_refused(answer, why.replace("NODE", node))
+        assert_forbidden(answer, why.replace("NODE", node))
     else:
         answer.ok()
 
@@ -370,7 +362,7 @@ def test_nodes_do_not_register_with_labels_of_kubernetes(api: Api, node: str) ->
     name = f"{node}-b"
     labels = {"node-role.kubernetes.io/control-plane": ""}
     refused = api.post(NODES, {"metadata": {"name": name, "labels": labels}}, headers=as_node(name))
-    assert_refused(
+    assert_forbidden(
         refused,
         f'node "{name}" is not allowed to set the following labels: node-role.kubernetes.io/control-plane',
     )
@@ -379,11 +371,11 @@ def test_nodes_do_not_register_with_labels_of_kubernetes(api: Api, node: str) ->
 def test_nodes_delete_and_evict_their_own_pods(api: Api, path: str, node: str) -> None:
     caller: Any = {"headers": as_node(node)}
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "other"}}
-    assert_refused(
+    assert_forbidden(
         api.post(f"{path}/pods/other/eviction", eviction, **caller),
         f"node {node} can only evict pods with spec.nodeName set to itself",
     )
-    assert_refused(
+    assert_forbidden(
         api.delete(f"{path}/pods/other", **caller),
         f'node "{node}" can only delete pods with spec.nodeName set to itself',
     )
@@ -393,11 +385,11 @@ def test_nodes_delete_and_evict_their_own_pods(api: Api, path: str, node: str) -
 
 def test_nodes_report_about_their_own_pods(api: Api, path: str, node: str) -> None:
     caller: Any = {"headers": as_node(node)}
-    assert_refused(
+    assert_forbidden(
         api.patch(f"{path}/pods/other/status", {"status": {"phase": "Running"}}, **caller),
         f'node "{node}" can only update pod status for pods with spec.nodeName set to itself',
     )
-    assert_refused(
+    assert_forbidden(
         api.patch(f"{path}/pods/mine", {"metadata": {"labels": {"a": "b"}}}, **caller),
         f'unexpected operation "UPDATE", node "{node}" can only create and delete mirror pods',
     )
@@ -409,11 +401,11 @@ def test_nodes_report_about_their_own_pods(api: Api, path: str, node: str) -> No
             "extended resource claim status",
         ),
     ):
-        assert_refused(
+        assert_forbidden(
             api.patch(f"{path}/pods/mine/status", {"status": status}, **caller),
             f'node "{node}" cannot update {what}',
         )
-    assert_refused(
+    assert_forbidden(
         api.patch(f"{path}/pods/mine/resize", {"spec": {}}, **caller),
         "unexpected pod subresource \"resize\", only 'status' and 'eviction' are allowed",
     )
@@ -566,7 +558,7 @@ def test_nodes_create_mirror_pods_only(
     }
     answer = api.post(f"{path}/pods", mirror, headers=as_node(node))
     if why:
-        assert_refused(answer, why.replace("NODE", node))
+        assert_forbidden(answer, why.replace("NODE", node))
     else:
         answer.ok()
 
@@ -597,11 +589,11 @@ def test_nodes_get_tokens_for_their_pods(api: Api, path: str, node: str) -> None
         return api.post(f"{path}/serviceaccounts/a/token", request, headers=as_node(node))
 
     asked(made, "vault").ok()
-    assert_refused(asked(made, "other"), not_for(node, "other"))
-    assert_refused(asked(made), not_for(node, ""))
-    assert_refused(asked(None), "node requested token not bound to a pod")
-    assert_refused(asked(elsewhere), "node requested token bound to a pod scheduled on a different node")
-    assert_refused(asked(made, "a", "b"), "node may only request 0 or 1 audiences")
+    assert_forbidden(asked(made, "other"), not_for(node, "other"))
+    assert_forbidden(asked(made), not_for(node, ""))
+    assert_forbidden(asked(None), "node requested token not bound to a pod")
+    assert_forbidden(asked(elsewhere), "node requested token bound to a pod scheduled on a different node")
+    assert_forbidden(asked(made, "a", "b"), "node may only request 0 or 1 audiences")
 
 
 def test_nodes_get_no_tokens_for_pods_that_are_gone(api: Api, path: str, node: str) -> None:
@@ -614,8 +606,8 @@ def test_nodes_get_no_tokens_for_pods_that_are_gone(api: Api, path: str, node: s
         request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
         return api.post(f"{path}/serviceaccounts/a/token", request, headers=as_node(node))
 
-    assert_refused(asked(name="t"), "node requested token with a pod binding without a uid")
-    assert_refused(
+    assert_forbidden(asked(name="t"), "node requested token with a pod binding without a uid")
+    assert_forbidden(
         asked(name="t", uid="former"),
         "the UID in the bound object reference (former) does not match the UID in record. The object might "
         "have been deleted and then recreated",
@@ -649,12 +641,12 @@ def test_nodes_get_the_tokens_that_drivers_of_volumes_want(api: Api, path: str, 
 
     asked("inline").ok()
     asked("claimed").ok()
-    assert_refused(asked("vault"), not_for(node, "vault"))
+    assert_forbidden(asked("vault"), not_for(node, "vault"))
     # Who is allowed it by a rule needs no volume: the audience is the resource, the account the name.
     audience = rule("request-serviceaccounts-token-audience", "vault", "a")
     grant(api, path.rpartition("/")[2], "system:nodes", audience, subject_kind="Group")
     until_status(201, lambda: asked("vault"), "the rule counts")
-    assert_refused(asked("other"), not_for(node, "other"))
+    assert_forbidden(asked("other"), not_for(node, "other"))
 
 
 # The volumes of a pod, and what is wrong with the audience `vault`; nothing: a volume asks for it.
@@ -699,7 +691,7 @@ def test_nodes_get_no_tokens_for_volumes_that_are_not_known(
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
     answer = api.post(f"{path}/serviceaccounts/a/token", request, headers=as_node(node))
     if why:
-        assert_refused(answer, f'error validating audience "vault": {why}')
+        assert_forbidden(answer, f'error validating audience "vault": {why}')
     else:
         answer.ok()
 
@@ -709,12 +701,12 @@ def test_nodes_write_their_own_csi_node(api: Api, node: str) -> None:
     why = "can only access CSINode with the same name as the requesting node"
     other: dict[str, Any] = {"metadata": {"name": f"{node}-x"}, "spec": {"drivers": []}}
     api.post(csi_nodes, {"metadata": {"name": node}, "spec": {"drivers": []}}, headers=as_node(node)).ok()
-    assert_refused(api.post(csi_nodes, other, headers=as_node(node)), why)
+    assert_forbidden(api.post(csi_nodes, other, headers=as_node(node)), why)
     api.post(csi_nodes, other).ok()
     label = {"metadata": {"labels": {"a": "b"}}}
     api.patch(f"{csi_nodes}/{node}", label, headers=as_node(node)).ok()
-    assert_refused(api.patch(f"{csi_nodes}/{node}-x", label, headers=as_node(node)), why)
-    assert_refused(api.delete(f"{csi_nodes}/{node}-x", headers=as_node(node)), why)
+    assert_forbidden(api.patch(f"{csi_nodes}/{node}-x", label, headers=as_node(node)), why)
+    assert_forbidden(api.delete(f"{csi_nodes}/{node}-x", headers=as_node(node)), why)
 
 
 def test_nodes_publish_their_own_devices(api: Api, node: str) -> None:
@@ -732,20 +724,20 @@ def test_nodes_publish_their_own_devices(api: Api, node: str) -> None:
 
     api.post(slices, resource_slice(f"{node}-own", node), headers=as_node(node)).ok()
     other = resource_slice(f"{node}-other", f"{node}-x")
-    assert_refused(api.post(slices, other, headers=as_node(node)), why("create"))
+    assert_forbidden(api.post(slices, other, headers=as_node(node)), why("create"))
     api.post(slices, other).ok()
-    assert_refused(api.delete(f"{slices}/{node}-other", headers=as_node(node)), why("delete"))
+    assert_forbidden(api.delete(f"{slices}/{node}-other", headers=as_node(node)), why("delete"))
     api.delete(f"{slices}/{node}-own", headers=as_node(node)).ok()
 
 
 def test_nodes_keep_their_own_lease(api: Api, node: str, path: str) -> None:
     leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
     api.post(leases, {"metadata": {"name": node}}, headers=as_node(node)).ok()
-    assert_refused(
+    assert_forbidden(
         api.post(leases, {"metadata": {"name": f"{node}-x"}}, headers=as_node(node)),
         "can only access node lease with the same name as the requesting node",
     )
-    assert_refused(
+    assert_forbidden(
         api.post(
             f"{path.replace('/api/v1', '/apis/coordination.k8s.io/v1')}/leases",
             {"metadata": {"name": node}},
@@ -769,12 +761,12 @@ def test_nodes_ask_for_their_own_certificate(api: Api, node: str) -> None:
 
     requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
     api.post(requests, request(f"system:node:{node}"), headers=as_node(node)).ok()
-    assert_refused(
+    assert_forbidden(
         api.post(requests, request("system:node:x"), headers=as_node(node)),
         f"can only create a node CSR with CN=system:node:{node}",
     )
     for pem in (b"", request_for("x").replace(b" REQUEST", b"")):
-        assert_refused(
+        assert_forbidden(
             api.post(requests, asked_with(pem), headers=as_node(node)),
             "unable to parse csr: PEM block type must be CERTIFICATE REQUEST",
         )
@@ -793,12 +785,12 @@ def test_nodes_report_the_capacity_of_claims(api: Api, node: str, path: str) -> 
     api.post(claims, claim).ok()
     caller: Any = {"headers": as_node(node)}
     api.patch(f"{claims}/c/status", {"status": {"capacity": {"storage": "1Gi"}}}, **caller).ok()
-    assert_refused(
+    assert_forbidden(
         api.patch(f"{claims}/c/status", {"status": {"phase": "Bound"}}, **caller),
         f'node "{node}" is not allowed to update fields other than status.quantity and status.conditions',
     )
     changed = api.patch(f"{claims}/c", {"metadata": {"labels": {"a": "b"}}}, **caller)
-    assert_refused(changed, "may only update PVC status")
+    assert_forbidden(changed, "may only update PVC status")
 
 
 def test_who_is_no_node_is_not_confined(api: Api, node: str) -> None:
@@ -819,7 +811,7 @@ def test_how_long_pods_stay_on_lost_nodes(api: Api, path: str) -> None:
 def test_what_namespaces_enforce_without_labels(api: Api, namespace: str, path: str) -> None:
     api.post("/apis/node.k8s.io/v1/runtimeclasses", {"metadata": {"name": "exempt"}, "handler": "h"})
     shared, why = pod(hostPID=True), 'violates PodSecurity "baseline:latest": host namespaces (hostPID=true)'
-    assert_refused(api.post(f"{path}/pods", shared), why)
+    assert_forbidden(api.post(f"{path}/pods", shared), why)
     api.post(f"{NAMESPACES}/exempt/pods", {**shared, "metadata": {"generateName": "p-"}}).ok()
     user = grant(api, namespace, "exempt", rule("create", "pods"))
     api.post(f"{path}/pods", shared, headers=user).ok()
@@ -870,8 +862,8 @@ def test_labels_of_an_exempt_namespace(api: Api) -> None:
 def test_what_is_limited_by_default_needs_a_quota(api: Api, path: str) -> None:
     balancer = {"metadata": {"name": "l"}, "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}}
     why = "insufficient quota to consume: services.loadbalancers"
-    assert_refused(api.post(f"{path}/services", balancer), why)
-    assert_refused(api.post(f"{path}/services?dryRun=All", balancer), why)
+    assert_forbidden(api.post(f"{path}/services", balancer), why)
+    assert_forbidden(api.post(f"{path}/services?dryRun=All", balancer), why)
     hard = {"services.loadbalancers": "1"}
     api.post(f"{path}/resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": hard}}).ok()
     status = {"status": {"hard": hard, "used": {"services.loadbalancers": "0"}}}
@@ -913,7 +905,7 @@ def test_another_server_decides_about_images(tmp_path: Path) -> None:
             pods = f"{NAMESPACES}/default/pods"
             api.post(pods, pod("good")).ok()
             assert images.headers["Authorization"] == "Bearer secret"
-            assert_refused(
+            assert_forbidden(
                 api.post(pods, pod("bad", containers=[{"name": "c", "image": "bad"}])),
                 "image policy webhook backend denied one or more images: it is bad",
             )
@@ -943,5 +935,5 @@ def test_everything_can_be_refused(tmp_path: Path) -> None:
     flag = "--enable-admission-plugins=AlwaysDeny"
     with ServerProcess(tmp_path, flag) as server, Api(server) as api:
         why = "admission control is denying all modifications"
-        assert_refused(api.post(NAMESPACES, {"metadata": {"name": "n"}}), why)
+        assert_forbidden(api.post(NAMESPACES, {"metadata": {"name": "n"}}), why)
         api.get(NAMESPACES).ok()

@@ -14,6 +14,7 @@ from tests.support.api import Api
 from tests.support.definitions import define, definition, new_group, version
 from tests.support.fixtures import server_with
 from tests.support.metrics import metrics_of
+from tests.support.objects import config_map, config_maps
 
 GROUP: Final = "/apis/admissionregistration.k8s.io/v1"
 POLICIES: Final = f"{GROUP}/validatingadmissionpolicies"
@@ -46,14 +47,6 @@ def policy(namespace: str, *expressions: str, name: str = "", **spec: Any) -> di
 def binding(namespace: str, name: str = "", **spec: Any) -> dict[str, Any]:
     name = name or f"p-{namespace}"
     return {"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"], **spec}}
-
-
-def config_maps(namespace: str) -> str:
-    return f"/api/v1/namespaces/{namespace}/configmaps"
-
-
-def config_map(name: str = "a", **data: str) -> dict[str, Any]:
-    return {"metadata": {"name": name}, "data": data}
 
 
 def test_a_policy_counts_from_the_next_write_on(api: Api, namespace: str) -> None:

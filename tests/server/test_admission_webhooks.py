@@ -22,6 +22,7 @@ from tests.support.api import APPLY, Api, until_status
 from tests.support.definitions import define, definition, new_group, version
 from tests.support.eventually import WITHIN_S, until
 from tests.support.fixtures import server_with
+from tests.support.objects import config_map, config_maps
 from tests.support.server_process import ServerProcess
 from tests.support.webhook_server import Reply, Review, WebhookServer
 
@@ -109,14 +110,6 @@ def configure(api: Api, namespace: str, *hooks: dict[str, Any], kind: str = "Val
     body = {"metadata": {"name": f"w-{namespace}"}, "webhooks": list(hooks)}
     api.post(collection, body).ok()
     return f"{collection}/w-{namespace}"
-
-
-def config_map(name: str = "a", **data: str) -> dict[str, Any]:
-    return {"metadata": {"name": name}, "data": data}
-
-
-def config_maps(namespace: str) -> str:
-    return f"/api/v1/namespaces/{namespace}/configmaps"
 
 
 @pytest.mark.parametrize("media_type", ["application/json", "application/vnd.kubernetes.protobuf"])

@@ -7,10 +7,12 @@ from typing import Any, Final
 import orjson
 import pytest
 
+from tests.support import objects
 from tests.support.api import APPLY, MERGE_PATCH, Answer, Api
 from tests.support.definitions import Defined, define, definition, new_group, version
 from tests.support.eventually import until
 from tests.support.fixtures import api_with
+from tests.support.objects import deployments
 
 CONFIG_MAP: Final = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 
@@ -99,14 +101,7 @@ def test_managed_fields_set_by_a_client_are_kept_if_valid(config_map: Applied) -
 
 
 def test_f26_nobody_owns_what_was_a_default(api: Api, namespace: str) -> None:
-    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    body = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "d"},
-        "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": template},
-    }
-    applied = api.apply(f"/apis/apps/v1/namespaces/{namespace}/deployments/d?fieldManager=m", body).ok()
+    applied = api.apply(f"{deployments(namespace)}/d?fieldManager=m", objects.deployment()).ok()
     assert (applied["spec"]["replicas"], applied["spec"]["strategy"]["type"]) == (1, "RollingUpdate")
     (entry,) = applied["metadata"]["managedFields"]
     assert sorted(entry["fieldsV1"]["f:spec"]) == ["f:selector", "f:template"]
@@ -345,13 +340,8 @@ NUMBERS: Final[dict[str, tuple[str, str, int]]] = {
 
 @pytest.fixture
 def deployment(api: Api, namespace: str) -> str:
-    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
-    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
-    api.post(
-        path, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
-    ).ok()
-    return f"{path}/d"
+    api.post(deployments(namespace), objects.deployment()).ok()
+    return f"{deployments(namespace)}/d"
 
 
 @pytest.mark.parametrize(("media_type", "subresource", "status"), NUMBERS.values(), ids=NUMBERS)

@@ -18,6 +18,7 @@ from tests.support.api import Answer, Api
 from tests.support.eventually import until
 from tests.support.logged_secrets import MARK
 from tests.support.metrics import metrics_of
+from tests.support.objects import pod
 from tests.support.raw import raw_connection
 from tests.support.server_process import DidNotStart, ServerProcess
 from tests.support.webhook_server import WebhookServer
@@ -403,11 +404,6 @@ def test_a_token_that_is_issued_is_named(api: Api, log: Log) -> None:
     token_id = orjson.loads(base64.urlsafe_b64decode(claims + "=="))["jti"]
     found = last_event(log, answer)
     assert found["annotations"]["authentication.kubernetes.io/issued-credential-id"] == f"JTI={token_id}"
-
-
-def pod(**spec: Any) -> dict[str, Any]:
-    containers = [{"name": "c", "image": "i"}]
-    return {"metadata": {"name": "p"}, "spec": {"containers": containers, **spec}}
 
 
 def test_what_pod_security_enforces_and_what_it_only_records(api: Api, log: Log) -> None:

@@ -12,25 +12,15 @@ import pytest
 
 from tests.support.api import APPLY, Api
 from tests.support.clients import kr8s_api
+from tests.support.objects import config_map, deployment, template
 from tests.support.required import library
 from tests.support.server_process import ServerProcess
 
 CONFLICT: Final = 'Apply failed with 1 conflict: conflict with "one": .data.x'
 
 
-def config_map(name: str = "a", **data: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
-
-
-def deployment(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
-    labels = {"app": "web"}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": list(containers)}}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "web"},
-        "spec": {"selector": {"matchLabels": labels}, "template": template, **spec},
-    }
+def nginx(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return deployment("web", template=template(containers=list(containers)), **spec)
 
 
 STATUS: Final = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}
@@ -109,12 +99,12 @@ def test_kubernetes(server: ServerProcess, namespace: str, seen: Seen) -> None:
             api_version="apps/v1",
             kind="Deployment",
             metadata=client.V1ObjectMeta(name="web"),
-            spec=deployment(WEB, SIDE, replicas=2)["spec"],
+            spec=nginx(WEB, SIDE, replicas=2)["spec"],
         )
         arguments = {"field_manager": "one", "_content_type": APPLY}
         apps.patch_namespaced_deployment("web", namespace, body, **arguments)
         apps.patch_namespaced_deployment_scale("web", namespace, {"spec": {"replicas": 5}})
-        shown = apps.patch_namespaced_deployment("web", namespace, deployment(WEB), **arguments)
+        shown = apps.patch_namespaced_deployment("web", namespace, nginx(WEB), **arguments)
         assert shown.spec.replicas == 5
         assert [each.image for each in shown.spec.template.spec.containers] == ["nginx:1"]
         status = STATUS | {"status": {"replicas": 5}}
@@ -150,7 +140,7 @@ def test_kubernetes_dynamic_client(server: ServerProcess, namespace: str, seen: 
 
         # Files, as `kubectl apply --server-side -f` takes them.
         for replicas in (2, 3):
-            body = deployment(WEB, replicas=replicas)
+            body = nginx(WEB, replicas=replicas)
             create: Any = utils.create_from_dict
             create(api, body, namespace=namespace, apply=True)
         assert seen.deployment()["spec"]["replicas"] == 3
@@ -180,7 +170,7 @@ async def test_kubernetes_asyncio(server: ServerProcess, namespace: str, seen: S
         dynamic_client: Any = await dynamic.DynamicClient(api)
         deployments = await dynamic_client.resources.get(api_version="apps/v1", kind="Deployment")
         for containers in ((WEB, SIDE), (WEB,)):
-            body = deployment(*containers, replicas=2)
+            body = nginx(*containers, replicas=2)
             await deployments.server_side_apply(body=body, namespace=namespace, field_manager="dynamic")
         spec = seen.deployment()["spec"]["template"]["spec"]
         assert [each["name"] for each in spec["containers"]] == ["web"]
@@ -224,7 +214,7 @@ async def test_kr8s(server: ServerProcess, namespace: str, seen: Seen) -> None:
         [(manager, fields)] = seen.owners().items()
         assert manager.endswith(" Update")
         assert fields == {"f:data": {"f:x": {}}, "f:metadata": {"f:labels": {".": {}, "f:tier": {}}}}
-        body = deployment(WEB) | {"metadata": {"name": "web", "namespace": namespace}}
+        body = nginx(WEB) | {"metadata": {"name": "web", "namespace": namespace}}
         scaled = await Deployment(body, api=api)
         await scaled.create()
         await scaled.patch({"spec": {"replicas": 4}}, subresource="scale")
@@ -256,14 +246,14 @@ async def test_lightkube(server: ServerProcess, namespace: str, seen: Seen) -> N
         await client.apply(body())
         seen.require_end()
 
-        web: Any = Deployment.from_dict(deployment(WEB, SIDE, replicas=2))
+        web: Any = Deployment.from_dict(nginx(WEB, SIDE, replicas=2))
         await client.apply(web)
-        web = Deployment.from_dict(deployment(WEB))
+        web = Deployment.from_dict(nginx(WEB))
         shown: Any = await client.apply(web)
         assert shown.spec.replicas == 1
         assert [each.name for each in shown.spec.template.spec.containers] == ["web"]
         # The library has no status without a spec, which the path of the status does not write.
-        body_of_status = deployment(WEB, replicas=9) | {"status": {"readyReplicas": 1, "replicas": 1}}
+        body_of_status = nginx(WEB, replicas=9) | {"status": {"readyReplicas": 1, "replicas": 1}}
         status: Any = StatusOf.from_dict(body_of_status)
         await client.apply(status, "web", field_manager="controller")
         stored = seen.deployment()

@@ -14,6 +14,7 @@ from tests.support.api import Api, until_status
 from tests.support.definitions import DEFINITIONS, definition, new_group, version
 from tests.support.eventually import until
 from tests.support.fixtures import api_with
+from tests.support.objects import template
 
 _numbers: Final = itertools.count(1)
 BUDGETS: Final = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
@@ -80,9 +81,8 @@ def workload(api: Api, namespace: str, kind: str, **more: Any) -> dict[str, Any]
     plural = f"{kind.lower()}s"
     prefix = "/api/v1" if kind == "ReplicationController" else "/apis/apps/v1"
     labels = {"app": "a"}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     selector = labels if kind == "ReplicationController" else {"matchLabels": labels}
-    spec = {"replicas": 4, "selector": selector, "template": template}
+    spec = {"replicas": 4, "selector": selector, "template": template()}
     meta = {"name": f"{kind.lower()}-{next(_numbers)}", **more}
     made: dict[str, Any] = api.post(
         f"{prefix}/namespaces/{namespace}/{plural}", {"metadata": meta, "spec": spec}

@@ -22,6 +22,7 @@ from tests.support.api_services import API_SERVICES
 from tests.support.definitions import condition, define, definition, new_group, version
 from tests.support.eventually import until
 from tests.support.fixtures import server_with
+from tests.support.objects import CONTAINERS, deployment
 
 T = TypeVar("T")
 
@@ -46,17 +47,11 @@ def finalized(name: str = "a") -> dict[str, Any]:
 
 
 def pod(name: str = "a", **spec: Any) -> dict[str, Any]:
-    return named(name, spec={"containers": [{"name": "c", "image": "i"}], "nodeName": "n", **spec})
+    return named(name, spec={"containers": CONTAINERS, "nodeName": "n", **spec})
 
 
 def service(name: str = "a", **spec: Any) -> dict[str, Any]:
     return named(name, spec={"ports": [{"port": 80}], **spec})
-
-
-def deployment(name: str = "a") -> dict[str, Any]:
-    labels = {"a": "b"}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    return named(name, spec={"selector": {"matchLabels": labels}, "template": template, "replicas": 1})
 
 
 class Scene:
@@ -217,7 +212,7 @@ def evicted(scene: Scene) -> Write:
 
 
 def bound(scene: Scene) -> Write:
-    path = scene.there("pods", named(spec={"containers": [{"name": "c", "image": "i"}]}))
+    path = scene.there("pods", named(spec={"containers": CONTAINERS}))
     return lambda query: scene.api.post(f"{path}/binding{query}", named(target={"kind": "Node", "name": "n"}))
 
 
@@ -344,7 +339,7 @@ WRITES: Final[dict[str, Callable[[Scene], Write]]] = {
     "patch: the last finalizer goes": released,
     "patch: the status of a Pod": subresource("pods", pod(), "status", {"status": {"phase": "Running"}}),
     "patch: the scale of a Deployment": subresource(
-        "deployments", deployment(), "scale", {"spec": {"replicas": 3}}, "apps/v1"
+        "deployments", deployment("a", replicas=1), "scale", {"spec": {"replicas": 3}}, "apps/v1"
     ),
     "patch: the debuggers of a Pod": subresource(
         "pods", pod(), "ephemeralcontainers", {"spec": {"ephemeralContainers": [{"name": "d", "image": "i"}]}}
@@ -475,7 +470,7 @@ DELETE_BODIES: Final = {
 @pytest.mark.parametrize("body", DELETE_BODIES.values(), ids=DELETE_BODIES)
 def test_deletions_say_it_in_the_body(api: Api, namespace: str, body: Any) -> None:
     scene = Scene(api, namespace)
-    path = scene.there("deployments", deployment(), "apps/v1")
+    path = scene.there("deployments", deployment("a", replicas=1), "apps/v1")
     collection = scene.path("deployments", "apps/v1")
     writing_nothing(api, lambda: (api.delete(path, body).ok(), api.delete(collection, body).ok()))
 

@@ -23,10 +23,11 @@ from tests.support.envtest import (
 )
 from tests.support.etcd_process import wheel_etcd
 from tests.support.eventually import WITHIN_S, until
+from tests.support.objects import pod
 from tests.support.required import KUBECTL, missing
 
 NEWEST: Final = "controller-runtime 0.24"
-POD: Final = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+POD: Final = pod()
 PODS: Final = "/api/v1/namespaces/default/pods"
 
 

@@ -19,6 +19,7 @@ from tests.support.etcd_process import wheel_etcd
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.kubectl import Kubectl, each_version, program
 from tests.support.metrics import metrics_of
+from tests.support.objects import config_maps
 from tests.support.server_process import ServerProcess
 
 CONTROLLERS: Final = "--controllers=garbage-collector-controller,namespace-controller"
@@ -43,10 +44,6 @@ def namespace(api: Api) -> str:
     name = f"gc-{next(_numbers)}"
     api.post("/api/v1/namespaces", {"metadata": {"name": name}}).ok()
     return name
-
-
-def config_maps(namespace: str) -> str:
-    return f"/api/v1/namespaces/{namespace}/configmaps"
 
 
 def create(api: Api, path: str, name: str, *owners: dict[str, Any], **more: Any) -> dict[str, Any]:

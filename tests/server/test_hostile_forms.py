@@ -15,6 +15,7 @@ import cbor2
 import psutil
 import pytest
 
+from tests.support import objects
 from tests.support.api import JSON_PATCH, MERGE_PATCH, Answer, Api
 from tests.support.bystander import Bystander
 from tests.support.metrics import metrics_of
@@ -223,15 +224,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A server with one object for each endpoint, which accepts every media type."""
     data_dir = tmp_path_factory.mktemp("hostile") / "data"
     with ServerProcess(data_dir, "--feature-gates=CBORServingAndStorage=true") as server, Api(server) as api:
-        template = {
-            "metadata": {"labels": {"a": "b"}},
-            "spec": {"containers": [{"name": "c", "image": "i"}]},
-        }
         api.post(CONFIGMAPS, {"metadata": {"name": "a"}}).ok()
         api.post(f"{NAMESPACE}/serviceaccounts", {"metadata": {"name": "a"}}).ok()
-        api.post(f"{NAMESPACE}/pods", {**template, "metadata": {"name": "a"}}).ok()
-        spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
-        api.post(DEPLOYMENT.removesuffix("/a"), {"metadata": {"name": "a"}, "spec": spec}).ok()
+        api.post(f"{NAMESPACE}/pods", objects.pod("a")).ok()
+        api.post(DEPLOYMENT.removesuffix("/a"), objects.deployment("a")).ok()
         yield server
 
 

@@ -24,6 +24,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.support.etcd_process import EtcdProcess, free_port
 from tests.support.eventually import until
+from tests.support.objects import pod
 
 ADDRESS: Final = ipaddress.ip_address("127.0.0.1")
 WITHIN_S: Final = 60.0
@@ -157,8 +158,7 @@ def test_a_start_as_envtest_does_it(tmp_path: Path, etcd: EtcdProcess) -> None:
         # No controller makes a service account, as there.
         accounts = "/api/v1/namespaces/mine/serviceaccounts"
         assert admin.send("GET", accounts)[1]["items"] == []
-        pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-        assert admin.send("POST", "/api/v1/namespaces/mine/pods", pod)[0] == 201
+        assert admin.send("POST", "/api/v1/namespaces/mine/pods", pod())[0] == 201
         assert admin.send("POST", accounts, {"metadata": {"name": "bot"}})[0] == 201
         made = admin.send("POST", f"{accounts}/bot/token", {"spec": {}})[1]["status"]["token"]
         assert Client(port, tmp_path / "ca.crt", token=made).send("GET", accounts)[0] == 403

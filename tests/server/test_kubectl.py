@@ -18,6 +18,7 @@ from tests.support.kubectl import (
     program,
     rows,
 )
+from tests.support.objects import CONTAINERS, template
 from tests.support.served import BUILT_IN
 from tests.support.server_process import ServerProcess
 
@@ -252,20 +253,14 @@ def test_drain_and_debug(kubectl: Kubectl, api: Api, namespace: str) -> None:
 
     def create(name: str, **owner: str) -> None:
         owners = [{**owner, "name": "o", "uid": "u", "controller": True}] if owner else []
-        spec = {
-            "nodeName": node,
-            "containers": [{"name": "c", "image": "i"}],
-            "automountServiceAccountToken": False,
-        }
+        spec = {"nodeName": node, "containers": CONTAINERS, "automountServiceAccountToken": False}
         meta = {"name": name, "labels": {"app": name}, "ownerReferences": owners}
         api.post(pods, {"metadata": meta, "spec": spec}).ok()
         status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
         api.patch(f"{pods}/{name}/status", {"status": status}).ok()
 
     sets = f"/apis/apps/v1/namespaces/{namespace}/daemonsets"
-    labels = {"app": "daemon"}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    daemons = {"selector": {"matchLabels": labels}, "template": template}
+    daemons = {"selector": {"matchLabels": {"app": "daemon"}}, "template": template("daemon")}
     api.post(sets, {"metadata": {"name": "o"}, "spec": daemons}).ok()
     create("daemon", apiVersion="apps/v1", kind="DaemonSet")
     create("replica", apiVersion="apps/v1", kind="ReplicaSet")

@@ -17,6 +17,7 @@ from tests.support.api import Api, until_status
 from tests.support.etcd_process import EtcdProcess
 from tests.support.eventually import until
 from tests.support.metrics import metric, metrics_of
+from tests.support.objects import deployment
 from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.etcd
@@ -130,8 +131,6 @@ DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/default/deployments"
 
 def test_one_server_simulates_and_another_goes_on(etcd: EtcdProcess, tmp_path: Path) -> None:
     """No pod is created twice, or lost, where the leader dies while it creates them."""
-    template = {"metadata": {"labels": {"a": "a"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    spec = {"replicas": 2, "selector": {"matchLabels": {"a": "a"}}, "template": template}
     with servers(etcd, tmp_path, (*SHORT, *SIMULATION), (*SHORT, *SIMULATION)) as pair:
         (leader, _), (_, other) = by_leadership(pair)
 
@@ -140,7 +139,7 @@ def test_one_server_simulates_and_another_goes_on(etcd: EtcdProcess, tmp_path: P
             count: int = status.get("readyReplicas", 0)
             return count
 
-        other.post(DEPLOYMENTS, {"metadata": {"name": "web"}, "spec": spec}).ok()
+        other.post(DEPLOYMENTS, deployment("web", replicas=2)).ok()
         until(lambda: ready() == 2, what="two pods are ready")
         other.patch(f"{DEPLOYMENTS}/web", {"spec": {"replicas": 40}}).ok()
         leader.kill()

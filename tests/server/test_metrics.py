@@ -22,6 +22,7 @@ from tests.support.definitions import define, definition, new_group, version
 from tests.support.eventually import eventually, until
 from tests.support.fixtures import server_with
 from tests.support.metrics import increase, metric, metrics_of
+from tests.support.objects import pod
 from tests.support.server_process import ServerProcess
 
 INITIAL: Final = "sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"
@@ -567,9 +568,8 @@ def test_admission_is_counted_by_plugin_and_step(api: Api, namespace: str) -> No
     api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": labels}}).ok()
     name = "apiserver_admission_{}_admission_duration_seconds_count"
     refused = {"operation": "CREATE", "type": "validate", "rejected": "true"}
-    pod = {"metadata": {"name": "a"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     before = Scrape(api)
-    assert api.post(f"/api/v1/namespaces/{namespace}/pods", pod).status == 403
+    assert api.post(f"/api/v1/namespaces/{namespace}/pods", pod("a")).status == 403
     after = Scrape(api)
 
     def change(of: str, **labels: str) -> float:

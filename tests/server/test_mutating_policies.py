@@ -12,11 +12,12 @@ from typing import Any, Final
 import pytest
 
 from tests.hostile.support import longest_turn
-from tests.support import rbac
+from tests.support import objects, rbac
 from tests.support.api import Answer, Api
 from tests.support.definitions import define, definition, new_group, version
 from tests.support.fixtures import server_with
 from tests.support.metrics import metrics_of
+from tests.support.objects import config_map, config_maps, deployments, template
 
 GROUP: Final = "/apis/admissionregistration.k8s.io/v1"
 POLICIES: Final = f"{GROUP}/mutatingadmissionpolicies"
@@ -76,28 +77,8 @@ def unbind(api: Api, name: str) -> None:
     api.delete(f"{POLICIES}/{name}").ok()
 
 
-def config_maps(namespace: str) -> str:
-    return f"/api/v1/namespaces/{namespace}/configmaps"
-
-
-def config_map(name: str = "a", **data: str) -> dict[str, Any]:
-    return {"metadata": {"name": name}, "data": data}
-
-
-def deployments(namespace: str) -> str:
-    return f"/apis/apps/v1/namespaces/{namespace}/deployments"
-
-
-def deployment(**template: Any) -> dict[str, Any]:
-    spec = {"containers": [{"name": "c", "image": "i"}], **template}
-    return {
-        "metadata": {"name": "d"},
-        "spec": {
-            "replicas": 2,
-            "selector": {"matchLabels": {"app": "d"}},
-            "template": {"metadata": {"labels": {"app": "d"}}, "spec": spec},
-        },
-    }
+def deployment(**spec: Any) -> dict[str, Any]:
+    return objects.deployment(replicas=2, template=template(**spec))
 
 
 def pod_spec(parts: str) -> str:

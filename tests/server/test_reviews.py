@@ -9,18 +9,13 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.api import Answer, Api
+from tests.support.api import Api, assert_refused
 from tests.support.eventually import until
 from tests.support.rbac import grant, rule
 
 AUTHENTICATION: Final = "/apis/authentication.k8s.io/v1"
 AUTHORIZATION: Final = "/apis/authorization.k8s.io/v1"
 LIST_PODS: Final = {"namespace": "default", "verb": "list", "resource": "pods"}
-
-
-def assert_refused(answer: Answer, code: int, reason: str, message: str = "") -> None:
-    assert (answer.status, answer.reason) == (code, reason), answer.body
-    assert message in answer.message
 
 
 @pytest.fixture

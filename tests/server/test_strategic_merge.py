@@ -12,8 +12,10 @@ from typing import Any, Final
 import orjson
 import pytest
 
+from tests.support import objects
 from tests.support.api import Answer, Api
 from tests.support.kubectl import DEPLOYMENT, Kubectl, oldest_and_newest, program
+from tests.support.objects import template
 from tests.support.server_process import ServerProcess
 
 STRATEGIC: Final = "application/strategic-merge-patch+json"
@@ -33,11 +35,9 @@ def configmap(api: Api, namespace: str) -> str:
 @pytest.fixture
 def deployment(api: Api, namespace: str) -> str:
     """The path of one with the container `c`, which has the variables A and B."""
-    labels, env = {"app": "a"}, [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
+    env = [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}]
     containers = [{"name": "c", "image": "i", "env": env}]
-    template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
-    spec = {"selector": {"matchLabels": labels}, "template": template}
-    api.post(DEPLOYMENTS.format(namespace), {"metadata": {"name": "d"}, "spec": spec}).ok()
+    api.post(DEPLOYMENTS.format(namespace), objects.deployment(template=template(containers=containers))).ok()
     return f"{DEPLOYMENTS.format(namespace)}/d"
 
 

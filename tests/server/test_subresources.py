@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.api import JSON_PATCH, Answer, Api
+from tests.support import objects
+from tests.support.api import JSON_PATCH, Api, assert_refused
 from tests.support.server_process import ServerProcess
 
 DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/{}/deployments"
@@ -16,16 +17,11 @@ PODS: Final = "/api/v1/namespaces/{}/pods"
 ACCOUNTS: Final = "/api/v1/namespaces/{}/serviceaccounts"
 
 
-def assert_refused(answer: Answer, code: int, reason: str, message: str = "") -> None:
-    assert (answer.status, answer.reason) == (code, reason), answer.body
-    assert message in answer.message
-
-
 def pod(name: str, **spec: Any) -> dict[str, Any]:
-    containers = [{"name": "c", "image": "i"}]
     # The account's token is not asked for: nobody has made the account.
-    base = {"containers": containers, "automountServiceAccountToken": False}
-    return {"metadata": {"name": name, "labels": {"app": name}}, "spec": {**base, **spec}}
+    made = objects.pod(name, **{"automountServiceAccountToken": False, **spec})
+    made["metadata"]["labels"] = {"app": name}
+    return made
 
 
 @pytest.fixture
@@ -47,13 +43,7 @@ def pods(namespace: str, account: str) -> str:
 @pytest.fixture
 def deployment(api: Api, namespace: str) -> str:
     """A deployment `d` of two pods with labels app=a; its path."""
-    labels = {"app": "a"}
-    spec = {
-        "replicas": 2,
-        "selector": {"matchLabels": labels},
-        "template": {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
-    }
-    api.post(DEPLOYMENTS.format(namespace), {"metadata": {"name": "d"}, "spec": spec}).ok()
+    api.post(DEPLOYMENTS.format(namespace), objects.deployment(replicas=2)).ok()
     return f"{DEPLOYMENTS.format(namespace)}/d"
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.api import Api
+from tests.support.objects import pod
 
 META: Final = "meta.k8s.io/v1"
 END: Final = {"k8s.io/initial-events-end": "true"}
@@ -252,8 +253,7 @@ POSTED: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 @pytest.mark.parametrize(("path", "body"), POSTED.values(), ids=POSTED)
 def test_what_is_only_posted_has_no_table(api: Api, namespace: str, path: str, body: dict[str, Any]) -> None:
     """Row D17: Kubernetes has conformance tests for it. Nothing has been done when it is refused."""
-    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-    before = api.post(f"/api/v1/namespaces/{namespace}/pods", pod).ok()
+    before = api.post(f"/api/v1/namespaces/{namespace}/pods", pod()).ok()
     answer = api.post(path.format(namespace), body, headers=form("Table"))
     assert (answer.status, answer.reason) == (406, "NotAcceptable")
     assert answer.message.startswith("only the following media types are accepted: application/json")

@@ -11,20 +11,15 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.support.api import Answer, Api
+from tests.support.api import Answer, Api, assert_refused
 from tests.support.eventually import WITHIN_S
+from tests.support.objects import deployment, pod
 from tests.support.served import BUILT_IN
 
 CONFIGMAPS: Final = "/api/v1/namespaces/{}/configmaps"
 DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/{}/deployments"
 PODS: Final = "/api/v1/namespaces/{}/pods"
 FINALIZER: Final = "example.com/hold"
-
-
-@pytest.fixture
-def configmaps(namespace: str) -> str:
-    """The collection's path."""
-    return CONFIGMAPS.format(namespace)
 
 
 @pytest.fixture
@@ -44,27 +39,6 @@ def names_in(api: Api, path: str) -> list[str]:
 
 def version(document: dict[str, Any]) -> str:
     return str(document["metadata"]["resourceVersion"])
-
-
-def deployment(name: str) -> dict[str, Any]:
-    labels = {"app": name}
-    spec = {"containers": [{"name": "c", "image": "i"}]}
-    return named(name) | {
-        "spec": {
-            "replicas": 1,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": spec},
-        }
-    }
-
-
-def pod(name: str, **spec: Any) -> dict[str, Any]:
-    return named(name) | {"spec": {"containers": [{"name": "c", "image": "i"}], **spec}}
-
-
-def assert_refused(answer: Answer, code: int, reason: str, message: str = "") -> None:
-    assert (answer.status, answer.reason) == (code, reason), answer.body
-    assert message in answer.message
 
 
 # ---- the verbs
@@ -317,7 +291,10 @@ def test_a_patch_may_not_rename(api: Api, path: str) -> None:
 def test_generation_counts_changes_of_the_spec(api: Api, namespace: str) -> None:
     """Row B12."""
     path = f"{DEPLOYMENTS.format(namespace)}/d"
-    assert api.post(DEPLOYMENTS.format(namespace), deployment("d")).ok()["metadata"]["generation"] == 1
+    assert (
+        api.post(DEPLOYMENTS.format(namespace), deployment("d", replicas=1)).ok()["metadata"]["generation"]
+        == 1
+    )
 
     def after(patch: dict[str, Any], where: str = path) -> int:
         return int(api.patch(where, patch).ok()["metadata"]["generation"])

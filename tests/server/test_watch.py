@@ -26,12 +26,6 @@ END: Final = {"annotations": {"k8s.io/initial-events-end": "true"}}
 WATCHLIST: Final = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan"
 
 
-@pytest.fixture
-def configmaps(namespace: str) -> str:
-    """The collection's path."""
-    return f"/api/v1/namespaces/{namespace}/configmaps"
-
-
 def named(name: str, **fields: Any) -> dict[str, Any]:
     return {"metadata": {"name": name}, **fields}
 

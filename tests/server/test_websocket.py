@@ -9,13 +9,14 @@ import base64
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from aiohttp import WSCloseCode
 from websocket import ABNF
 
 from tests.support.api import Answer, Api
+from tests.support.objects import config_map
 from tests.support.server_process import ServerProcess
 from tests.support.websocket_client import connected
 
@@ -52,15 +53,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 def api(shared: ServerProcess) -> Iterator[Api]:
     with Api(shared) as api:
         yield api
-
-
-@pytest.fixture
-def configmaps(namespace: str) -> str:
-    return f"/api/v1/namespaces/{namespace}/configmaps"
-
-
-def config_map(name: str, **data: str) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
 HANDSHAKE: Final = {

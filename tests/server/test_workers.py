@@ -27,6 +27,7 @@ from tests.support.api import Api, WatchEvents
 from tests.support.etcd_process import EtcdProcess, wheel_etcd
 from tests.support.eventually import until
 from tests.support.metrics import metric, metrics_of
+from tests.support.objects import pod
 from tests.support.server_process import DidNotStart, ServerProcess
 
 pytestmark = pytest.mark.etcd
@@ -462,10 +463,9 @@ def test_without_etcd_it_is_live_and_not_ready(tmp_path: Path) -> None:
 def test_each_worker_answers_for_simulated_nodes(tmp_path: Path, etcd: EtcdProcess) -> None:
     """What flags for tests add is added to each; one of them runs the controllers."""
     pods = "/api/v1/namespaces/default/pods"
-    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
     with two_workers(tmp_path, etcd, "--simulate-nodes=1") as server, each_worker(server) as apis:
         first, second = apis.values()
-        first.post(pods, pod).ok()
+        first.post(pods, pod()).ok()
         until(lambda: second.get(f"{pods}/p").ok()["status"]["phase"] == "Running", what="the pod runs")
         for api in (first, second):
             await_status(api, f"{pods}/p/log", 200)

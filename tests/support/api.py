@@ -149,6 +149,18 @@ class Api:
             connection.close()
 
 
+def assert_refused(answer: Answer, code: int, reason: str, message: str = "") -> None:
+    """The answer is a Status with this code and reason, and with this in its message."""
+    assert (answer.status, answer.reason) == (code, reason), answer.body
+    assert message in answer.message
+
+
+def assert_forbidden(answer: Answer, why: str) -> None:
+    """The answer is the refusal of an admission plugin, for this reason and no other."""
+    assert (answer.status, answer.reason) == (403, "Forbidden"), answer.body
+    assert answer.message.partition(" is forbidden: ")[2] == why
+
+
 def until_status(status: int, ask: Callable[[], Answer], what: str = "") -> Answer:
     """Ask until the answer has this status, and return it."""
     return until(ask, lambda answer: answer.status == status, what)

@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.testing import ApiServer, ManifestNotLoaded
+from tests.support.objects import config_map
 
 DEFINITION: Final = """\
 # As controller-gen writes them.
@@ -50,10 +51,6 @@ def base() -> Iterator[ApiServer]:
 def server(base: ApiServer) -> Iterator[ApiServer]:
     with base.fork() as server:
         yield server
-
-
-def config_map(name: str, **data: Any) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
 
 def test_a_folder_is_loaded_with_definitions_first(server: ApiServer, tmp_path: Path) -> None:

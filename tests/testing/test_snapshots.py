@@ -34,6 +34,7 @@ from storage.embedded import EmbeddedStore
 from tests.support.etcd_process import wheel_etcd
 from tests.support.eventually import until
 from tests.support.kms_plugin import KmsPlugin
+from tests.support.objects import pod
 
 CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
 DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -275,7 +276,6 @@ def test_what_was_deleted_stays_deleted(original: ApiServer, snapshot: Snapshot,
 
 def test_forks_in_threads_start_and_write_at_once(original: ApiServer, snapshot: Snapshot) -> None:
     """They share what does not depend on a server, as compiled schemas."""
-    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 
     def use(_: int) -> tuple[int, str]:
         with original.fork(snapshot) as fork:
