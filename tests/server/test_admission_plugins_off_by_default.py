@@ -17,6 +17,7 @@ import pytest
 from apiserver.admission.plugin_names import OFF_BY_DEFAULT
 from tests.support.api import Answer, Api, assert_forbidden, until_status
 from tests.support.certificates import request_for
+from tests.support.kubeconfigs import kubeconfig_of_webhook
 from tests.support.metrics import metrics_of
 from tests.support.objects import pod
 from tests.support.rbac import grant, rule
@@ -884,17 +885,7 @@ class ImageServer(WebhookServer):
 
 def test_another_server_decides_about_images(tmp_path: Path) -> None:
     with ImageServer(tmp_path / "webhook") as images:
-        cluster = {
-            "server": f"https://127.0.0.1:{images.port}/review",
-            "certificate-authority": str(images.pki.ca_cert),
-        }
-        kubeconfig = {
-            "clusters": [{"name": "images", "cluster": cluster}],
-            "users": [{"name": "server", "user": {"token": "secret"}}],
-            "contexts": [{"name": "c", "context": {"cluster": "images", "user": "server"}}],
-            "current-context": "c",
-        }
-        (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig))
+        kubeconfig_of_webhook(tmp_path / "kubeconfig", images, below="review", token="secret")
         policy = {"imagePolicy": {"kubeConfigFile": str(tmp_path / "kubeconfig")}}
         (tmp_path / "admission.json").write_text(json.dumps(policy))
         flags = (

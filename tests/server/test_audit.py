@@ -16,6 +16,7 @@ import pytest
 
 from tests.support.api import Answer, Api
 from tests.support.eventually import until
+from tests.support.kubeconfigs import kubeconfig_of_webhook
 from tests.support.logged_secrets import MARK
 from tests.support.metrics import metrics_of
 from tests.support.objects import pod
@@ -620,17 +621,7 @@ def test_events_are_sent_to_a_server_in_batches(directory: Path) -> None:
     policy, kubeconfig = directory / "policy.yaml", directory / "collector.kubeconfig"
     policy.write_text(POLICY)
     with Collector(directory / "collector") as collector:
-        cluster = {
-            "server": f"https://127.0.0.1:{collector.port}/events?key=1",
-            "certificate-authority-data": collector.ca_bundle,
-        }
-        content = {
-            "current-context": "c",
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-            "clusters": [{"name": "c", "cluster": cluster}],
-            "users": [{"name": "u", "user": {"token": "shown"}}],
-        }
-        kubeconfig.write_bytes(orjson.dumps(content))
+        kubeconfig_of_webhook(kubeconfig, collector, below="events?key=1", token="shown")
         flags = (f"--audit-policy-file={policy}", f"--audit-webhook-config-file={kubeconfig}")
         with ServerProcess(directory / "sending", *flags) as server, Api(server) as api:
             answer = api.post(CONFIGMAPS, {"metadata": {"name": "sent"}})

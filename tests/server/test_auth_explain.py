@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import os
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from apiserver.cli.auth_explain import ALLOWED, FAILED, NOT_ALLOWED
 from apiserver.cli.flags import UsageError
 from tests.support.api import Api
 from tests.support.eventually import until
+from tests.support.kubeconfigs import write_kubeconfig
 from tests.support.rbac import RBAC, binding, rule
 from tests.support.server_process import ServerProcess
 
@@ -117,17 +117,7 @@ def test_what_is_explained(api: Api, server: ServerProcess, granted: str) -> Non
 def test_who_may_read_little_is_told_what_was_not_looked_at(
     api: Api, server: ServerProcess, tmp_path: Path
 ) -> None:
-    config = json.dumps(
-        {
-            "clusters": [
-                {"name": "c", "cluster": {"server": server.url, "certificate-authority": str(server.ca_path)}}
-            ],
-            "users": [{"name": "alice", "user": {"token": "alice-token"}}],
-            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "alice"}}],
-            "current-context": "x",
-        }
-    )
-    (tmp_path / "config").write_text(config)
+    write_kubeconfig(tmp_path / "config", server.url, ca=server.ca_path, token="alice-token")
     code, told = explain(tmp_path / "config", "get", "secrets", "s")
     assert code == NOT_ALLOWED, told
     assert 'about: User "alice" (groups=["dev" "system:authenticated"])' in told
@@ -153,15 +143,9 @@ NAMESPACES: Final[dict[str, tuple[str, tuple[str, ...], str]]] = {
 def test_the_namespace(
     server: ServerProcess, tmp_path: Path, of_context: str, arguments: tuple[str, ...], where: str
 ) -> None:
-    config = tmp_path / "config"
-    cluster = {"server": server.url, "certificate-authority": str(server.ca_path)}
-    document = {
-        "clusters": [{"name": "c", "cluster": cluster}],
-        "users": [{"name": "u", "user": {"token": "admin-token"}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u", "namespace": of_context}}],
-        "current-context": "x",
-    }
-    config.write_text(json.dumps(document))
+    config = write_kubeconfig(
+        tmp_path / "config", server.url, ca=server.ca_path, token="admin-token", namespace=of_context
+    )
     code, told = explain(config, "get", "pods", "--as", "nobody", *arguments)
     assert code == NOT_ALLOWED
     assert told.splitlines()[0].endswith(where)
@@ -229,15 +213,7 @@ def test_a_path_has_no_name(server: ServerProcess) -> None:
 
 
 def test_credentials_that_are_not_accepted(server: ServerProcess, tmp_path: Path) -> None:
-    config = tmp_path / "config"
-    cluster = {"server": server.url, "certificate-authority": str(server.ca_path)}
-    document = {
-        "clusters": [{"name": "c", "cluster": cluster}],
-        "users": [{"name": "u", "user": {"token": "expired"}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "x",
-    }
-    config.write_text(json.dumps(document))
+    config = write_kubeconfig(tmp_path / "config", server.url, ca=server.ca_path, token="expired")
     for arguments in (("get", "pods"), ("get", "/metrics", "--as", "alice")):
         with pytest.raises(RequestFailed) as failed:
             explain(config, *arguments)

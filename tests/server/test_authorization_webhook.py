@@ -18,6 +18,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.support.api import Answer, Api, until_status
 from tests.support.eventually import until
+from tests.support.kubeconfigs import kubeconfig_of_webhook, write_kubeconfig
 from tests.support.metrics import metrics_of
 from tests.support.rbac import RBAC, grant, rule
 from tests.support.server_process import ServerProcess
@@ -66,22 +67,6 @@ def hook(directory: Path) -> Iterator[AuthorizationWebhook]:
         yield hook
 
 
-def write_kubeconfig(path: Path, url: str, hook: WebhookServer) -> Path:
-    path.write_text(
-        json.dumps(
-            {
-                "clusters": [
-                    {"name": "c", "cluster": {"server": url, "certificate-authority-data": hook.ca_bundle}}
-                ],
-                "users": [{"name": "u", "user": {"token": "s3cret"}}],
-                "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-                "current-context": "x",
-            }
-        )
-    )
-    return path
-
-
 def write_configuration(path: Path, kubeconfig: Path, *, policy: str = "NoOpinion") -> Path:
     webhook = {
         "timeout": "2s",
@@ -99,7 +84,7 @@ def write_configuration(path: Path, kubeconfig: Path, *, policy: str = "NoOpinio
 
 @pytest.fixture(scope="module")
 def server(directory: Path, hook: AuthorizationWebhook) -> Iterator[ServerProcess]:
-    kubeconfig = write_kubeconfig(directory / "kubeconfig", f"https://127.0.0.1:{hook.port}/decide", hook)
+    kubeconfig = kubeconfig_of_webhook(directory / "kubeconfig", hook, below="decide", token="s3cret")
     configuration = write_configuration(directory / "authorization.json", kubeconfig)
     flags = (
         f"--authorization-config={configuration}",
@@ -367,7 +352,7 @@ def test_what_is_configured_is_replaced_when_the_file_changes(
     def reloaded(status: str) -> float:
         return sum(count for name, count in samples(api, reloads).items() if f'status="{status}"' in name)
 
-    nowhere = write_kubeconfig(directory / "nowhere", "https://127.0.0.1:1/", hook)
+    nowhere = write_kubeconfig(directory / "nowhere", "https://127.0.0.1:1/", token="s3cret")
     try:
         write_configuration(path, nowhere, policy="Deny")
         until(lambda: reloaded("success"), lambda count: count == 1)

@@ -15,6 +15,7 @@ import pytest
 
 from tests.support.api import Answer, Api, until_status
 from tests.support.definitions import DEFINITIONS, definition, version
+from tests.support.kubeconfigs import write_kubeconfig
 from tests.support.server_process import DidNotStart, ServerProcess
 
 ALL_VERSIONS: Final = "--runtime-config=api/all=true"
@@ -266,11 +267,7 @@ def test_the_gate_of_selectors_in_authorization(
             "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", {"spec": {"resourceAttributes": asked}}
         )
         assert answer.status == (422 if has_selectors else 201), answer.body
-    kubeconfig = tmp_path / "kubeconfig"
-    cluster = {"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}
-    contexts = [{"name": "c", "context": {"cluster": "c", "user": "u"}}]
-    content = {"clusters": [cluster], "users": [{"name": "u"}], "contexts": contexts, "current-context": "c"}
-    kubeconfig.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", **content}))
+    kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", "https://127.0.0.1:1")
     configuration = tmp_path / "authorization.json"
     asks = {
         "timeout": "3s",

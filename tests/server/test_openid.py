@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from apiserver.auth.authn.identity_provider import CALLS_MAX
 from tests.support.api import Answer, Api, until_status
 from tests.support.eventually import until
+from tests.support.kubeconfigs import kubeconfig_of_webhook
 from tests.support.openid_provider import CLIENT, KEYS, RSA_KEY, OpenIdProvider
 from tests.support.server_process import ServerProcess
 from tests.support.webhook_server import Reply, Review, WebhookServer
@@ -138,23 +139,7 @@ def webhook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TokenWebhook]:
 def setup(tmp_path_factory: pytest.TempPathFactory, webhook: TokenWebhook) -> Iterator[Setup]:
     directory = tmp_path_factory.mktemp("openid")
     path, kubeconfig = directory / "authentication.yaml", directory / "webhook.kubeconfig"
-    kubeconfig.write_text(
-        yaml.safe_dump(
-            {
-                "clusters": [
-                    {
-                        "name": "c",
-                        "cluster": {
-                            "server": f"https://127.0.0.1:{webhook.port}/review",
-                            "certificate-authority": str(webhook.pki.ca_cert),
-                        },
-                    }
-                ],
-                "contexts": [{"name": "x", "context": {"cluster": "c"}}],
-                "current-context": "x",
-            }
-        )
-    )
+    kubeconfig_of_webhook(kubeconfig, webhook, below="review")
     flag = f"--authentication-token-webhook-config-file={kubeconfig}"
     with OpenIdProvider(directory / "provider") as provider:
         path.write_text(yaml.safe_dump(configuration(provider)))

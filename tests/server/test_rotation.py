@@ -32,6 +32,7 @@ from tests.support.api import Api
 from tests.support.authority import Authority
 from tests.support.etcd_process import EtcdProcess, wheel_etcd
 from tests.support.eventually import WITHIN_S, until
+from tests.support.kubeconfigs import write_kubeconfig
 from tests.support.openid_provider import OpenIdProvider
 from tests.support.rbac import bind
 from tests.support.server_process import ServerProcess
@@ -319,15 +320,10 @@ class Site:
 
     def rewrite(self) -> str:
         """Rewrite all Secrets by the command. Returns what it prints."""
-        path = self.directory / "kubeconfig"
-        cluster = {"server": self.replicas[0].server.url, "certificate-authority": str(self.serving.ca)}
-        document = {
-            "clusters": [{"name": "c", "cluster": cluster}],
-            "users": [{"name": "u", "user": {"token": "admin-token"}}],
-            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-            "current-context": "x",
-        }
-        path.write_text(json.dumps(document))
+        server = self.replicas[0].server
+        path = write_kubeconfig(
+            self.directory / "kubeconfig", server.url, ca=self.serving.ca, token="admin-token"
+        )
         command = ["storage", "rewrite", "secrets", f"--kubeconfig={path}", "--rate=1000"]
         end = forked_server.run(command, WITHIN_S)
         assert (end.returncode, end.stderr) == (0, "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import json
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, Final
 
 from tests.hostile.attack import Attacker, Stage, attack
 from tests.hostile.site import ATTACKED, BINDINGS, CONFIG_MAPS, CROWD, config_map
+from tests.support.kubeconfigs import kubeconfig_of_webhook
 from tests.support.rbac import binding
 from tests.support.webhook_server import Review, WebhookServer
 
@@ -77,18 +77,7 @@ def _slow_authorizer(directory: Path, stack: ExitStack) -> tuple[str, ...]:
     """Start a webhook that decides about everything."""
     (directory / "authorizer").mkdir()
     server = stack.enter_context(SlowAuthorizer(directory / "authorizer"))
-    cluster = {"server": f"https://127.0.0.1:{server.port}/", "certificate-authority-data": server.ca_bundle}
-    config = directory / "authorizer.kubeconfig"
-    config.write_text(
-        json.dumps(
-            {
-                "clusters": [{"name": "a", "cluster": cluster}],
-                "users": [{"name": "a", "user": {}}],
-                "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
-                "current-context": "a",
-            }
-        )
-    )
+    config = kubeconfig_of_webhook(directory / "authorizer.kubeconfig", server)
     return ("--authorization-mode=Webhook", f"--authorization-webhook-config-file={config}")
 
 
