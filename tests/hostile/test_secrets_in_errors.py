@@ -15,6 +15,7 @@ import orjson
 import pytest
 
 from tests.support.api import APPLY, Answer, Api
+from tests.support.audit import audit_flags
 from tests.support.definitions import Defined, define, definition, version
 from tests.support.eventually import until
 from tests.support.server_process import ServerProcess
@@ -25,7 +26,6 @@ ENCODED: Final = base64.b64encode(VALUE.encode()).decode()
 # In a form that may be a label, a name or a uid.
 PLAIN: Final = base64.b64encode(b"hunter2hunter2!").decode()
 GROUP: Final = "vault.example.com"
-POLICY: Final = "{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Metadata}]}"
 ENCRYPTION: Final = {
     "apiVersion": "apiserver.config.k8s.io/v1",
     "kind": "EncryptionConfiguration",
@@ -61,13 +61,9 @@ class Audited:
 @pytest.fixture(scope="module")
 def audited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audited]:
     path = tmp_path_factory.mktemp("secrets")
-    (path / "policy.yaml").write_text(POLICY)
     (path / "encryption.json").write_text(json.dumps(ENCRYPTION))
-    flags = (
-        f"--audit-policy-file={path / 'policy.yaml'}",
-        f"--audit-log-path={path / 'audit.log'}",
-        f"--encryption-provider-config={path / 'encryption.json'}",
-    )
+    encryption = f"--encryption-provider-config={path / 'encryption.json'}"
+    flags = (*audit_flags(path), encryption)
     with ServerProcess(path / "data", *flags) as server, Api(server) as api:
         yield Audited(api, path / "audit.log")
 

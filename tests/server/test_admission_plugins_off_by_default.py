@@ -21,7 +21,7 @@ from tests.support.kubeconfigs import kubeconfig_of_webhook
 from tests.support.metrics import metrics_of
 from tests.support.objects import pod
 from tests.support.rbac import grant, rule
-from tests.support.server_process import DidNotStart, ServerProcess
+from tests.support.server_process import ServerProcess
 from tests.support.webhook_server import Reply, Review, WebhookServer
 
 NAMESPACES: Final = "/api/v1/namespaces"
@@ -916,9 +916,7 @@ BAD_STARTS: Final = {
 
 @pytest.mark.parametrize(("flags", "why"), BAD_STARTS.values(), ids=BAD_STARTS)
 def test_a_mistake_prevents_the_start(tmp_path: Path, flags: list[str], why: str) -> None:
-    with pytest.raises(DidNotStart) as refused:
-        ServerProcess(tmp_path, *flags).start()
-    (line,) = refused.value.stderr.strip().splitlines()
+    (line,) = ServerProcess(tmp_path, *flags).refusal().stderr.strip().splitlines()
     assert f"--admission-control-config-file: {why}" in line
 
 

@@ -10,6 +10,7 @@ import asyncio
 import base64
 import itertools
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -498,6 +499,6 @@ def test_each_replica_passes_requests_on(
     path = register(one, "replicated.example.com", backend.tls_port, ca=None)
     for api in (one, two):
         until_available(api, path)
-        until_status(200, lambda api=api: api.get("/apis/replicated.example.com/v1"), "passed on")
+        until_status(200, partial(api.get, "/apis/replicated.example.com/v1"), "passed on")
     one.delete(path).ok()
     until_status(404, lambda: two.get("/apis/replicated.example.com/v1"), "gone")

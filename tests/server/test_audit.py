@@ -15,13 +15,14 @@ import orjson
 import pytest
 
 from tests.support.api import Answer, Api
+from tests.support.audit import audit_flags
 from tests.support.eventually import until
 from tests.support.kubeconfigs import kubeconfig_of_webhook
 from tests.support.logged_secrets import MARK
 from tests.support.metrics import metrics_of
 from tests.support.objects import pod
 from tests.support.raw import raw_connection
-from tests.support.server_process import DidNotStart, ServerProcess
+from tests.support.server_process import ServerProcess
 from tests.support.webhook_server import WebhookServer
 
 CONFIGMAPS: Final = "/api/v1/namespaces/default/configmaps"
@@ -68,13 +69,8 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(directory: Path) -> Iterator[ServerProcess]:
-    (directory / "policy.yaml").write_text(POLICY)
-    with ServerProcess(
-        directory / "data",
-        f"--audit-policy-file={directory / 'policy.yaml'}",
-        f"--audit-log-path={directory / 'audit.log'}",
-        "--anonymous-auth=false",
-    ) as server:
+    flags = audit_flags(directory, POLICY)
+    with ServerProcess(directory / "data", *flags, "--anonymous-auth=false") as server:
         yield server
 
 
@@ -542,31 +538,18 @@ def test_metrics_count_requests_by_level_and_events(api: Api) -> None:
 # ---- starts, and ends
 
 
-def refused(directory: Path, *flags: str) -> DidNotStart:
-    server = ServerProcess(directory / "refused", *flags)
-    try:
-        with pytest.raises(DidNotStart) as caught:
-            server.start()
-    finally:
-        server.kill()
-    return caught.value
-
-
 def test_a_file_that_cannot_be_written_prevents_the_start(directory: Path) -> None:
-    policy = directory / "policy.yaml"
-    policy.write_text(POLICY)
-    error = refused(directory, f"--audit-policy-file={policy}", f"--audit-log-path={directory}").stderr
+    flags = (audit_flags(directory, POLICY)[0], f"--audit-log-path={directory}")
+    error = ServerProcess(directory / "refused", *flags).refusal().stderr
     assert error.splitlines()[-1] == (f"apiserver: --audit-log-path: cannot open {directory}: Is a directory")
 
 
 def test_unknown_fields_of_a_policy_are_ignored_with_a_warning(tmp_path: Path) -> None:
-    policy, path = tmp_path / "policy.yaml", tmp_path / "audit.log"
     rule = '{level: Metadata, resource: [pods], resources: [{group: "*", resources: [configmaps]}]}'
-    policy.write_text(f"{{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{rule}]}}")
-    flags = (f"--audit-policy-file={policy}", f"--audit-log-path={path}")
+    flags = audit_flags(tmp_path, f"{{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{rule}]}}")
     with ServerProcess(tmp_path / "data", *flags) as server, Api(server) as api:
         answer = api.get(CONFIGMAPS)
-        assert Log(path).of(answer.headers["audit-id"])[-1]["level"] == "Metadata"
+        assert Log(tmp_path / "audit.log").of(answer.headers["audit-id"])[-1]["level"] == "Metadata"
         assert server.stop() == 0
     warning = "Audit policy contains errors, falling back to lenient decoding: strict decoding error: "
     assert f'{warning}unknown field "rules[0].resource"'.replace("\\", "") in server.stderr.replace("\\", "")

@@ -17,6 +17,7 @@ from apiserver.cli.api_client import RequestFailed
 from apiserver.cli.deprecations import DONE, GOES_AWAY
 from apiserver.cli.flags import UsageError
 from tests.support.api import Api
+from tests.support.audit import audit_flags
 from tests.support.definitions import define, definition, new_group, version
 from tests.support.eventually import until
 from tests.support.metrics import metrics_of
@@ -36,12 +37,7 @@ GONE: Final = "networking.k8s.io/v1beta1 ServiceCIDR is deprecated in v1.34+, un
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     directory = tmp_path_factory.mktemp("deprecations")
-    (directory / "policy.yaml").write_text(POLICY)
-    flags = (
-        "--runtime-config=api/beta=true",
-        f"--audit-policy-file={directory / 'policy.yaml'}",
-        f"--audit-log-path={directory / 'audit.log'}",
-    )
+    flags = ("--runtime-config=api/beta=true", *audit_flags(directory, POLICY))
     with ServerProcess(directory / "data", *flags) as server:
         yield server
 

@@ -352,10 +352,11 @@ def test_what_replicas_share_is_encrypted_as_secrets_are(tmp_path: Path) -> None
             found.restart()
             assert found.server.ca_path.read_bytes() == known
             found.server.stop()
-        other = ServerProcess(tmp_path / "b", flag)
-        other.start(awaits_ready=False)
-        assert other.wait() != 0
-        assert "it is encrypted as Secrets are, and there is no --encryption-provider-config" in other.stderr
+        refused = ServerProcess(tmp_path / "b", flag).refusal()
+        assert refused.code != 0
+        assert (
+            "it is encrypted as Secrets are, and there is no --encryption-provider-config" in refused.stderr
+        )
 
 
 @pytest.mark.slow

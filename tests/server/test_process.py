@@ -30,21 +30,10 @@ from tests.support.eventually import WITHIN_S, until
 from tests.support.logged_secrets import MARK
 from tests.support.raw import raw_connection, read_all
 from tests.support.required import missing
-from tests.support.server_process import DidNotStart, ServerProcess
+from tests.support.server_process import ServerProcess
 
 CONFIGMAPS: Final = "/api/v1/namespaces/default/configmaps"
 START_CPU_S_MAX: Final = 4.0
-
-
-def refused(data_dir: Path, *flags: str) -> DidNotStart:
-    """Start a server that must fail, and return how it ended."""
-    server = ServerProcess(data_dir, *flags)
-    try:
-        with pytest.raises(DidNotStart) as caught:
-            server.start()
-    finally:
-        server.kill()
-    return caught.value
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -177,14 +166,14 @@ def test_a_busy_port(tmp_path: Path) -> None:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         port = listener.getsockname()[1]
-        end = refused(tmp_path / "data", f"--secure-port={port}")
+        end = ServerProcess(tmp_path / "data", f"--secure-port={port}").refusal()
     assert end.code == 1
     assert end.stderr == f"apiserver: cannot listen on 127.0.0.1:{port}: Address already in use\n"
 
 
 def test_a_second_server_on_the_same_data(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data") as first:
-        end = refused(tmp_path / "data")
+        end = ServerProcess(tmp_path / "data").refusal()
         assert end.code == 1
         assert len(end.stderr.splitlines()) == 1
         assert str(tmp_path / "data") in end.stderr
@@ -225,7 +214,7 @@ def test_damaged_files_are_reported_in_one_line(tmp_path: Path, break_: Callable
     with ServerProcess(tmp_path / "data") as server:
         server.stop()
     break_(tmp_path / "data")
-    end = refused(tmp_path / "data")
+    end = ServerProcess(tmp_path / "data").refusal()
     assert end.code == 1
     assert len(end.stderr.splitlines()) == 1, end.stderr
     assert end.stderr.startswith("apiserver: ")

@@ -24,6 +24,7 @@ from kubernetes.config.incluster_config import InClusterConfigLoader
 
 from tests.server.test_audit import Log
 from tests.support.api import Answer, Api, until_status
+from tests.support.audit import audit_flags
 from tests.support.etcd_process import EtcdProcess
 from tests.support.eventually import until
 from tests.support.kubectl import MISSING, program, usable_versions
@@ -42,14 +43,8 @@ YEAR_S: Final = 365 * 24 * 3600
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     directory = tmp_path_factory.mktemp("tokens")
-    policy = directory / "policy.yaml"
-    policy.write_text("{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Metadata}]}")
-    flags = (
-        "--controllers=namespace-controller,serviceaccount-token-controller",
-        f"--audit-policy-file={policy}",
-        f"--audit-log-path={directory / 'audit.log'}",
-    )
-    with ServerProcess(directory / "data", *flags) as server:
+    controllers = "--controllers=namespace-controller,serviceaccount-token-controller"
+    with ServerProcess(directory / "data", controllers, *audit_flags(directory)) as server:
         yield server
 
 
@@ -270,10 +265,8 @@ def test_a_token_request_with_the_uid_of_another_account(
     tmp_path: Path, flags: tuple[str, ...], answer_to_another_uid: str
 ) -> None:
     """The account that is meant may have been deleted, and made again. Also in a dry run."""
-    policy, path = tmp_path / "policy.yaml", tmp_path / "audit.log"
-    policy.write_text("{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Metadata}]}")
-    flags = (*flags, f"--audit-policy-file={policy}", f"--audit-log-path={path}")
-    with ServerProcess(tmp_path / "data", *flags) as server, Api(server) as api:
+    path = tmp_path / "audit.log"
+    with ServerProcess(tmp_path / "data", *flags, *audit_flags(tmp_path)) as server, Api(server) as api:
         uid = account(api, "again")
         why = f"the UID in the token request (x) does not match the UID of the service account ({uid})"
 

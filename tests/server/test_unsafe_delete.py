@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.api import Api
+from tests.support.audit import METADATA, audit_flags
 from tests.support.definitions import define, definition, new_group
 from tests.support.eventually import until
 from tests.support.rbac import grant, rule
@@ -43,13 +44,8 @@ class Corrupt:
 @pytest.fixture(scope="module")
 def corrupt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Corrupt]:
     directory = tmp_path_factory.mktemp("unsafe")
-    policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata"}]}
-    (directory / "policy.json").write_text(json.dumps({**policy, "omitStages": ["RequestReceived"]}))
-    files = (
-        f"--audit-policy-file={directory / 'policy.json'}",
-        f"--audit-log-path={directory / 'audit.log'}",
-    )
-    with ServerProcess(directory / "data", GATE, *files) as server:
+    policy = METADATA.replace("rules:", "omitStages: [RequestReceived], rules:")
+    with ServerProcess(directory / "data", GATE, *audit_flags(directory, policy)) as server:
         with Api(server) as api:
             for name in (*NAMES, "sound"):
                 finalizers = ["example.com/hold"] if name == "held" else []

@@ -28,7 +28,7 @@ from tests.support.etcd_process import EtcdProcess, wheel_etcd
 from tests.support.eventually import until
 from tests.support.metrics import metric, metrics_of
 from tests.support.objects import pod
-from tests.support.server_process import DidNotStart, ServerProcess
+from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.etcd
 
@@ -383,15 +383,6 @@ def test_no_worker_outlives_its_supervisor(server: ServerProcess) -> None:
 # ---- what stops it from starting
 
 
-def refused(server: ServerProcess) -> DidNotStart:
-    try:
-        with pytest.raises(DidNotStart) as caught:
-            server.start()
-    finally:
-        server.kill()
-    return caught.value
-
-
 def broken_tokens(directory: Path) -> str:
     (directory / "broken.csv").write_text("only-a-token\n")
     return f"--token-auth-file={directory / 'broken.csv'}"
@@ -420,7 +411,7 @@ def test_a_worker_that_cannot_start_is_reported_in_one_line(
     tmp_path: Path, etcd: EtcdProcess, flags: list[Callable[[Path], str]], message: str
 ) -> None:
     """The reason is printed once, however many workers have it."""
-    end = refused(two_workers(tmp_path, etcd, *(flag(tmp_path) for flag in flags)))
+    end = two_workers(tmp_path, etcd, *(flag(tmp_path) for flag in flags)).refusal()
     lines = [line for line in end.stderr.splitlines() if "storage.etcd" not in line]  # an old etcd is told of
     assert (end.code, len(lines)) == (1, 1), end.stderr
     assert lines[0].startswith("apiserver: ")
@@ -430,7 +421,7 @@ def test_a_worker_that_cannot_start_is_reported_in_one_line(
 def test_a_port_of_other_workers_is_busy(shared: ServerProcess, tmp_path: Path, etcd: EtcdProcess) -> None:
     """SO_REUSEPORT would let two servers of one user share a port by mistake."""
     port = shared.url.rsplit(":", 1)[1]
-    end = refused(two_workers(tmp_path, etcd, f"--secure-port={port}"))
+    end = two_workers(tmp_path, etcd, f"--secure-port={port}").refusal()
     assert (end.code, end.stderr) == (
         1,
         f"apiserver: cannot listen on 127.0.0.1:{port}: Address already in use\n",

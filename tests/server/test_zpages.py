@@ -16,6 +16,7 @@ import yaml
 
 from apiserver.wire import cbor
 from tests.support.api import Api
+from tests.support.audit import audit_flags
 from tests.support.server_process import ServerProcess
 
 PATHS: Final = ["/flagz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz", "/version"]
@@ -33,12 +34,8 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def api(directory: Path) -> Iterator[Api]:
-    flags = ("--event-ttl=90m", f"--audit-log-path={directory / 'audit.log'}", "--watch-cache-sizes=pods#5")
-    policy = directory / "policy.json"
-    rules = [{"level": "Metadata"}]
-    policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}))
-    audited = f"--audit-policy-file={policy}"
-    with ServerProcess(directory / "data", *flags, audited) as server, Api(server) as api:
+    flags = ("--event-ttl=90m", "--watch-cache-sizes=pods#5", *audit_flags(directory))
+    with ServerProcess(directory / "data", *flags) as server, Api(server) as api:
         yield api
 
 

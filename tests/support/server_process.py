@@ -97,6 +97,15 @@ class ServerProcess:
             self.await_ready()
         return self
 
+    def refusal(self) -> DidNotStart:
+        """Start a server that must not become ready, and return how it ended."""
+        try:
+            self.start()
+        except DidNotStart as refused:
+            return refused
+        self.kill()
+        raise AssertionError(f"it has started: {self.flags}")
+
     def await_ready(self) -> None:
         process = self._process
         assert process is not None

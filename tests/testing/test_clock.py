@@ -32,6 +32,7 @@ from apiserver.testing import ApiServer, ClockNotAdvanced, ServerStopped, User
 from apiserver.testing.server_time import AsyncioLoop, ServerTime
 from storage.embedded import EmbeddedStore
 from tests.support import in_process
+from tests.support.audit import audit_flags
 from tests.support.etcd_process import wheel_etcd
 from tests.support.openid_provider import CLIENT, OpenIdProvider
 
@@ -147,10 +148,8 @@ def test_times_follow(server: ApiServer, time: Callable[[ApiServer], str]) -> No
 
 
 def test_times_in_the_audit_log_follow(tmp_path: Path) -> None:
-    policy, log = tmp_path / "policy.yaml", tmp_path / "audit.log"
-    policy.write_text("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n")
-    flags = [f"--audit-policy-file={policy}", f"--audit-log-path={log}"]
-    with ApiServer(flags=flags) as server:
+    log = tmp_path / "audit.log"
+    with ApiServer(flags=audit_flags(tmp_path)) as server:
         server.clock.advance(days=30)
         server.request("GET", f"{CONFIG_MAPS}/audited")
         now = server.clock.now()

@@ -14,6 +14,7 @@ from typing import Final
 from tests.hostile.attack import WITH_CBOR, Attacker, Session, Stage, attack
 from tests.hostile.connection import head
 from tests.hostile.site import ATTACKED, CONFIG_MAPS, NOBODY, WRITER, config_map
+from tests.support.audit import METADATA, audit_flags
 from tests.support.protobuf_writer import envelope, field
 
 # More than there are slots for writes.
@@ -288,10 +289,8 @@ async def objects_with_owners_of_unknown_kinds(attacker: Attacker) -> None:
 
 def _audited(directory: Path, stack: ExitStack) -> tuple[str, ...]:
     """Have what is sent and answered recorded, in batches."""
-    policy = directory / "policy.yaml"
-    policy.write_text("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: RequestResponse}]\n")
-    log = directory / "audit.log"
-    return (f"--audit-policy-file={policy}", f"--audit-log-path={log}", "--audit-log-mode=batch")
+    bodies = METADATA.replace("Metadata", "RequestResponse")
+    return (*audit_flags(directory, bodies), "--audit-log-mode=batch")
 
 
 @attack("7 memory", before=_audited)
