@@ -352,11 +352,9 @@ def test_what_replicas_share_is_encrypted_as_secrets_are(tmp_path: Path) -> None
             found.restart()
             assert found.server.ca_path.read_bytes() == known
             found.server.stop()
-        refused = ServerProcess(tmp_path / "b", flag).refusal()
-        assert refused.code != 0
-        assert (
-            "it is encrypted as Secrets are, and there is no --encryption-provider-config" in refused.stderr
-        )
+        end = ServerProcess(tmp_path / "b", flag).refusal()
+        assert end.code != 0
+        assert "it is encrypted as Secrets are, and there is no --encryption-provider-config" in end.stderr
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ import re
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -48,6 +48,7 @@ from tests.support.four_servers import (
     assert_too_large,
     make_world,
     query_of,
+    servers_with,
 )
 from tests.support.raw import raw_connection
 from tests.support.rbac import bind
@@ -56,21 +57,12 @@ from tests.support.server_process import ServerProcess
 # ---- the tables
 
 
-@pytest.fixture(scope="module")
-def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """Servers whose stores are never compacted, and whose caches keep eight changes."""
-    servers = Servers(tmp_path_factory.mktemp("lasting"), NEVER, "--default-watch-cache-size=8")
-    yield servers
-    servers.close()
+# Stores are never compacted, and caches keep eight changes.
+lasting = servers_with(NEVER, "--default-watch-cache-size=8")
 
 
-@pytest.fixture(scope="module")
-def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """Servers whose stores are compacted every tenth of a second."""
-    flags = ("--etcd-compaction-interval=100ms", "--default-watch-cache-size=2")
-    servers = Servers(tmp_path_factory.mktemp("forgetful"), *flags)
-    yield servers
-    servers.close()
+# Stores are compacted every tenth of a second.
+forgetful = servers_with("--etcd-compaction-interval=100ms", "--default-watch-cache-size=2")
 
 
 @pytest.fixture(scope="module", params=ALL_KINDS)

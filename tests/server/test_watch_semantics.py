@@ -38,6 +38,7 @@ from tests.support.four_servers import (
     event,
     make_world,
     query_of,
+    servers_with,
 )
 from tests.support.raw import raw_connection
 from tests.support.server_process import ServerProcess
@@ -46,12 +47,7 @@ ENDS_STATE: Final = {"k8s.io/initial-events-end": "true"}
 STREAMED: Final = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
 
 
-@pytest.fixture(scope="module")
-def lasting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
-    """Servers that forget nothing."""
-    servers = Servers(tmp_path_factory.mktemp("lasting"), NEVER)
-    yield servers
-    servers.close()
+lasting = servers_with(NEVER)
 
 
 @pytest.fixture(scope="module", params=ALL_KINDS)
@@ -64,12 +60,14 @@ def world(api: Api) -> World:
     return make_world(api)
 
 
+# Two changes are remembered.
+forgetful = servers_with(NEVER, "--default-watch-cache-size=2")
+
+
 @pytest.fixture(scope="module")
-def lost_world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """One whose old version a watch cannot begin at any more: two changes are remembered."""
-    servers = Servers(tmp_path_factory.mktemp("forgetful"), NEVER, "--default-watch-cache-size=2")
-    yield make_world(servers.get("embedded"))
-    servers.close()
+def lost_world(forgetful: Servers) -> World:
+    """One whose old version a watch cannot begin at any more."""
+    return make_world(forgetful.get("embedded"))
 
 
 # ---- the table

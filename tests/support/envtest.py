@@ -25,7 +25,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
@@ -90,6 +90,10 @@ class Contract:
     is_self_signed: bool = False
 
 
+def _words(*lines: str) -> tuple[str, ...]:
+    return tuple(" ".join(lines).split())
+
+
 _CLIENT_URLS: Final = ("--advertise-client-urls=http://{etcd}", "--listen-client-urls=http://{etcd}")
 _INSECURE: Final = (
     "--etcd-servers=http://{etcd}",
@@ -131,30 +135,37 @@ _HEALTHZ: Final = Check("https://127.0.0.1:{secure}/healthz")
 _NO_FSYNC: Final = {"unsafe-no-fsync": "--unsafe-no-fsync=true"}
 _INSECURE_OFF: Final = {"insecure-port": "--insecure-port=0"}
 
+_OF_0_2: Final = Contract(
+    etcd_flags=_OLD_ETCD_FLAGS,
+    etcd_ready=_START_MESSAGE,
+    server_flags=(
+        "--advertise-address=127.0.0.1",
+        *_INSECURE,
+        "--secure-port={secure}",
+        "--admission-control=AlwaysAdmit",
+        _NETWORK,
+    ),
+    server_ready=_HEALTHZ_INSECURE,
+    is_insecure=True,
+)
+_OF_0_10: Final = Contract(
+    etcd_flags=_NEW_ETCD_FLAGS,
+    etcd_ready=_HEALTH,
+    etcd_probes=_NO_FSYNC,
+    server_flags=_SECURE,
+    server_ready=_HEALTHZ,
+    server_probes=_INSECURE_OFF,
+)
+
 CONTRACTS: Final = {
-    "controller-runtime 0.1": Contract(
-        etcd_flags=_OLD_ETCD_FLAGS,
+    "controller-runtime 0.1": replace(
+        _OF_0_2,
         etcd_ready=Check(message="serving insecure client requests on 127.0.0.1"),
         server_flags=(*_INSECURE, "--secure-port=0", "--admission-control=AlwaysAdmit"),
-        server_ready=_HEALTHZ_INSECURE,
-        is_insecure=True,
     ),
-    "controller-runtime 0.2 to 0.5": Contract(
-        etcd_flags=_OLD_ETCD_FLAGS,
-        etcd_ready=_START_MESSAGE,
-        server_flags=(
-            "--advertise-address=127.0.0.1",
-            *_INSECURE,
-            "--secure-port={secure}",
-            "--admission-control=AlwaysAdmit",
-            _NETWORK,
-        ),
-        server_ready=_HEALTHZ_INSECURE,
-        is_insecure=True,
-    ),
-    "controller-runtime 0.6 to 0.8": Contract(
-        etcd_flags=_OLD_ETCD_FLAGS,
-        etcd_ready=_START_MESSAGE,
+    "controller-runtime 0.2 to 0.5": _OF_0_2,
+    "controller-runtime 0.6 to 0.8": replace(
+        _OF_0_2,
         server_flags=(
             "--advertise-address=127.0.0.1",
             *_INSECURE,
@@ -163,43 +174,16 @@ CONTRACTS: Final = {
             _NETWORK,
             "--allow-privileged=true",
         ),
-        server_ready=_HEALTHZ_INSECURE,
-        is_insecure=True,
     ),
-    "controller-runtime 0.9": Contract(
+    "controller-runtime 0.9": replace(
+        _OF_0_10,
         etcd_flags=(*_NEW_ETCD_FLAGS[:3], "--listen-peer-urls=http://localhost:0"),
-        etcd_ready=_HEALTH,
+        etcd_probes={},
         server_flags=("--advertise-address=127.0.0.1", *_SECURE),
-        server_ready=_HEALTHZ,
-        server_probes=_INSECURE_OFF,
     ),
-    "controller-runtime 0.10 to 0.16": Contract(
-        etcd_flags=_NEW_ETCD_FLAGS,
-        etcd_ready=_HEALTH,
-        etcd_probes=_NO_FSYNC,
-        server_flags=_SECURE,
-        server_ready=_HEALTHZ,
-        server_probes=_INSECURE_OFF,
-    ),
-    "controller-runtime 0.17 to 0.23": Contract(
-        etcd_flags=_NEW_ETCD_FLAGS,
-        etcd_ready=_HEALTH,
-        etcd_probes=_NO_FSYNC,
-        server_flags=_SECURE,
-        server_ready=_HEALTHZ,
-        server_probes=_INSECURE_OFF,
-        has_own_group=True,
-    ),
-    "controller-runtime 0.24": Contract(
-        etcd_flags=_NEW_ETCD_FLAGS,
-        etcd_ready=_HEALTH,
-        etcd_probes=_NO_FSYNC,
-        server_flags=_SECURE,
-        server_ready=_HEALTHZ,
-        server_probes=_INSECURE_OFF,
-        has_own_group=True,
-        stop=Stop(whole_group=True),
-    ),
+    "controller-runtime 0.10 to 0.16": _OF_0_10,
+    "controller-runtime 0.17 to 0.23": replace(_OF_0_10, has_own_group=True),
+    "controller-runtime 0.24": replace(_OF_0_10, has_own_group=True, stop=Stop(whole_group=True)),
     # KubeAPIServerFlags of an Environment, or Args of an APIServer: DefaultKubeAPIServerFlags, rendered. The
     # template of --insecure-bind-address leaves an empty argument, which comes last with the probe's result.
     "controller-runtime 0.9 to 0.24, by templates": Contract(
@@ -222,50 +206,28 @@ CONTRACTS: Final = {
         has_own_group=True,
     ),
     "jenvtest 0.4 to 0.9, kube-api-test": Contract(
-        etcd_flags=(
-            "-data-dir",
-            "{data}",
-            "-wal-dir",
-            "{wal}",
-            "--listen-client-urls",
-            "http://0.0.0.0:{etcd_port}",
-            "--advertise-client-urls",
-            "http://0.0.0.0:{etcd_port}",
-            "--initial-cluster",
-            "default=http://localhost:{peer}",
-            "--initial-advertise-peer-urls",
-            "http://localhost:{peer}",
-            "--listen-peer-urls",
-            "http://localhost:{peer}",
+        etcd_flags=_words(
+            "-data-dir {data} -wal-dir {wal}",
+            "--listen-client-urls http://0.0.0.0:{etcd_port}",
+            "--advertise-client-urls http://0.0.0.0:{etcd_port}",
+            "--initial-cluster default=http://localhost:{peer}",
+            "--initial-advertise-peer-urls http://localhost:{peer}",
+            "--listen-peer-urls http://localhost:{peer}",
         ),
         # It does not wait for etcd, unless it is told to.
         etcd_ready=Check(),
-        server_flags=(
-            "--cert-dir",
-            "{certs}",
-            "--secure-port",
-            "{secure}",
-            "--etcd-servers",
-            "http://0.0.0.0:{etcd_port}",
-            "--authorization-mode",
-            "RBAC",
-            "--service-account-issuer",
-            "https://localhost",
-            "--service-account-signing-key-file",
-            "{server_key}",
-            "--service-account-signing-key-file",
-            "{server_key}",
-            "--service-account-key-file",
-            "{server_key}",
-            "--service-account-issuer",
-            "{server_cert}",
-            "--disable-admission-plugins",
-            "ServiceAccount",
-            "--client-ca-file",
-            "{client_ca}",
-            "--service-cluster-ip-range",
-            "10.0.0.0/24",
-            "--allow-privileged",
+        server_flags=_words(
+            "--cert-dir {certs} --secure-port {secure}",
+            "--etcd-servers http://0.0.0.0:{etcd_port}",
+            "--authorization-mode RBAC",
+            "--service-account-issuer https://localhost",
+            "--service-account-signing-key-file {server_key}",
+            "--service-account-signing-key-file {server_key}",
+            "--service-account-key-file {server_key}",
+            "--service-account-issuer {server_cert}",
+            "--disable-admission-plugins ServiceAccount",
+            "--client-ca-file {client_ca}",
+            "--service-cluster-ip-range 10.0.0.0/24 --allow-privileged",
         ),
         server_ready=Check("https://127.0.0.1:{secure}/readyz", every_s=0.2, within_s=60.0),
         stop=Stop(signal.SIGKILL),
@@ -298,14 +260,7 @@ CONTRACTS: Final = {
             "https://127.0.0.1:{secure}/readyz", shows_certificate=True, every_s=0.15, within_s=60.0
         ),
     ),
-    "Kubernetes.EnvTest (.NET)": Contract(
-        etcd_flags=_NEW_ETCD_FLAGS,
-        etcd_ready=_HEALTH,
-        etcd_probes=_NO_FSYNC,
-        server_flags=_SECURE,
-        server_ready=_HEALTHZ,
-        server_probes=_INSECURE_OFF,
-    ),
+    "Kubernetes.EnvTest (.NET)": _OF_0_10,
 }
 
 

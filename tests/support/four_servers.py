@@ -6,9 +6,10 @@ import contextlib
 import itertools
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import pytest
 
@@ -78,8 +79,22 @@ class Servers:
             self._stack.callback(self._apis[kind].close)
         return self._apis[kind]
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+
+def servers_with(*flags: str) -> Any:
+    """Returns a fixture: the four servers with these flags, for the tests of one module."""
+
+    @pytest.fixture(scope="module")
+    def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+        with Servers(tmp_path_factory.mktemp("servers"), *flags) as servers:
+            yield servers
+
+    return servers
 
 
 def make_namespace(api: Api) -> str:
