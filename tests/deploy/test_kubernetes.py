@@ -207,11 +207,8 @@ def test_a_probe_asks_for_what_the_server_tells_anybody(api: Api, probe: str) ->
     """Rows N01, N11."""
     asked = CONTAINER[probe]["httpGet"]
     assert (asked["scheme"], asked["path"]) == ("HTTPS", "/readyz" if probe == "readinessProbe" else "/livez")
-    nobody = api.as_caller("")
-    try:
+    with api.as_caller("") as nobody:
         assert nobody.get(asked["path"]).body == b"ok"
-    finally:
-        nobody.close()
 
 
 # ---- kubectl

@@ -91,12 +91,11 @@ def etcd_exposed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exposed]:
     binaries = etcd_binaries()
     if not binaries:
         missing("etcd")
-    etcd = EtcdProcess(next(iter(binaries.values())), tmp_path_factory.mktemp("etcd")).start()
-    try:
-        with urllib.request.urlopen(f"{etcd.url}/metrics", timeout=WITHIN_S) as answer:
-            yield exposed(answer.read().decode())
-    finally:
-        etcd.stop()
+    with (
+        EtcdProcess(next(iter(binaries.values())), tmp_path_factory.mktemp("etcd")) as etcd,
+        urllib.request.urlopen(f"{etcd.url}/metrics", timeout=WITHIN_S) as answer,
+    ):
+        yield exposed(answer.read().decode())
 
 
 @pytest.mark.parametrize("alert", [alert for alert, (group, _) in RULES.items() if group == "apiserver"])

@@ -103,11 +103,9 @@ def test_a_server_with_other_flags_does_not_start_beside_them(
 ) -> None:
     """It waits for the others to go, because they may be what was there before a restart."""
     value = "https://other" if flag.endswith("issuer") else two[0].data_dir / "pki" / "ca.key"
-    third = ServerProcess(tmp_path / "data", *FLAGS, f"--etcd-servers={etcd.url}", f"{flag}={value}")
-    third.start(awaits_ready=False)
-    try:
+    with ServerProcess(tmp_path / "data", *FLAGS, f"--etcd-servers={etcd.url}", f"{flag}={value}").start(
+        awaits_ready=False
+    ) as third:
         until(lambda: flag in third.stderr, what="it tells why")
         assert "waiting" in third.stderr
         assert third.stop() == 0
-    finally:
-        third.kill()

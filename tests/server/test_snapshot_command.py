@@ -254,21 +254,18 @@ def test_a_server_on_etcd(tmp_path: Path) -> None:
     """Over TLS with a client certificate: the flags are the server's."""
     authority = Authority(tmp_path / "tls")
     ours = authority.issue("client")
-    etcd = wheel_etcd(tmp_path, tls=authority.issue("server")).start()
-    flags = (
-        f"--etcd-servers={etcd.url}",
-        f"--etcd-cafile={ours.ca}",
-        f"--etcd-certfile={ours.certificate}",
-        f"--etcd-keyfile={ours.key}",
-    )
-    saved = tmp_path / "saved.db"
-    try:
+    with wheel_etcd(tmp_path, tls=authority.issue("server")) as etcd:
+        flags = (
+            f"--etcd-servers={etcd.url}",
+            f"--etcd-cafile={ours.ca}",
+            f"--etcd-certfile={ours.certificate}",
+            f"--etcd-keyfile={ours.key}",
+        )
+        saved = tmp_path / "saved.db"
         with ServerProcess(tmp_path / "data", *flags) as server, Api(server) as api:
             api.post(CONFIGMAPS, {"metadata": {"name": "in-etcd"}}).ok()
             line = snapshot("save", saved, *flags)
         assert line.startswith(f"saved {saved}: etcd snapshot, {saved.stat().st_size} bytes, sha256 ")
-    finally:
-        etcd.kill()
     assert b"/registry/core/configmaps/default/in-etcd" in saved.read_bytes()
     assert saved.stat().st_mode & 0o777 == 0o600
 

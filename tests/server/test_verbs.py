@@ -432,12 +432,9 @@ def with_callers(api: Api, count: int, work: Callable[[Api, int], object]) -> No
     begin = threading.Barrier(count)
 
     def run(index: int) -> None:
-        caller = Api(api.server)
-        begin.wait(WITHIN_S)
-        try:
+        with Api(api.server) as caller:
+            begin.wait(WITHIN_S)
             work(caller, index)
-        finally:
-            caller.close()
 
     with ThreadPoolExecutor(count) as pool:
         list(pool.map(run, range(count)))

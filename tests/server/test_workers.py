@@ -278,31 +278,27 @@ def test_a_worker_that_keeps_dying_is_restarted_with_back_off(server: ServerProc
 @pytest.mark.slow
 def test_a_new_worker_gets_no_connections_before_it_is_ready(tmp_path: Path) -> None:
     """Without etcd it cannot fill its cache, while others serve from theirs."""
-    etcd = wheel_etcd(tmp_path).start()
-    try:
-        with two_workers(tmp_path, etcd) as server:
-            (survivor, victim) = workers(server)
-            with Api(server) as api:
-                api.post(CONFIGMAPS, {"metadata": {"name": "kept"}}).ok()
-            for_all = f"{CONFIGMAPS}/kept?resourceVersion=0"
-            with each_worker(server) as apis:
-                for api in apis.values():
-                    await_status(api, for_all, 200)
-            etcd.kill()
-            victim.kill()
-            until(lambda: set(workers(server)) - {survivor, victim}, what="another process")
-            end = time.monotonic() + 1.5  # It has no way to say how far it is.
-            while time.monotonic() < end:
-                with Api(server) as api:
-                    assert api.get(for_all).status == 200
-            assert " is back" not in server.stderr
-            etcd.start()
-            await_back(server)
-            with each_worker(server) as apis:
-                assert len(apis) == 2
-            assert server.stop() == 0
-    finally:
+    with wheel_etcd(tmp_path) as etcd, two_workers(tmp_path, etcd) as server:
+        (survivor, victim) = workers(server)
+        with Api(server) as api:
+            api.post(CONFIGMAPS, {"metadata": {"name": "kept"}}).ok()
+        for_all = f"{CONFIGMAPS}/kept?resourceVersion=0"
+        with each_worker(server) as apis:
+            for api in apis.values():
+                await_status(api, for_all, 200)
         etcd.kill()
+        victim.kill()
+        until(lambda: set(workers(server)) - {survivor, victim}, what="another process")
+        end = time.monotonic() + 1.5  # It has no way to say how far it is.
+        while time.monotonic() < end:
+            with Api(server) as api:
+                assert api.get(for_all).status == 200
+        assert " is back" not in server.stderr
+        etcd.start()
+        await_back(server)
+        with each_worker(server) as apis:
+            assert len(apis) == 2
+        assert server.stop() == 0
 
 
 # ---- ending

@@ -51,12 +51,6 @@ def original() -> Iterator[ApiServer]:
         yield server
 
 
-@pytest.fixture
-def server(original: ApiServer) -> Iterator[ApiServer]:
-    with original.fork() as fork:
-        yield fork
-
-
 def create(server: ApiServer, path: str, name: str, **content: Any) -> dict[str, Any]:
     metadata = {"name": name, **content.pop("metadata", {})}
     code, answer = server.request("POST", path, {**content, "metadata": metadata})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,18 +38,6 @@ metadata: {name: g, namespace: gadgets}
 spec: {since: 2026-01-01}
 """
 NAMESPACE: Final = "apiVersion: v1\nkind: Namespace\nmetadata: {name: gadgets}\n"
-
-
-@pytest.fixture(scope="module")
-def base() -> Iterator[ApiServer]:
-    with ApiServer() as server:
-        yield server
-
-
-@pytest.fixture
-def server(base: ApiServer) -> Iterator[ApiServer]:
-    with base.fork() as server:
-        yield server
 
 
 def test_a_folder_is_loaded_with_definitions_first(server: ApiServer, tmp_path: Path) -> None:
@@ -125,24 +112,24 @@ def test_a_merge_may_be_overridden(server: ApiServer, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("text", "message"), BAD.values(), ids=BAD)
-def test_what_does_not_load(base: ApiServer, text: str, message: str, tmp_path: Path) -> None:
+def test_what_does_not_load(original: ApiServer, text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text(text)
     with pytest.raises(ManifestNotLoaded, match=message):
-        base.load(path)
+        original.load(path)
 
 
-def test_the_status_of_a_refusal_is_told(base: ApiServer) -> None:
+def test_the_status_of_a_refusal_is_told(original: ApiServer) -> None:
     with pytest.raises(ManifestNotLoaded) as raised:
-        base.load(config_map("Bad_Name"))
+        original.load(config_map("Bad_Name"))
     assert (raised.value.code, raised.value.status["reason"]) == (422, "Invalid")
 
 
-def test_files_that_are_not_there(base: ApiServer, tmp_path: Path) -> None:
+def test_files_that_are_not_there(original: ApiServer, tmp_path: Path) -> None:
     with pytest.raises(ManifestNotLoaded, match="No such file"):
-        base.load(tmp_path / "none.yaml")
+        original.load(tmp_path / "none.yaml")
     with pytest.raises(ManifestNotLoaded, match=r"no file ends with \.yaml"):
-        base.load(tmp_path)
+        original.load(tmp_path)
 
 
 def test_what_is_no_manifest(server: ApiServer) -> None:

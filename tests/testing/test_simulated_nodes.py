@@ -9,67 +9,22 @@ import contextlib
 import json
 import re
 import resource
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from apiserver.meta.conditions import find_condition, is_condition_true
+from apiserver.meta.conditions import find_condition
 from apiserver.testing import ApiServer, ServerDidNotStart
 from tests.support.eventually import until
+from tests.support.objects import pod
+from tests.testing.simulated import NODES, PODS, add_pod, await_phase, is_ready, patch, restarts, simulating
 
-PODS: Final = "/api/v1/namespaces/default/pods"
-NODES: Final = "/api/v1/nodes"
 # What a pod may cost until it runs, in what its creation costs: it is written twice more. 2.5 are measured.
 COST_MAX: Final = 6.0
 
 
-def is_ready(found: dict[str, Any]) -> bool:
-    return is_condition_true(found, "Ready")
-
-
-def await_nodes(server: ApiServer, count: int) -> None:
-    for number in range(count):
-        server.wait_for(
-            "Node", f"simulated-{number}", until=lambda it: is_ready(it) and not it["spec"].get("taints")
-        )
-
-
-@pytest.fixture(scope="module")
-def base() -> Iterator[ApiServer]:
-    with ApiServer(flags=["--simulate-nodes=2"]) as server:
-        server.wait_for("ServiceAccount", "default", "default")
-        await_nodes(server, 2)
-        yield server
-
-
-@pytest.fixture
-def server(base: ApiServer) -> Iterator[ApiServer]:
-    with base.fork() as server:
-        yield server
-
-
-def add_pod(server: ApiServer, name: str, annotations: dict[str, str] | None = None, **spec: Any) -> None:
-    ours = {f"simulate.apiserver/{key}": text for key, text in (annotations or {}).items()}
-    document = {
-        "metadata": {"name": name, "annotations": ours, "labels": {"app": name}},
-        "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
-    }
-    code, answer = server.request("POST", PODS, document)
-    assert code == 201, answer
-
-
-def patch(server: ApiServer, path: str, change: dict[str, Any]) -> dict[str, Any]:
-    headers = {"Content-Type": "application/merge-patch+json"}
-    code, answer = server.request("PATCH", path, change, headers=headers)
-    assert code == 200, answer
-    found: dict[str, Any] = answer
-    return found
-
-
-def await_phase(server: ApiServer, name: str, phase: str) -> dict[str, Any]:
-    return server.wait_for("Pod", name, "default", until=lambda it: it["status"].get("phase") == phase)
+original = simulating()
 
 
 def test_nodes_are_what_a_cluster_has(server: ApiServer) -> None:
@@ -116,13 +71,8 @@ def test_a_pod_ends_as_its_annotations_say(server: ApiServer) -> None:
 
 def test_a_pod_that_crashes_is_restarted(server: ApiServer) -> None:
     add_pod(server, "crashes", {"phase": "Failed", "times": "2", "restart-delay": "50ms"})
-    pod = server.wait_for("Pod", "crashes", "default", until=lambda it: is_ready(it) and _restarts(it) == 2)
+    pod = server.wait_for("Pod", "crashes", "default", until=lambda it: is_ready(it) and restarts(it) == 2)
     assert pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 1
-
-
-def _restarts(pod: dict[str, Any]) -> int:
-    restarts: int = pod["status"]["containerStatuses"][0]["restartCount"]
-    return restarts
 
 
 def test_annotations_that_cannot_be_read_are_told(server: ApiServer) -> None:
@@ -319,9 +269,8 @@ def processor_s(server: ApiServer, *, awaits: bool) -> float:
     began = used.ru_utime + used.ru_stime
     with contextlib.closing(server.connect()) as connection:
         for number in range(100):
-            pod = {"metadata": {"name": f"p{number}"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
             headers = {**server.admin_headers, "Content-Type": "application/json"}
-            connection.request("POST", PODS, json.dumps(pod), headers)
+            connection.request("POST", PODS, json.dumps(pod(f"p{number}")), headers)
             response = connection.getresponse()
             response.read()
             assert response.status == 201

@@ -5,7 +5,6 @@ https://kubernetes.io/docs/concepts/workloads/controllers/
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +14,7 @@ from apiserver.meta.conditions import find_condition, is_condition_true
 from apiserver.testing import ApiServer
 from tests.support.eventually import until
 from tests.support.kubectl import Kubectl, oldest_and_newest, program
-from tests.testing.test_simulated_nodes import await_nodes, is_ready, patch
+from tests.testing.simulated import PODS, is_ready, patch, simulating
 
 FLAGS: Final = ("--simulate-nodes=2", "--simulate-workloads")
 KINDS: Final = (
@@ -31,18 +30,7 @@ KINDS: Final = (
 )
 
 
-@pytest.fixture(scope="module")
-def base() -> Iterator[ApiServer]:
-    with ApiServer(flags=FLAGS) as server:
-        server.wait_for("ServiceAccount", "default", "default")
-        await_nodes(server, 2)
-        yield server
-
-
-@pytest.fixture
-def server(base: ApiServer) -> Iterator[ApiServer]:
-    with base.fork() as server:
-        yield server
+original = simulating("--simulate-workloads")
 
 
 def workload(kind: str, name: str, **spec: Any) -> dict[str, Any]:
@@ -84,7 +72,6 @@ def items(server: ApiServer, path: str) -> list[dict[str, Any]]:
     return found
 
 
-PODS: Final = "/api/v1/namespaces/default/pods"
 APPS: Final = "/apis/apps/v1/namespaces/default"
 JOBS: Final = "/apis/batch/v1/namespaces/default/jobs"
 

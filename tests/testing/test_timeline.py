@@ -23,12 +23,6 @@ def original() -> Iterator[ApiServer]:
         yield server
 
 
-@pytest.fixture
-def server(original: ApiServer) -> Iterator[ApiServer]:
-    with original.fork() as fork:
-        yield fork
-
-
 def send(server: ApiServer, method: str, path: str, body: Any = None, **query: str) -> dict[str, Any]:
     headers = {**AS_ALICE, **(MERGE if method == "PATCH" else {})}
     code, answer = server.request(method, path, body, query=query, headers=headers)

@@ -6,7 +6,6 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
@@ -27,18 +26,6 @@ from tests.support.eventually import until
 CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
 # Longer than anything takes here; it is not waited for.
 LONG_S: Final = 60.0
-
-
-@pytest.fixture(scope="module")
-def base() -> Iterator[ApiServer]:
-    with ApiServer() as server:
-        yield server
-
-
-@pytest.fixture
-def server(base: ApiServer) -> Iterator[ApiServer]:
-    with base.fork() as server:
-        yield server
 
 
 def put(server: ApiServer, name: str, **data: str) -> None:
