@@ -279,7 +279,7 @@ def test_forks_in_threads_start_and_write_at_once(original: ApiServer, snapshot:
 
     def use(_: int) -> tuple[int, str]:
         with original.fork(snapshot) as fork:
-            code, created = fork.request("POST", "/api/v1/namespaces/default/pods", pod)
+            code, created = fork.request("POST", "/api/v1/namespaces/default/pods", pod())
             return code, created["spec"]["restartPolicy"]
 
     with ThreadPoolExecutor(4) as threads:
