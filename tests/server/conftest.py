@@ -29,3 +29,10 @@ def replicas(tmp_path_factory: pytest.TempPathFactory, etcd: EtcdProcess) -> Ite
         Api(two) as there,
     ):
         yield here, there
+
+
+@pytest.fixture
+def path(api: Api, configmaps: str) -> str:
+    """An object `a` with one entry in its data; its path."""
+    api.post(configmaps, {"metadata": {"name": "a"}, "data": {"k": "v"}}).ok()
+    return f"{configmaps}/a"

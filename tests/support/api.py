@@ -5,7 +5,9 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -164,6 +166,23 @@ def assert_forbidden(answer: Answer, why: str) -> None:
 def until_status(status: int, ask: Callable[[], Answer], what: str = "") -> Answer:
     """Ask until the answer has this status, and return it."""
     return until(ask, lambda answer: answer.status == status, what)
+
+
+def names_in(api: Api, path: str) -> list[str]:
+    return [item["metadata"]["name"] for item in api.get(path).ok()["items"]]
+
+
+def with_callers(api: Api, count: int, work: Callable[[Api, int], object]) -> None:
+    """Let several callers, each on a connection of its own, work at the same time."""
+    begin = threading.Barrier(count)
+
+    def run(index: int) -> None:
+        with Api(api.server) as caller:
+            begin.wait(WITHIN_S)
+            work(caller, index)
+
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(run, range(count)))
 
 
 class WatchEvents:

@@ -19,6 +19,14 @@ def deployments(namespace: str) -> str:
     return f"/apis/apps/v1/namespaces/{namespace}/deployments"
 
 
+def named(name: str, **meta: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, **meta}}
+
+
+def version_of(document: dict[str, Any]) -> str:
+    return str(document["metadata"]["resourceVersion"])
+
+
 def config_map(name: str = "a", **data: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
 
