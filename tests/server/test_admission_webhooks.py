@@ -22,7 +22,7 @@ from tests.support.api import APPLY, Api, until_status
 from tests.support.definitions import define, definition, new_group, version
 from tests.support.eventually import WITHIN_S, until
 from tests.support.fixtures import server_with
-from tests.support.objects import config_map, config_maps
+from tests.support.objects import config_map, config_maps, named
 from tests.support.server_process import ServerProcess
 from tests.support.webhook_server import Reply, Review, WebhookServer
 
@@ -274,7 +274,7 @@ def test_every_replica_asks(replicas: tuple[Api, Api], webhook: Webhook) -> None
 def test_what_no_webhook_names_is_not_held_up(api: Api, webhook: Webhook, namespace: str) -> None:
     webhook.replying = hangs
     configure(api, namespace, webhook.hook(namespace))
-    api.post(f"/api/v1/namespaces/{namespace}/secrets", config_map()).ok()
+    api.post(f"/api/v1/namespaces/{namespace}/secrets", named("a")).ok()
     api.get(config_maps(namespace)).ok()
     assert webhook.asked == []
 
@@ -286,7 +286,7 @@ def test_a_webhook_may_ask_the_server_meanwhile(
 
     def from_a_thread() -> None:
         with Api(server) as inner:
-            inner.post(f"/api/v1/namespaces/{namespace}/secrets", config_map("from-webhook")).ok()
+            inner.post(f"/api/v1/namespaces/{namespace}/secrets", named("from-webhook")).ok()
             inner.get(path).ok()
 
     async def replying(_: str, review: Review) -> Reply:

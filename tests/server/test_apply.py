@@ -612,7 +612,7 @@ CHANGES: Final[dict[str, tuple[dict[str, Any], bool]]] = {
 def test_f01_who_applies_a_change_has_a_time_though_it_is_taken_back(
     more: dict[str, Any], has_time: bool, api: Api, deployment: str
 ) -> None:
-    labels = {"metadata": {"labels": {"a": "b"}}}
+    labels = {"metadata": {"labels": {"app": "a"}}}
     body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}
     answer = api.apply(f"{deployment}?fieldManager=m", body | {"spec": {"template": labels}} | more).ok()
     [entry] = [each for each in answer["metadata"]["managedFields"] if each["manager"] == "m"]

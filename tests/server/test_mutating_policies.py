@@ -168,7 +168,7 @@ DONE: Final[dict[str, tuple[list[Any], dict[str, Any]]]] = {
     ),
     "a patch copies parts of the object": (
         [patch('[JSONPatch{op: "add", path: "/metadata/labels", value: object.spec.selector.matchLabels}]')],
-        {"metadata.labels.app": "d"},
+        {"metadata.labels.app": "a"},
     ),
     "keys are escaped": (
         [

@@ -134,7 +134,7 @@ def test_o07_who_may_only_delete_may_not(api: Api, alice: Api) -> None:
     assert api.get(path).status == 500
     rule = {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["unsafe-delete-ignore-read-errors"]}
     patch = [{"op": "add", "path": "/rules/-", "value": rule}]
-    api.patch(f"{ROLES}/roles/deleter", patch, "json-patch").ok()
+    api.patch(f"{ROLES}/roles/alice", patch, "json-patch").ok()
     assert alice.delete(path, {OPTION: True}).status == 200
     assert api.get(path).status == 404
 

@@ -17,13 +17,18 @@ def rule(verbs: str, resources: str, *names: str, group: str = "") -> dict[str, 
 
 
 def binding(
-    name: str, role: str, *subjects: str, kind: str = "ClusterRole", subject_kind: str = "User"
+    name: str,
+    role: str,
+    *subjects: str,
+    kind: str = "ClusterRole",
+    subject_kind: str = "User",
+    group: str = RBAC_GROUP,
 ) -> dict[str, Any]:
     """A binding of a role. kind: of the role. subjects: names of users, or of what `subject_kind` says."""
     return {
         "metadata": {"name": name},
-        "roleRef": {"apiGroup": RBAC_GROUP, "kind": kind, "name": role},
-        "subjects": [{"apiGroup": RBAC_GROUP, "kind": subject_kind, "name": each} for each in subjects],
+        "roleRef": {"apiGroup": group, "kind": kind, "name": role},
+        "subjects": [{"apiGroup": group, "kind": subject_kind, "name": each} for each in subjects],
     }
 
 
@@ -43,10 +48,10 @@ def grant(
 ) -> dict[str, str]:
     """Create a role with the name of a user or a group, and bind it. namespace: empty for everywhere.
 
-    root: of another version than v1. Returns the headers with which an administrator impersonates the user.
+    root: where a brand has another group. Returns the headers by which an administrator is the user.
     """
     where, kind = (f"{root}/namespaces/{namespace}", "Role") if namespace else (root, "ClusterRole")
     api.post(f"{where}/{kind.lower()}s", {"metadata": {"name": name}, "rules": list(rules)}).ok()
-    bound = binding(name, name, name, kind=kind, subject_kind=subject_kind)
+    bound = binding(name, name, name, kind=kind, subject_kind=subject_kind, group=root.split("/")[2])
     api.post(f"{where}/{kind.lower()}bindings", bound).ok()
     return {"Impersonate-User": name}
