@@ -12,13 +12,16 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from typing import Final
 
 from apiserver.__main__ import main
+
+# Runs a command line, and returns its exit code.
+Program = Callable[[Sequence[str]], int]
 
 _FORKS: Final = multiprocessing.get_context("forkserver")
 # The frameworks of macOS do not support a fork: there each server imports its modules itself.
@@ -30,14 +33,16 @@ _LOCK: Final = threading.Lock()
 
 
 class ForkedServer:
-    """The process of a server, as `subprocess.Popen` shows one."""
+    """The process of a server, as `subprocess.Popen` shows one. program: another one that is run instead."""
 
-    def __init__(self, arguments: Sequence[str]) -> None:
+    def __init__(self, arguments: Sequence[str], program: Program = main) -> None:
         out, its_out = _FORKS.Pipe(duplex=False)
         err, its_err = _FORKS.Pipe(duplex=False)
         with out, its_out, err, its_err:
             # A daemon: it ends with the tests, whatever they have left running.
-            self._process = _FORKS.Process(target=_serve, args=(arguments, its_out, its_err), daemon=True)
+            self._process = _FORKS.Process(
+                target=_serve, args=(program, arguments, its_out, its_err), daemon=True
+            )
             with _LOCK:
                 self._process.start()
             self.stdout = os.fdopen(os.dup(out.fileno()))
@@ -75,9 +80,11 @@ class ForkedServer:
         self.send_signal(signal.SIGKILL)
 
 
-def run(arguments: Sequence[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
+def run(
+    arguments: Sequence[str], timeout_s: float, program: Program = main
+) -> subprocess.CompletedProcess[str]:
     """Run a command that ends by itself."""
-    process = ForkedServer(arguments)
+    process = ForkedServer(arguments, program)
     alarm = threading.Timer(timeout_s, process.kill)
     alarm.start()
     try:
@@ -87,12 +94,12 @@ def run(arguments: Sequence[str], timeout_s: float) -> subprocess.CompletedProce
     return subprocess.CompletedProcess(arguments, process.wait(timeout_s), printed, errors)
 
 
-def _serve(arguments: Sequence[str], out: Connection, err: Connection) -> None:
+def _serve(program: Program, arguments: Sequence[str], out: Connection, err: Connection) -> None:
     threading.Thread(target=_end_with_the_tests, name="tests", daemon=True).start()
     with out, err:
         os.dup2(out.fileno(), sys.stdout.fileno())
         os.dup2(err.fileno(), sys.stderr.fileno())
-    sys.exit(main(arguments))
+    sys.exit(program(arguments))
 
 
 def _end_with_the_tests() -> None:

@@ -6,11 +6,14 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from tests.support import forked_server
+from tests.support.eventually import WITHIN_S
 from tests.testing.test_manifests import DEFINITION
 
 CONFIGURATION: Final = """\
@@ -133,19 +136,30 @@ BAD: Final = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: Bad_Name}\n"
 
 
 def run(directory: Path, *arguments: str, **files: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest on a suite of these files, in a process that is forked where what it imports is imported."""
+    write(directory, files)
+    return forked_server.run([str(directory), "-q", *arguments], 10 * WITHIN_S, _pytest)
+
+
+def run_interpreter(directory: Path, *arguments: str, **files: str) -> subprocess.CompletedProcess[str]:
     """Run pytest on a suite of these files, as a user does."""
+    write(directory, files)
+    command = [sys.executable, "-m", "pytest", "-q", *arguments]
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+
+
+def write(directory: Path, files: Mapping[str, str]) -> None:
     (directory / "pytest.ini").write_text(CONFIGURATION)
     for name, text in files.items():
         (directory / f"{name}.py").write_text(text)
-    return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *arguments],
-        cwd=directory,
-        # With this one, pytest's summary at the end repeats every message whole.
-        env={name: value for name, value in os.environ.items() if name != "CI"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+
+
+def _pytest(arguments: Sequence[str]) -> int:
+    directory, *others = arguments
+    os.chdir(directory)
+    # With this one, pytest's summary at the end repeats every message whole.
+    os.environ.pop("CI", None)
+    return int(pytest.main([*others, "-W", "ignore:Module already imported"]))
 
 
 @pytest.mark.slow
@@ -183,7 +197,7 @@ def test_what_cannot_be_had_is_an_error_of_the_test(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_workers_of_xdist_have_servers_of_their_own(tmp_path: Path) -> None:
-    end = run(tmp_path, "-n", "2", test_isolation=ISOLATION)
+    end = run_interpreter(tmp_path, "-n", "2", test_isolation=ISOLATION)
     assert "5 passed" in end.stdout, end.stdout
 
 
@@ -323,7 +337,7 @@ def test_nothing_is_imported():
 
 
 def test_a_suite_that_uses_no_fixture_pays_nothing(tmp_path: Path) -> None:
-    end = run(tmp_path, test_nothing=NOTHING)
+    end = run_interpreter(tmp_path, test_nothing=NOTHING)
     assert "1 passed" in end.stdout, end.stdout
 
 
