@@ -14,7 +14,6 @@ from tests.hostile.support import longest_turn
 from tests.support.api import APPLY, JSON_PATCH, MERGE_PATCH, Api
 from tests.support.definitions import Defined, define, definition, new_group, version
 
-STRATEGIC_MERGE_PATCH: Final = "application/strategic-merge-patch+json"
 YAML: Final = "application/yaml"
 JSON: Final = "application/json"
 _HEAD_BYTES: Final = 1024

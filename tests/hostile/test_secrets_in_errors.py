@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from tests.support.api import APPLY, Answer, Api
+from tests.support.api import APPLY, STRATEGIC_PATCH, Answer, Api
 from tests.support.audit import audit_flags
 from tests.support.definitions import Defined, define, definition, version
 from tests.support.eventually import until
@@ -82,7 +82,6 @@ def patch(audited: Audited, path: str, body: Any, form: str) -> Answer:
     return audited.api.send("PATCH", path, body, type=form)
 
 
-STRATEGIC: Final = "application/strategic-merge-patch+json"
 # Where a value of the stored object is copied to, and what has to be there before.
 COPIES: Final[dict[str, tuple[str, list[tuple[str, Any]]]]] = {
     "name": ("/metadata/name", []),
@@ -147,9 +146,9 @@ PATCHES: Final[dict[str, tuple[Any, str]]] = {
     "a value that is a list": ({"data": {"a": [VALUE]}}, "merge"),
     "a value that is not encoded": ({"data": {"a": VALUE}}, "merge"),
     "data that are a text": ({"data": VALUE}, "merge"),
-    "data that are a text, merged": ({"data": VALUE}, STRATEGIC),
-    "a list that is a text, merged": ({"metadata": {"finalizers": VALUE}}, STRATEGIC),
-    "a list of texts, merged": ({"metadata": {"ownerReferences": [VALUE]}}, STRATEGIC),
+    "data that are a text, merged": ({"data": VALUE}, STRATEGIC_PATCH),
+    "a list that is a text, merged": ({"metadata": {"finalizers": VALUE}}, STRATEGIC_PATCH),
+    "a list of texts, merged": ({"metadata": {"ownerReferences": [VALUE]}}, STRATEGIC_PATCH),
     "a value that is a list, applied": (applied(data={"a": [VALUE]}), f"{APPLY}"),
     "data that are a text, applied": (applied(data=VALUE), f"{APPLY}"),
     "a label that is a list": ([{"op": "add", "path": "/metadata/labels", "value": []}], "json-patch"),

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from tests.support import objects
-from tests.support.api import APPLY, MERGE_PATCH, Answer, Api
+from tests.support.api import APPLY, MERGE_PATCH, STRATEGIC_PATCH, Answer, Api
 from tests.support.definitions import Defined, define, definition, new_group, version
 from tests.support.eventually import until
 from tests.support.fixtures import api_with
@@ -329,10 +329,10 @@ def test_f08_an_apply_that_wants_a_certain_object_creates_no_other(config_map: A
 
 NUMBERS: Final[dict[str, tuple[str, str, int]]] = {
     "an apply": (APPLY, "", 200),
-    "a strategic merge patch": ("application/strategic-merge-patch+json", "", 200),
+    "a strategic merge patch": (STRATEGIC_PATCH, "", 200),
     "an apply of a scale": (APPLY, "/scale", 200),
-    "a strategic merge patch of a scale": ("application/strategic-merge-patch+json", "/scale", 200),
-    "a strategic merge patch of a status": ("application/strategic-merge-patch+json", "/status", 200),
+    "a strategic merge patch of a scale": (STRATEGIC_PATCH, "/scale", 200),
+    "a strategic merge patch of a status": (STRATEGIC_PATCH, "/status", 200),
     "a merge patch is JSON": (MERGE_PATCH, "", 422),
     "a merge patch of a scale": (MERGE_PATCH, "/scale", 422),
 }
@@ -579,7 +579,7 @@ def test_f16_an_empty_list_that_is_always_encoded_is_owned(
             patch = [{"op": "add", "path": "/rules", "value": second}]
             answer = api.patch(path, patch, "application/json-patch+json")
         case _:
-            media_type = {"merge patch": MERGE_PATCH}.get(verb, "application/strategic-merge-patch+json")
+            media_type = {"merge patch": MERGE_PATCH}.get(verb, STRATEGIC_PATCH)
             answer = api.patch(path, {"rules": second}, media_type)
     document = answer.ok()
     owned = [each["fieldsV1"] for each in document["metadata"].get("managedFields", [])]

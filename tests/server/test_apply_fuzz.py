@@ -13,11 +13,10 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.api import JSON_PATCH, MERGE_PATCH, Answer, Api
+from tests.support.api import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Answer, Api
 from tests.support.definitions import Defined, define, definition, new_group, version
 from tests.support.server_process import ServerProcess
 
-STRATEGIC: Final = "application/strategic-merge-patch+json"
 STEPS: Final = 100
 UPDATE_MANAGERS_MAX: Final = 10
 APPLIERS: Final = "ABCD"
@@ -196,7 +195,7 @@ class Written:
             ]
             return self._api.patch(query, operations[:2], JSON_PATCH)
         if how == "strategic" and not self.is_custom:
-            return self._api.patch(query, body, STRATEGIC)
+            return self._api.patch(query, body, STRATEGIC_PATCH)
         return self._api.patch(query, {"metadata": {"labels": {chance.choice("klm"): "3"}}}, MERGE_PATCH)
 
     def _check(self, path: str, before: Answer, answer: Answer) -> None:

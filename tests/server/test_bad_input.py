@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.api import Answer, Api
+from tests.support.api import STRATEGIC_PATCH, Answer, Api
 from tests.support.eventually import WITHIN_S, until
 from tests.support.metrics import metrics_of
 
@@ -322,7 +322,7 @@ def test_what_is_too_large_for_its_kind(api: Api, namespace: str, kind: str, fie
         api.post(path, {"metadata": {"name": "b"}, texts: {"k": TEXT}}),
         api.put(f"{path}/a", {"metadata": {"name": "a"}, texts: {"k": TEXT}}),
         api.patch(f"{path}/a", {texts: {"l": TEXT}}),
-        api.patch(f"{path}/a", {texts: {"l": TEXT}}, "application/strategic-merge-patch+json"),
+        api.patch(f"{path}/a", {texts: {"l": TEXT}}, STRATEGIC_PATCH),
         api.apply(f"{path}/a?fieldManager=m", whole | {texts: {"l": TEXT}}),
     ):
         assert_status(answer, 422, "Invalid", "Too long: may not be more than 1048576 bytes")

@@ -12,7 +12,7 @@ import pytest
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.wire.protobuf import MessageDecoder, open_envelope
 from apiserver.wire.protobuf.wire_format import undelimited
-from tests.support.api import Api, until_status
+from tests.support.api import STRATEGIC_PATCH, Api, until_status
 from tests.support.definitions import (
     DEFINITIONS,
     SPEC,
@@ -118,7 +118,7 @@ def test_an_object_may_be_asked_for_in_every_form_but_protobuf(defined: Defined,
     assert api.get(path, headers={"Accept": f"{PROTOBUF},application/json"}).ok()["spec"] == {"a": "x"}
     assert b"\nspec:\n  a: x\n" in api.get(path, headers={"Accept": "application/yaml"}).body
     assert api.post(defined.objects(), b"k8s\x00", type=PROTOBUF).status == 415
-    strategic = api.patch(path, {"spec": {}}, type="application/strategic-merge-patch+json")
+    strategic = api.patch(path, {"spec": {}}, type=STRATEGIC_PATCH)
     assert strategic.status == 415
 
 

@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from tests.support.api import Answer, Api
+from tests.support.api import STRATEGIC_PATCH, Answer, Api
 from tests.support.api_services import API_SERVICES
-from tests.support.definitions import condition, define, definition, new_group, version
+from tests.support.definitions import DEFINITIONS, condition, define, definition, new_group, version
 from tests.support.eventually import until
 from tests.support.fixtures import server_with
 from tests.support.objects import CONTAINERS, deployment
@@ -27,9 +27,7 @@ from tests.support.objects import CONTAINERS, deployment
 T = TypeVar("T")
 
 NAMESPACES: Final = "/api/v1/namespaces"
-STRATEGIC: Final = "application/strategic-merge-patch+json"
 CSRS: Final = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
-DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 # The finalizer with which the server waits until the objects of a definition are gone.
 CLEANUP: Final = "customresourcecleanup.apiextensions.k8s.io"
 
@@ -184,9 +182,7 @@ def subresource(
 ) -> Callable[[Scene], Write]:
     def prepare(scene: Scene) -> Write:
         path = scene.there(resource, before, group)
-        return lambda query: scene.api.patch(
-            f"{path}/{name}{query}", change, "application/strategic-merge-patch+json"
-        )
+        return lambda query: scene.api.patch(f"{path}/{name}{query}", change, STRATEGIC_PATCH)
 
     return prepare
 

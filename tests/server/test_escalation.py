@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.api import APPLY, Answer, Api, until_status
+from tests.support.api import APPLY, STRATEGIC_PATCH, Answer, Api, until_status
 from tests.support.eventually import until
 from tests.support.rbac import RBAC, RBAC_GROUP, binding, rule
 
@@ -148,7 +148,6 @@ def test_a_new_role_has_nothing_that_its_writer_has_not(
         assert answer.status == 201, answer.body
 
 
-STRATEGIC: Final = "application/strategic-merge-patch+json"
 OF: Final = {"apiVersion": f"{RBAC_GROUP}/v1", "kind": "Role"}
 
 
@@ -174,7 +173,7 @@ PATHS: Final[dict[str, tuple[str, str, Any, str]]] = {
         [{"op": "replace", "path": "/rules", "value": [GET_SECRETS]}],
         "json-patch",
     ),
-    "a strategic merge patch": ("PATCH", "/old", {"rules": [GET_SECRETS]}, STRATEGIC),
+    "a strategic merge patch": ("PATCH", "/old", {"rules": [GET_SECRETS]}, STRATEGIC_PATCH),
     "apply": ("PATCH", "/old?fieldManager=m&force=true", replaced("old"), APPLY),
     "apply of what is not there": ("PATCH", "/new?fieldManager=m", replaced("new"), APPLY),
 }

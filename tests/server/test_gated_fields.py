@@ -11,10 +11,9 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from tests.support.api import JSON_PATCH, MERGE_PATCH, Api
+from tests.support.api import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Api
 from tests.support.server_process import ServerProcess
 
-STRATEGIC: Final = "application/strategic-merge-patch+json"
 TEMPLATE: Final = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
 
 
@@ -132,7 +131,7 @@ def test_no_write_sets_it(api: Api, case: Case) -> None:
     assert field(case, api.put(path, merged).ok()) is None
     patches: dict[str, Any] = {
         MERGE_PATCH: merge(case, case.value),
-        STRATEGIC: merge(case, case.value),
+        STRATEGIC_PATCH: merge(case, case.value),
         JSON_PATCH: [{"op": "add", "path": f"/spec/{'/'.join(case.path)}", "value": case.value}],
     }
     for content_type, body in patches.items():
@@ -160,6 +159,6 @@ def test_a_container_added_to_a_running_pod_has_none_either(api: Api) -> None:
     api.post(f"{CORE_PATH}/pods", pod).ok()
     container = {"name": "e", "image": "i", "lifecycle": {"stopSignal": "SIGTERM"}}
     body = {"spec": {"ephemeralContainers": [container]}}
-    found = api.patch(f"{CORE_PATH}/pods/p/ephemeralcontainers", body, STRATEGIC).ok()
+    found = api.patch(f"{CORE_PATH}/pods/p/ephemeralcontainers", body, STRATEGIC_PATCH).ok()
     (added,) = found["spec"]["ephemeralContainers"]
     assert "lifecycle" not in added

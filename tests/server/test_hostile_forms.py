@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from tests.support import objects
-from tests.support.api import JSON_PATCH, MERGE_PATCH, Answer, Api
+from tests.support.api import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, Answer, Api
 from tests.support.bystander import Bystander
 from tests.support.metrics import metrics_of
 from tests.support.processor import slowness
@@ -27,8 +27,6 @@ JSON: Final = "application/json"
 YAML: Final = "application/yaml"
 CBOR: Final = "application/cbor"
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
-STRATEGIC: Final = "application/strategic-merge-patch+json"
-
 # Of the processor: others use the machine, too.
 ANSWERED_WITHIN_S: Final = 2.0
 # Of the processor, too; usually it is a tenth.
@@ -206,16 +204,16 @@ PATCHES: Final[Mapping[str, tuple[str, bytes]]] = {
     "no name": (MERGE_PATCH, b'{"metadata":null}'),
     "objects without an end to their depth": (MERGE_PATCH, nested(b'{"a":', b"}")),
     "infinity": (MERGE_PATCH, b'{"metadata":{"generation":1e999}}'),
-    "strategic: a list": (STRATEGIC, b"[]"),
-    "strategic: no directive": (STRATEGIC, b'{"$patch":{}}'),
-    "strategic: an order of nothing": (STRATEGIC, b'{"metadata":{"$setElementOrder/x":1}}'),
-    "strategic: keys that are none": (STRATEGIC, b'{"$retainKeys":[[]]}'),
+    "strategic: a list": (STRATEGIC_PATCH, b"[]"),
+    "strategic: no directive": (STRATEGIC_PATCH, b'{"$patch":{}}'),
+    "strategic: an order of nothing": (STRATEGIC_PATCH, b'{"metadata":{"$setElementOrder/x":1}}'),
+    "strategic: keys that are none": (STRATEGIC_PATCH, b'{"$retainKeys":[[]]}'),
     "strategic: another order": (
-        STRATEGIC,
+        STRATEGIC_PATCH,
         b'{"metadata":{"$setElementOrder/finalizers":[%b],"finalizers":["b","a"]}}'
         % (b'"a",' * 100_000 + b'"b"'),
     ),
-    "strategic: objects without an end to their depth": (STRATEGIC, nested(b'{"a":', b"}")),
+    "strategic: objects without an end to their depth": (STRATEGIC_PATCH, nested(b'{"a":', b"}")),
 }
 
 

@@ -11,11 +11,10 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.api import Answer, Api
+from tests.support.api import STRATEGIC_PATCH, Answer, Api
 from tests.support.server_process import ServerProcess
 
 NODES: Final = "/api/v1/nodes"
-STRATEGIC: Final = "application/strategic-merge-patch+json"
 POD: Final = "InPlacePodLevelResourcesVerticalScaling"
 INIT: Final = "InPlacePodVerticalScalingInitContainers"
 
@@ -51,7 +50,7 @@ def placed(api: Api, namespace: str, features: Sequence[str]) -> str:
 
 
 def resize(api: Api, pod: str, change: dict[str, Any], query: str = "") -> Answer:
-    return api.patch(f"{pod}/resize{query}", {"spec": change}, STRATEGIC)
+    return api.patch(f"{pod}/resize{query}", {"spec": change}, STRATEGIC_PATCH)
 
 
 OF_POD: Final = {"resources": amounts("2")}
@@ -93,7 +92,7 @@ def test_a_node_that_is_gone(api: Api, namespace: str) -> None:
 def test_other_changes_of_a_pod_need_nothing(api: Api, namespace: str) -> None:
     pod = placed(api, namespace, [])
     api.delete(f"{NODES}/{namespace}").ok()
-    api.patch(pod, {"spec": {"containers": [{"name": "c", "image": "j"}]}}, STRATEGIC).ok()
+    api.patch(pod, {"spec": {"containers": [{"name": "c", "image": "j"}]}}, STRATEGIC_PATCH).ok()
     api.patch(pod, {"metadata": {"labels": {"a": "b"}}}).ok()
 
 

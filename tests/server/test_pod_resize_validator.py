@@ -9,10 +9,9 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.api import Api
+from tests.support.api import STRATEGIC_PATCH, Api
 
 NODES: Final = "/api/v1/nodes"
-STRATEGIC: Final = "application/strategic-merge-patch+json"
 
 
 def requesting(**requests: str) -> dict[str, Any]:
@@ -54,7 +53,7 @@ TOO_LARGE: Final = {
 @pytest.mark.parametrize(("requests", "text"), TOO_LARGE.values(), ids=TOO_LARGE)
 def test_more_than_the_node_has(api: Api, namespace: str, requests: dict[str, str], text: str) -> None:
     resize = placed(api, namespace, {}, cpu="1", memory="1Gi")
-    refused = api.patch(resize, {"spec": requesting(**requests)}, STRATEGIC)
+    refused = api.patch(resize, {"spec": requesting(**requests)}, STRATEGIC_PATCH)
     assert (refused.status, refused.reason) == (403, "Forbidden")
     why = f"node didn't have enough allocatable resources: {text}"
     assert refused.message == f'pods "p" is forbidden: {why}'
@@ -63,18 +62,18 @@ def test_more_than_the_node_has(api: Api, namespace: str, requests: dict[str, st
 
 def test_as_much_as_the_node_has(api: Api, namespace: str) -> None:
     resize = placed(api, namespace, {"kubernetes.io/os": "linux"}, cpu="1", memory="1Gi")
-    resized = api.patch(resize, {"spec": requesting(cpu="750m", memory="1Gi")}, STRATEGIC).ok()
+    resized = api.patch(resize, {"spec": requesting(cpu="750m", memory="1Gi")}, STRATEGIC_PATCH).ok()
     assert resized["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "750m", "memory": "1Gi"}
 
 
 def test_what_changes_nothing_is_not_looked_at(api: Api, namespace: str) -> None:
     resize = placed(api, namespace, {}, cpu="1m", memory="1")
-    api.patch(resize, {"spec": requesting(cpu="100m")}, STRATEGIC).ok()
+    api.patch(resize, {"spec": requesting(cpu="100m")}, STRATEGIC_PATCH).ok()
 
 
 def test_a_node_that_cannot_do_it(api: Api, namespace: str) -> None:
     resize = placed(api, namespace, {"kubernetes.io/os": "windows"}, cpu="1", memory="1Gi")
-    refused = api.patch(resize, {"spec": requesting(cpu="200m")}, STRATEGIC)
+    refused = api.patch(resize, {"spec": requesting(cpu="200m")}, STRATEGIC_PATCH)
     why = f'pod resize is only supported on linux nodes, node "{namespace}" is "windows"'
     assert refused.message == f'pods "p" is forbidden: {why}'
     assert refused.json["details"]["causes"] == [{"reason": "UnsupportedPlatform"}]
@@ -83,7 +82,7 @@ def test_a_node_that_cannot_do_it(api: Api, namespace: str) -> None:
 def test_a_node_that_is_gone(api: Api, namespace: str) -> None:
     resize = placed(api, namespace, {}, cpu="1", memory="1Gi")
     api.delete(f"{NODES}/{namespace}").ok()
-    refused = api.patch(resize, {"spec": requesting(cpu="200m")}, STRATEGIC)
+    refused = api.patch(resize, {"spec": requesting(cpu="200m")}, STRATEGIC_PATCH)
     assert refused.message == f'pods "p" is forbidden: node "{namespace}" not found'
 
 
@@ -119,7 +118,7 @@ def test_what_is_not_told_is_nothing(
     pods = f"/api/v1/namespaces/{namespace}/pods"
     body = {"metadata": {"name": "p"}, "spec": {"nodeName": namespace, "containers": [container]}}
     api.post(pods, body).ok()
-    answer = api.patch(f"{pods}/p/resize", {"spec": requesting(**after)}, STRATEGIC)
+    answer = api.patch(f"{pods}/p/resize", {"spec": requesting(**after)}, STRATEGIC_PATCH)
     if text:
         why = f"node didn't have enough allocatable resources: {text}"
         assert (answer.status, answer.message) == (403, f'pods "p" is forbidden: {why}')

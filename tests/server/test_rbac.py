@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.api import Answer, Api, until_status
+from tests.support.api import STRATEGIC_PATCH, Answer, Api, until_status
 from tests.support.eventually import until
 from tests.support.kubectl import Kubectl, each_version, program, rows
 from tests.support.rbac import RBAC, binding, grant, rule
@@ -90,7 +90,7 @@ def test_a_verb_gives_the_right_to_that_verb_alone(api: Api, namespace: str, ver
 PATCHES: Final[dict[str, tuple[Any, str]]] = {
     "a JSON patch": ([{"op": "add", "path": "/data", "value": {"k": "v"}}], "json-patch"),
     "a merge patch": ({"data": {"k": "v"}}, "merge"),
-    "a strategic merge patch": ({"data": {"k": "v"}}, "application/strategic-merge-patch+json"),
+    "a strategic merge patch": ({"data": {"k": "v"}}, STRATEGIC_PATCH),
 }
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.api import Answer, Api, until_status
+from tests.support.api import STRATEGIC_PATCH, Answer, Api, until_status
 from tests.support.fixtures import api_with
 from tests.support.rbac import RBAC, bind, rule
 from tests.support.server_process import ServerProcess
@@ -186,7 +186,7 @@ def test_the_form_and_the_version_of_a_write_do_not_matter(api: Api, form: str, 
     name, status = path.split("/")[-2], {"allocation": ALLOCATION}
     patches: dict[str, tuple[Any, str]] = {
         "merge": ({"status": status}, "merge"),
-        "strategic": ({"status": status}, "application/strategic-merge-patch+json"),
+        "strategic": ({"status": status}, STRATEGIC_PATCH),
         "json-patch": ([{"op": "add", "path": "/status", "value": status}], "json-patch"),
         "apply": (
             {

@@ -13,12 +13,11 @@ import orjson
 import pytest
 
 from tests.support import objects
-from tests.support.api import Answer, Api
+from tests.support.api import STRATEGIC_PATCH, Answer, Api
 from tests.support.kubectl import DEPLOYMENT, Kubectl, oldest_and_newest, program
 from tests.support.objects import template
 from tests.support.server_process import ServerProcess
 
-STRATEGIC: Final = "application/strategic-merge-patch+json"
 CONFIGMAPS: Final = "/api/v1/namespaces/{}/configmaps"
 DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/{}/deployments"
 # A body may have 3 MiB, and other processes use the machine.
@@ -51,13 +50,13 @@ def container(document: Any) -> Any:
 
 def test_lists_are_merged_by_their_keys(api: Api, deployment: str) -> None:
     patch = of_container(env=[{"name": "B", "value": "3"}, {"name": "A", "$patch": "delete"}])
-    patched = container(api.patch(deployment, patch, STRATEGIC).ok())
+    patched = container(api.patch(deployment, patch, STRATEGIC_PATCH).ok())
     assert (patched["image"], patched["env"]) == ("i", [{"name": "B", "value": "3"}])
 
 
 def test_an_item_without_its_merge_key_is_invalid(api: Api, deployment: str) -> None:
     """kube-apiserver answers 500 here: README says so."""
-    refused = api.patch(deployment, of_container(env=[{"value": "3"}]), STRATEGIC)
+    refused = api.patch(deployment, of_container(env=[{"value": "3"}]), STRATEGIC_PATCH)
     assert (refused.status, refused.reason) == (422, "Invalid")
     assert "map: map[value:3] does not contain declared merge key: name" in refused.message
 
@@ -65,15 +64,15 @@ def test_an_item_without_its_merge_key_is_invalid(api: Api, deployment: str) -> 
 def test_a_patch_that_changes_nothing_writes_nothing(api: Api, deployment: str) -> None:
     before = api.get(deployment).ok()
     for patch in ({}, None, of_container(), before):
-        assert api.patch(deployment, orjson.dumps(patch), STRATEGIC).ok() == before
+        assert api.patch(deployment, orjson.dumps(patch), STRATEGIC_PATCH).ok() == before
 
 
 def test_values_are_checked_and_made_canonical(api: Api, deployment: str) -> None:
-    limited = api.patch(deployment, of_container(resources={"limits": {"cpu": "0.5"}}), STRATEGIC).ok()
+    limited = api.patch(deployment, of_container(resources={"limits": {"cpu": "0.5"}}), STRATEGIC_PATCH).ok()
     assert container(limited)["resources"] == {"limits": {"cpu": "500m"}}
-    again = api.patch(deployment, of_container(resources={"limits": {"cpu": "0.500"}}), STRATEGIC).ok()
+    again = api.patch(deployment, of_container(resources={"limits": {"cpu": "0.500"}}), STRATEGIC_PATCH).ok()
     assert again == limited
-    refused = api.patch(deployment, of_container(tty="yes"), STRATEGIC)
+    refused = api.patch(deployment, of_container(tty="yes"), STRATEGIC_PATCH)
     assert (refused.status, refused.reason) == (422, "Invalid")
     # recorded: fieldvalidation/patch-strategic-strict shows patches in this form
     shown = "map[spec:map[template:map[spec:map[containers:[map[name:c tty:yes]]]]]]"
@@ -83,7 +82,7 @@ def test_values_are_checked_and_made_canonical(api: Api, deployment: str) -> Non
 
 def test_what_it_says_of_its_kind_is_not_looked_at(api: Api, configmap: str) -> None:
     before = api.get(configmap).ok()
-    assert api.patch(configmap, {"kind": "Secret", "apiVersion": "v2"}, STRATEGIC).ok() == before
+    assert api.patch(configmap, {"kind": "Secret", "apiVersion": "v2"}, STRATEGIC_PATCH).ok() == before
 
 
 # Rows E07-E09. The body, the warnings.
@@ -104,14 +103,14 @@ REMARKS: Final[dict[str, tuple[bytes, list[str]]]] = {
 @pytest.mark.parametrize(("body", "said"), REMARKS.values(), ids=REMARKS)
 def test_field_validation(api: Api, configmap: str, body: bytes, said: list[str]) -> None:
     before = api.get(configmap).ok()
-    refused = api.patch(f"{configmap}?fieldValidation=Strict&dryRun=All", body, STRATEGIC)
+    refused = api.patch(f"{configmap}?fieldValidation=Strict&dryRun=All", body, STRATEGIC_PATCH)
     assert refused.status == (400 if said else 200)
     for text in said:
         assert text in refused.message
     assert api.get(configmap).ok() == before
-    warned = api.patch(f"{configmap}?fieldValidation=Warn", body, STRATEGIC)
+    warned = api.patch(f"{configmap}?fieldValidation=Warn", body, STRATEGIC_PATCH)
     assert (warned.status, warned.warnings) == (200, [text.replace('"', '\\"') for text in said])
-    assert api.patch(f"{configmap}?fieldValidation=Ignore", body, STRATEGIC).warnings == []
+    assert api.patch(f"{configmap}?fieldValidation=Ignore", body, STRATEGIC_PATCH).warnings == []
 
 
 # The body; code, reason and message of the answer.
@@ -157,7 +156,7 @@ REFUSED: Final[dict[str, tuple[bytes, int, str, str]]] = {
 def test_what_is_refused(api: Api, configmap: str, body: bytes, code: int, reason: str, message: str) -> None:
     api.patch(configmap, {"metadata": {"finalizers": ["e.com/a"]}}).ok()
     before = api.get(configmap).ok()
-    answer = api.patch(configmap, body, STRATEGIC)
+    answer = api.patch(configmap, body, STRATEGIC_PATCH)
     assert (answer.status, answer.json.get("reason", "")) == (code, reason), answer.body
     assert message in answer.message
     assert api.get(configmap).ok() == before
@@ -167,8 +166,8 @@ def test_a_stale_version_is_a_conflict(api: Api, configmap: str) -> None:
     """Row L01 holds for patches that name a version."""
     version = api.get(configmap).ok()["metadata"]["resourceVersion"]
     patch = {"metadata": {"resourceVersion": version}, "data": {"k": "w"}}
-    api.patch(configmap, patch, STRATEGIC).ok()
-    assert api.patch(configmap, {**patch, "data": {"k": "x"}}, STRATEGIC).status == 409
+    api.patch(configmap, patch, STRATEGIC_PATCH).ok()
+    assert api.patch(configmap, {**patch, "data": {"k": "x"}}, STRATEGIC_PATCH).status == 409
 
 
 def test_a_type_of_patch_that_there_is_none_of(api: Api, configmap: str) -> None:
@@ -179,24 +178,24 @@ def test_a_type_of_patch_that_there_is_none_of(api: Api, configmap: str) -> None
 
 def test_subresources(api: Api, deployment: str) -> None:
     status = {"conditions": [{"type": "Available", "status": "True"}]}
-    api.patch(f"{deployment}/status", {"status": status, "spec": {"replicas": 9}}, STRATEGIC).ok()
+    api.patch(f"{deployment}/status", {"status": status, "spec": {"replicas": 9}}, STRATEGIC_PATCH).ok()
     more = {"conditions": [{"type": "Progressing", "status": "True"}]}
-    patched = api.patch(f"{deployment}/status", {"status": more}, STRATEGIC).ok()
+    patched = api.patch(f"{deployment}/status", {"status": more}, STRATEGIC_PATCH).ok()
     assert [each["type"] for each in patched["status"]["conditions"]] == ["Progressing", "Available"]
     assert patched["spec"]["replicas"] == 1
-    scale = api.patch(f"{deployment}/scale", {"spec": {"replicas": 4}}, STRATEGIC).ok()
+    scale = api.patch(f"{deployment}/scale", {"spec": {"replicas": 4}}, STRATEGIC_PATCH).ok()
     assert (scale["kind"], scale["spec"]) == ("Scale", {"replicas": 4})
 
 
 def test_large_patches(api: Api, deployment: str) -> None:
     """A list of 10,000 items, forwards and backwards. With who owns them it is twice as long as it looks."""
     env = [{"name": f"V{number:05}", "value": "x" * 20} for number in range(10_000)]
-    api.patch(deployment, of_container(env=env), STRATEGIC).ok()
+    api.patch(deployment, of_container(env=env), STRATEGIC_PATCH).ok()
     body = of_container(
         **{"$setElementOrder/env": [{"name": each["name"]} for each in reversed(env)]}, env=env[::-1]
     )
     began = api.server.cpu_s
-    answer: Answer = api.patch(f"{deployment}?dryRun=All", body, STRATEGIC)
+    answer: Answer = api.patch(f"{deployment}?dryRun=All", body, STRATEGIC_PATCH)
     assert api.server.cpu_s - began < LARGE_CPU_S_MAX
     assert [each["name"] for each in container(answer.ok())["env"][:2]] == ["V09999", "V09998"]
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.api import Answer, Api, assert_refused, names_in, with_callers
+from tests.support.api import STRATEGIC_PATCH, Answer, Api, assert_refused, names_in, with_callers
 from tests.support.objects import deployment, named, version_of
 from tests.support.served import BUILT_IN
 
@@ -157,7 +157,7 @@ SAID: Final[dict[str, Callable[[Api, str, dict[str, Any]], Answer]]] = {
     "PUT": lambda api, path, body: api.put(path, body),
     "merge patch": lambda api, path, body: api.patch(path, {"metadata": body["metadata"]}),
     "strategic merge patch": lambda api, path, body: api.patch(
-        path, {"metadata": body["metadata"]}, "application/strategic-merge-patch+json"
+        path, {"metadata": body["metadata"]}, STRATEGIC_PATCH
     ),
     "JSON patch": lambda api, path, body: api.patch(
         path, [{"op": "add", "path": "/metadata/namespace", "value": "elsewhere"}], "json-patch"
@@ -342,7 +342,7 @@ def test_a_write_on_an_old_version_conflicts(
 VERSIONED_WRITES: Final[dict[str, Callable[[Api, str, str], Answer]]] = {
     **{form: write for form, write in STALE.items() if form != "JSON patch with If-Match"},
     "strategic merge patch": lambda api, path, rv: api.patch(
-        path, {"metadata": {"resourceVersion": rv}}, "application/strategic-merge-patch+json"
+        path, {"metadata": {"resourceVersion": rv}}, STRATEGIC_PATCH
     ),
     "apply": lambda api, path, rv: api.apply(
         f"{path}?fieldManager=m",
