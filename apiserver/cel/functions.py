@@ -113,12 +113,11 @@ def method(
 class MacroRule:
     """A call that is rewritten while the text is parsed.
 
-    arg_count: None for any.
     expand: (offset, receiver, arguments): the tree; raises `MacroError`.
     """
 
     name: str
-    arg_count: int | None
+    arg_count: int
     is_method: bool
     expand: Callable[[int, Node | None, tuple[Node, ...]], Node]
 

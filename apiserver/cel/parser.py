@@ -393,7 +393,7 @@ class _Parser(TokenReader):
 
     def _expanded(self, name: str, target: Node | None, args: tuple[Node, ...], offset: int) -> Node:
         for rule in self._macros.get((name, target is not None), ()):
-            if rule.arg_count is None or rule.arg_count == len(args):
+            if rule.arg_count == len(args):
                 try:
                     return rule.expand(offset, target, args)
                 except MacroError as error:

@@ -27,9 +27,8 @@ from apiserver.cel.syntax import (
     Select,
 )
 from apiserver.cel.values import UInt
-from tests.support.cel.blocks import BLOCKS
 
-ALL_MACROS = by_name(STANDARD, TWO_VARIABLES, OPTIONAL_MACROS, BINDINGS, BLOCKS)
+ALL_MACROS = by_name(STANDARD, TWO_VARIABLES, OPTIONAL_MACROS, BINDINGS)
 
 
 def parsed(text: str) -> Node:
@@ -184,10 +183,6 @@ EXPANSIONS = {
     "optFlatMap": (
         "a.optFlatMap(x, x)",
         f"bind<@target, a, _?_:_(@target.hasValue(), {MAPPED}, optional.none())>",
-    ),
-    "block": (
-        "cel.block([1, cel.index(0)], cel.index(1))",
-        "bind<@index0, 1, bind<@index1, @index0, @index1>>",
     ),
     "other counts of arguments are calls": (
         "a.all(x) + has() + a.map(x)",

@@ -40,13 +40,12 @@ from apiserver.cel.values import (
     map_key,
     type_of,
 )
-from tests.support.cel.blocks import BLOCKS
 
 NAMED: Final = os.environ.get("CEL_SPEC_DIR", "")
 BESIDE: Final = Path(__file__).resolve().parents[4] / "shared/cel-spec"
 
 # The files about libraries that Kubernetes does not have.
-NOT_IN_KUBERNETES: Final = frozenset({"math_ext", "encoders_ext"})
+NOT_IN_KUBERNETES: Final = frozenset({"math_ext", "encoders_ext", "block_ext"})
 # Cases that cannot pass, and why.
 _MAPPED = "Kubernetes takes no IPv4-mapped address, however it is written (pkg/cel/library/ip.go: Is4In6)"
 _MISPRINT = "the case wants a backslash that its expression does not have; Google's own parser finds none"
@@ -112,7 +111,7 @@ CASES: Final = cases()
 
 @functools.cache
 def libraries() -> tuple[Library, ...]:
-    """All there are, and what only these tests use."""
+    """All there are."""
     modules = [
         importlib.import_module(f"{library.__name__}.{module.name}")
         for module in pkgutil.iter_modules(library.__path__)
@@ -123,7 +122,7 @@ def libraries() -> tuple[Library, ...]:
         for value in vars(module).values()
         if isinstance(value, Library)
     }
-    return (*found.values(), *KUBERNETES_STRINGS, Library("blocks", macros=BLOCKS))
+    return (*found.values(), *KUBERNETES_STRINGS)
 
 
 # ---- what is written in the files
