@@ -97,7 +97,7 @@ class Program:
 
 
 def _spent(frame: Frame, budget: int) -> int:
-    """Raises CostExceeded."""
+    """Returns what has been spent of a budget. Raises CostExceeded if that is more than there was."""
     left: int = frame[BUDGET]
     if left < 0:
         raise CostExceeded

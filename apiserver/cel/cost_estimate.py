@@ -294,7 +294,6 @@ class _Estimator(Scopes[_NodeEstimate]):
 
 
 def _turn(loop: _LoopCost, condition: _NodeEstimate | None, result: _NodeEstimate | None) -> Bounds:
-    """Returns the bounds of what one iteration costs."""
     fixed = _fixed(loop.turn)
     if loop.result is None:
         # `accumulator && condition`, of which the second part may not be reached.
@@ -340,7 +339,6 @@ def _type_size(type_: Type) -> Bounds | None:
 
 
 def _any_of(items: list[_NodeEstimate]) -> Bounds:
-    """Returns the bounds of the sizes of all of them."""
     if not items:
         return NOTHING
     sizes = [item.size_or_any for item in items]

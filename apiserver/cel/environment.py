@@ -35,8 +35,6 @@ class Checked:
 
 
 class _Language(NamedTuple):
-    """The macros and declarations of some libraries."""
-
     macros: Macros
     declarations: Declarations
 

@@ -140,8 +140,6 @@ def object_of(name: str, fields: Mapping[str, Field], *, size_min: int | None = 
 
 
 class _AnyFields(Mapping[str, Field]):
-    """Every field there may be, of any type."""
-
     def __getitem__(self, name: str) -> Field:
         return Field(name, DYN)
 

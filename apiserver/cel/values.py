@@ -250,7 +250,6 @@ def _look_at(count: int, left: list[int]) -> None:
 
 
 def _equal_lists(a: list[Any], b: list[Any], left: list[int]) -> bool:
-    """Compares lists of the same length."""
     if isinstance(a, SetList) or isinstance(b, SetList):
         return {identity(item, left) for item in a} == {identity(item, left) for item in b}
     by_key = a if isinstance(a, MapList) else b

@@ -105,7 +105,6 @@ def _v4(text: str) -> int:
 
 
 def _v6(text: str) -> int:
-    """The number of an IPv6 address without a zone."""
     rest = text
     groups: list[int] = []
     gap = None  # the number of groups before `::`

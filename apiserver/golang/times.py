@@ -172,7 +172,6 @@ def is_date_time(text: str) -> bool:
 
 
 def _next(text: str, layout: str, rest: str, element: _Element) -> tuple[re.Match[str], str]:
-    """Returns the match of an element, and what follows it."""
     if not rest.startswith(element.before):
         raise _unreadable(text, layout, rest, element.before)
     rest = rest.removeprefix(element.before)
@@ -183,7 +182,6 @@ def _next(text: str, layout: str, rest: str, element: _Element) -> tuple[re.Matc
 
 
 def _offset(text: str, zone: re.Match[str]) -> int:
-    """Returns the seconds that a zone is ahead of UTC."""
     if zone[0] == "Z":
         return 0
     hours, minutes = int(zone[2]), int(zone[3])

@@ -72,7 +72,7 @@ def parse_pem_public_key(pem: bytes) -> PublicKeyTypes:
 
 
 def _checked(certificate: x509.Certificate) -> x509.Certificate:
-    """Raises ValueError. Source: crypto/x509, parseCertificate, since Go 1.23."""
+    """Refuses with a ValueError what Go refuses since 1.23. Source: crypto/x509, parseCertificate."""
     if certificate.serial_number < 0:
         raise ValueError("negative serial number")
     return certificate

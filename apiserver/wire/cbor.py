@@ -204,7 +204,6 @@ def _text(content: bytes) -> str:
 
 
 def _number(value: Any) -> int | float:
-    """Returns the number; raises InvalidCbor for other values."""
     match value:
         case int() if -(1 << 63) <= value < 1 << 63:
             return value

@@ -89,8 +89,6 @@ _MERGE: Final = "<<"
 
 
 class _Reader:
-    """Builds the document from events."""
-
     def __init__(self) -> None:
         self.document: Any = None
         self.duplicates: list[str] = []
@@ -200,7 +198,6 @@ def _is_text(event: Any) -> bool:
 
 
 def _key_of(value: Any, event: Any) -> str:
-    """The key as a string, as JSON requires it."""
     match value:
         case str():
             return value

@@ -142,7 +142,6 @@ def _filter(
 
 
 def _list(iteration: Iteration, condition: LoopPart | None, result: LoopPart | None) -> tuple[Evaluator, int]:
-    """A list of the results."""
     assert result is not None
     (items, slot), (make, cost, is_constant) = iteration, result
     # What is added is a list of one, which is there already if that is a constant.

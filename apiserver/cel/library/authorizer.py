@@ -120,8 +120,6 @@ def _service_account(builder: AuthorizerValue, namespace: str, name: str) -> Aut
 def _step(
     class_: type[_CheckBuilder], attribute: str, *, may_be_empty: bool = True
 ) -> Callable[[_CheckBuilder, str], _CheckBuilder]:
-    """Returns a check with one more attribute."""
-
     def step(builder: _CheckBuilder, value: str) -> _CheckBuilder:
         if not may_be_empty and not value.strip():
             raise EvaluationError(f"{attribute} must not be empty")

@@ -26,7 +26,6 @@ JSON_PATCH_TYPE: Final = types.object_of(
 
 
 def _escape_key(key: str) -> str:
-    """Escapes a key to be part of a path."""
     check_size(2 * len(key))
     return key.replace("~", "~0").replace("/", "~1")
 

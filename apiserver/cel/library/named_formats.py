@@ -93,7 +93,6 @@ def _named(name: str) -> OptionalValue:
 
 
 def _validate(format_: Format, text: str) -> OptionalValue:
-    """Returns what is wrong with a text; none if it is valid."""
     problems = format_.validate(text)
     return OptionalValue(problems) if problems else NONE
 

@@ -240,7 +240,6 @@ def _as_doubles(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], boo
 
 
 def _ordering(name: str, compare: Callable[[Any, Any], bool]) -> tuple[Overload, ...]:
-    """Returns overloads for two values of one type, and for numbers of different types."""
     same = [
         Overload(
             f"{name}_{short}",
@@ -505,7 +504,6 @@ STANDARD: Final = Library(
 
 
 def _orderings(*, are_alike: bool) -> Mapping[str, tuple[Overload, ...]]:
-    """Returns the overloads that order two values of the same type, or of different ones."""
     return {
         name: tuple(each for each in STANDARD.functions[name] if (each.args[0] is each.args[1]) is are_alike)
         for name in ("_<_", "_<=_", "_>_", "_>=_")

@@ -175,7 +175,6 @@ def _integer(value: Any, _: int | None) -> str:
 
 
 def _literal(value: Any) -> str:
-    """Formats a value as a literal."""
     match value:
         case str():
             return go_quote(value)

@@ -128,7 +128,6 @@ def _zone(name: str) -> ZoneInfo:
 
 
 def _offset(seconds: int, zone: str) -> int:
-    """Returns the seconds that a zone was ahead of UTC at a time."""
     if len(zone) > _ZONE_MAX:
         raise EvaluationError(f"unknown time zone {zone[:_ZONE_MAX]}")
     if ":" in zone:

@@ -136,8 +136,6 @@ class _Report:
 
 
 class _Context:
-    """The arguments that the fields of one schema share."""
-
     __slots__ = ("extensions", "meta")
 
     def __init__(self, extensions: Extensions, meta: Schema) -> None:
@@ -278,7 +276,6 @@ _COMPILERS: Final[Mapping[str, _Compiler]] = {"visit_object": _object_visit, "vi
 
 
 def _additional_field(schema: Any, context: _Context) -> _Field | None:
-    """The field for additional properties; None if they are not allowed."""
     if isinstance(schema, Mapping):
         return _Field(schema, context)
     return _Field(_NO_SCHEMA, context) if schema is True else None

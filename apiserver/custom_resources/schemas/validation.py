@@ -371,7 +371,6 @@ class SchemaValidator:
 
 
 def _best(validators: Sequence[SchemaValidator], value: Any) -> int:
-    """The index of the first best match."""
     return (
         0
         if len(validators) == 1

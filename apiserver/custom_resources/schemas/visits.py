@@ -55,7 +55,6 @@ def _visited_schemas(schema: JSONSchema, is_selected: Callable[[JSONSchema], boo
 def _children(
     value: Any, schema: JSONSchema, path: Path | None
 ) -> Iterator[tuple[Any, JSONSchema, Path | None]]:
-    """The objects and lists in a value that have a schema."""
     if type(value) is dict:
         properties, other = schema.get("properties") or {}, schema.get("additionalProperties")
         for name, child in value.items():

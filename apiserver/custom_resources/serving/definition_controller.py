@@ -63,8 +63,6 @@ class _KnownDefinition:
 
 @dataclass(slots=True)
 class _TableChange:
-    """The resources to remove from the table of served resources, and those to add."""
-
     gone: dict[ServedResource, None] = field(default_factory=dict)
     new: dict[ServedResource, None] = field(default_factory=dict)
 

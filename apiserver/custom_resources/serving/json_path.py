@@ -175,8 +175,6 @@ def _unquoted(match: re.Match[str]) -> str:
 
 
 class _Field:
-    """A step to a field."""
-
     __slots__ = ("name",)
 
     def __init__(self, name: str) -> None:

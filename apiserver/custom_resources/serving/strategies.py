@@ -113,7 +113,6 @@ class CustomResourceStrategies:
     def _validate_status(
         self, new: Document, old: Document | None, errors: Sequence[FieldError], is_bounded: bool
     ) -> Findings:
-        """Returns what is wrong with an update of the status."""
         found = [*errors]
         if "status" in new:
             before = old.get("status") if old is not None else None

@@ -382,7 +382,6 @@ class DefinitionValidator:
         return errors
 
     def _versions(self, before: _Before) -> ExpressionVersions:
-        """Returns what the expressions of a definition may use."""
         stored = (expressions_of(schema, self._extensions) for schema in before.all_schemas)
         return ExpressionVersions(self._compatibility, frozenset(chain.from_iterable(stored)))
 
@@ -455,7 +454,6 @@ def _group(group: str) -> Errors:
 
 
 def _spec_names(found: Document) -> Errors:
-    """Validates the names that a spec asks for, some of which are required."""
     errors: Errors = [
         required(f"spec.names.{field}")
         for field in ("plural", "singular", "kind", "listKind")

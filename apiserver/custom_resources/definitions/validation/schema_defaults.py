@@ -132,7 +132,6 @@ class DefaultsValidator:
         return False
 
     def _embedded(self, path: str, value: Any, schema: Document) -> Errors:
-        """Checks type and metadata of the embedded resources in a value."""
         errors: Errors = []
         if isinstance(value, list) and isinstance(item := schema.get("items"), dict):
             for index, each in enumerate(value):
@@ -178,7 +177,6 @@ def _named(surround: _Surround, name: str) -> _Surround:
 
 
 def _has_fields(value: Any) -> bool:
-    """Whether a value is an object with fields, or a list that has one in it, however deep."""
     pending = [value]
     while pending:
         each = pending.pop()

@@ -195,7 +195,6 @@ def _first_any_of(schema: Document) -> Any:
 
 
 def _resource_fields(path: str, schema: Document, level: _Level) -> Errors:
-    """Checks the schemas of the fields that every object has, at the root or in an embedded resource."""
     properties = schema.get("properties", {})
     errors: Errors = []
     for name in ("kind", "apiVersion"):
