@@ -73,21 +73,14 @@ def dns_subdomain(name: str) -> list[str]:
     """The rule for most names: dots allowed, up to 253 characters."""
     if len(name) <= SUBDOMAIN_MAX and _is_subdomain(name):
         return []
-    problems = []
-    if byte_length(name) > SUBDOMAIN_MAX:
-        problems.append(f"must be no more than {SUBDOMAIN_MAX} characters")
-    if not _is_subdomain(name):
-        problems.append(_SUBDOMAIN_TEXT)
-    return problems
+    return _too_long(name, SUBDOMAIN_MAX) + ([] if _is_subdomain(name) else [_SUBDOMAIN_TEXT])
 
 
 def dns_label(name: str) -> list[str]:
     """The rule for names that become part of a host name, as Namespaces' and Services'."""
     if len(name) <= LABEL_MAX and _is_label(name):
         return []
-    problems = []
-    if byte_length(name) > LABEL_MAX:
-        problems.append(f"must be no more than {LABEL_MAX} characters")
+    problems = _too_long(name, LABEL_MAX)
     if not _is_label(name):
         problems.append("must not contain dots" if _is_subdomain(name) else _LABEL_TEXT)
     return problems
@@ -95,12 +88,11 @@ def dns_label(name: str) -> list[str]:
 
 def dns1035_label(name: str) -> list[str]:
     """Checks a name as `dns_label` does, and that it starts with a letter."""
-    problems = []
-    if byte_length(name) > LABEL_MAX:
-        problems.append(f"must be no more than {LABEL_MAX} characters")
-    if not _is_dns1035(name):
-        problems.append(_DNS1035_TEXT)
-    return problems
+    return _too_long(name, LABEL_MAX) + ([] if _is_dns1035(name) else [_DNS1035_TEXT])
+
+
+def _too_long(text: str, most: int, unit: str = "characters") -> list[str]:
+    return [f"must be no more than {most} {unit}"] if byte_length(text) > most else []
 
 
 def path_segment(name: str) -> list[str]:
@@ -148,12 +140,7 @@ def qualified_name(name: str) -> list[str]:
 
 @cached
 def label_value(value: str) -> list[str]:
-    problems = []
-    if byte_length(value) > LABEL_MAX:
-        problems.append(f"must be no more than {LABEL_MAX} bytes")
-    if not _is_value(value):
-        problems.append(_VALUE_TEXT)
-    return problems
+    return _too_long(value, LABEL_MAX, "bytes") + ([] if _is_value(value) else [_VALUE_TEXT])
 
 
 _DATA_KEY: Final = r"[-._a-zA-Z0-9]+"
@@ -167,9 +154,7 @@ _DATA_KEY_TEXT: Final = (
 @cached
 def config_map_key(key: str) -> list[str]:
     """The rule for keys of ConfigMaps and Secrets, which can become names of files."""
-    problems = []
-    if byte_length(key) > SUBDOMAIN_MAX:
-        problems.append(f"must be no more than {SUBDOMAIN_MAX} characters")
+    problems = _too_long(key, SUBDOMAIN_MAX)
     if not _is_data_key(key):
         problems.append(_DATA_KEY_TEXT)
     if key in (".", ".."):

@@ -18,6 +18,10 @@ STORAGE_MIGRATING: Final = "StorageMigrating"
 API_APPROVED: Final = "KubernetesAPIApprovalPolicyConformant"
 
 
+def condition(kind: str, *, holds: bool, reason: str, message: str) -> Document:
+    return {"type": kind, "status": "True" if holds else "False", "reason": reason, "message": message}
+
+
 def set_definition_condition(definition: Document, new: Document, now: str) -> None:
     """Replaces the condition of the same type, whose transition time is kept while the status is the same.
 

@@ -20,6 +20,7 @@ from apiserver.custom_resources.definitions.conditions import (
     ESTABLISHED,
     NAMES_ACCEPTED,
     NON_STRUCTURAL,
+    condition,
     remove_definition_condition,
     set_definition_condition,
 )
@@ -87,10 +88,6 @@ def _set_or_remove(definition: Document, kind: str, wanted: Document | None, now
         remove_definition_condition(definition, kind)
 
 
-def _condition(kind: str, *, holds: bool, reason: str, message: str) -> Document:
-    return {"type": kind, "status": "True" if holds else "False", "reason": reason, "message": message}
-
-
 # ---- names
 
 
@@ -126,8 +123,8 @@ def _names(definition: Document, in_use: NamesInUse) -> tuple[Document, Document
         field: value for field, value in shown.items() if not value
     }
     if conflict is not None:
-        return shown, _condition(NAMES_ACCEPTED, holds=False, reason=conflict[0], message=conflict[1])
-    return shown, _condition(NAMES_ACCEPTED, holds=True, reason="NoConflicts", message="no conflicts found")
+        return shown, condition(NAMES_ACCEPTED, holds=False, reason=conflict[0], message=conflict[1])
+    return shown, condition(NAMES_ACCEPTED, holds=True, reason="NoConflicts", message="no conflicts found")
 
 
 def _aggregate(messages: Sequence[str]) -> str:
@@ -138,13 +135,13 @@ def _aggregate(messages: Sequence[str]) -> str:
 def _established(*, is_accepted: bool) -> Document:
     """The condition Established. Kubernetes delays it for servers that have not seen the definition yet."""
     if is_accepted:
-        return _condition(
+        return condition(
             ESTABLISHED,
             holds=True,
             reason="InitialNamesAccepted",
             message="the initial names have been accepted",
         )
-    return _condition(ESTABLISHED, holds=False, reason="NotAccepted", message="not all names are accepted")
+    return condition(ESTABLISHED, holds=False, reason="NotAccepted", message="not all names are accepted")
 
 
 # ---- structure and approval
@@ -154,7 +151,7 @@ def _non_structural(definition: Document) -> Document | None:
     """The condition NonStructuralSchema, which only definitions of other servers or of long ago have."""
     if definition["spec"].get("preserveUnknownFields") is not True:
         return None
-    return _condition(
+    return condition(
         NON_STRUCTURAL,
         holds=True,
         reason="Violations",
@@ -166,4 +163,4 @@ def _approval(definition: Document, brand: Brand) -> Document | None:
     if not is_protected_group(definition["spec"]["group"], brand):
         return None
     found = approval_of(definition, brand)
-    return _condition(API_APPROVED, holds=found.is_approved, reason=found.reason, message=found.message)
+    return condition(API_APPROVED, holds=found.is_approved, reason=found.reason, message=found.message)

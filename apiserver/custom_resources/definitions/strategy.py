@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from apiserver.custom_resources.definitions import cleanup_finalizer, versions_of
-from apiserver.custom_resources.definitions.conditions import TERMINATING, set_definition_condition
+from apiserver.custom_resources.definitions.conditions import TERMINATING, condition, set_definition_condition
 from apiserver.meta import object_meta
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document
@@ -93,17 +93,8 @@ def mark_deleted(brand: Brand) -> Callable[[Document, str], None]:
         finalizers = meta.get("finalizers") or []
         if finalizer not in finalizers:
             meta["finalizers"] = [*finalizers, finalizer]
-        set_definition_condition(
-            definition,
-            {
-                "type": TERMINATING,
-                "status": "True",
-                "reason": "InstanceDeletionPending",
-                "message": (
-                    "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
-                ),
-            },
-            now,
-        )
+        text = "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon"
+        pending = condition(TERMINATING, holds=True, reason="InstanceDeletionPending", message=text)
+        set_definition_condition(definition, pending, now)
 
     return mark

@@ -16,6 +16,7 @@ from apiserver.custom_resources import definitions
 from apiserver.custom_resources.definitions.conditions import (
     ESTABLISHED,
     TERMINATING,
+    condition,
     set_definition_condition,
 )
 from apiserver.meta import timestamps
@@ -38,24 +39,18 @@ WORKERS: Final = 5
 # Objects of one definition that are deleted at the same time.
 DELETIONS: Final = 16
 
-_IN_PROGRESS: Final = {
-    "type": TERMINATING,
-    "status": "True",
-    "reason": "InstanceDeletionInProgress",
-    "message": "CustomResource deletion is in progress",
-}
-_COMPLETED: Final = {
-    "type": TERMINATING,
-    "status": "False",
-    "reason": "InstanceDeletionCompleted",
-    "message": "removed all instances",
-}
-_NEVER_ESTABLISHED: Final = {
-    "type": TERMINATING,
-    "status": "False",
-    "reason": "NeverEstablished",
-    "message": "resource was never established",
-}
+_IN_PROGRESS: Final = condition(
+    TERMINATING,
+    holds=True,
+    reason="InstanceDeletionInProgress",
+    message="CustomResource deletion is in progress",
+)
+_COMPLETED: Final = condition(
+    TERMINATING, holds=False, reason="InstanceDeletionCompleted", message="removed all instances"
+)
+_NEVER_ESTABLISHED: Final = condition(
+    TERMINATING, holds=False, reason="NeverEstablished", message="resource was never established"
+)
 
 
 class DefinitionFinalizer:
@@ -132,7 +127,7 @@ class DefinitionFinalizer:
                 raise outcome
         return not remaining
 
-    async def _write(self, name: str, condition: Document, *, is_done: bool) -> None:
+    async def _write(self, name: str, new: Document, *, is_done: bool) -> None:
         """Write a condition; with the last finalizer the definition is removed."""
         now = timestamps.to_text(self._clock())
 
@@ -140,7 +135,7 @@ class DefinitionFinalizer:
             definition = current.document()
             if not self._is_ours(definition):
                 return Draft(definition)
-            set_definition_condition(definition, condition, now)
+            set_definition_condition(definition, new, now)
             if is_done:
                 meta = definition["metadata"]
                 meta["finalizers"] = [each for each in meta["finalizers"] if each != self._finalizer]

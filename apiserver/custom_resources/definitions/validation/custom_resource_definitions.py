@@ -170,14 +170,10 @@ class DefinitionValidator:
             fewer = self._met_by(old, requirements)
             if fewer != requirements:
                 errors = self._spec(new, old, fewer)
-        spec, old_spec = new.get("spec", {}), old.get("spec", {})
-        if is_condition_true(old, ESTABLISHED):
-            errors += immutable("spec.scope", spec.get("scope"), old_spec.get("scope"))
-            kind, old_kind = at(spec, "names", "kind"), at(old_spec, "names", "kind")
-            errors += immutable("spec.names.kind", kind, old_kind)
-        errors += immutable("spec.group", spec.get("group"), old_spec.get("group"))
-        plural, old_plural = at(spec, "names", "plural"), at(old_spec, "names", "plural")
-        errors += immutable("spec.names.plural", plural, old_plural)
+        once_established = [("scope",), ("names", "kind")] if is_condition_true(old, ESTABLISHED) else []
+        for steps in (*once_established, ("group",), ("names", "plural")):
+            path = ".".join(("spec", *steps))
+            errors += immutable(path, at(new, "spec", *steps), at(old, "spec", *steps))
         return errors + self._rest(new, old)
 
     def validate_status_update(self, new: Document, old: Document) -> Errors:
