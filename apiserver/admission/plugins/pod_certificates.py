@@ -14,6 +14,7 @@ from apiserver.admission.chain import AdmissionAttributes, updates
 from apiserver.admission.plugins.certificates import SignerPlugin
 from apiserver.auth.authz.attributes import Authorizer
 from apiserver.catalogue.certificates.pod_certificate_requests import ISSUED, RESOURCE, has_ended
+from apiserver.golang.times import ZERO_TIME
 from apiserver.meta import timestamps
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import Invalid
@@ -51,7 +52,7 @@ class PodCertificateSigning(SignerPlugin):
             raise _invalid(attributes, new, forbidden("spec.signerName", text))
 
     def _check_time(self, attributes: AdmissionAttributes, new: Document) -> None:
-        told = at(new, "status", "notBefore") or ""
+        told = at(new, "status", "notBefore") or ZERO_TIME
         begin = timestamps.from_text(told)
         if begin is None or abs(begin - self._clock()) >= SKEW_S_MAX:
             text = "must be set to within 5 minutes of kube-apiserver's current time"

@@ -29,8 +29,8 @@ from apiserver.catalogue.common.signer_names import (
     validate_signer_name,
     validate_user_annotations,
 )
-from apiserver.golang.durations import duration_text
 from apiserver.golang.pem import CERTIFICATE, UNREADABLE, pem_blocks
+from apiserver.golang.times import ZERO_TIME
 from apiserver.golang.x509_parsing import parse_certificate, parse_public_key, parse_request
 from apiserver.meta import names, timestamps
 from apiserver.meta.field_errors import (
@@ -316,7 +316,8 @@ def _issued(status: Document, spec: Document) -> Errors:
         return errors
     for block in blocks[1:]:
         if block.label != CERTIFICATE:
-            return [invalid(_CHAIN, chain, _ONLY_CERTIFICATES)]
+            # Kubernetes spells it so here.
+            return [invalid(_CHAIN, chain, _ONLY_CERTIFICATES.replace("CERTIFICATE", "CERTFICATE"))]
         if _certificate(block.content) is None:
             return [invalid(_CHAIN, chain, "intermediate certificate does not parse as valid X.509")]
     return []
@@ -372,36 +373,35 @@ def _alternative_names(leaf: x509.Certificate) -> Errors:
 
 
 def _times(status: Document, spec: Document, leaf: x509.Certificate) -> Errors:
-    told = {field: status.get(field) or "" for field in ("notBefore", "notAfter", "beginRefreshAt")}
-    errors = [required(f"status.{field}", _TIMES[field]) for field, time in told.items() if not time]
-    if errors:
-        return errors
-    begin, end, refresh = (timestamps.from_text(time) or 0.0 for time in told.values())
+    # A time that is null was written as Go's zero time, and is set.
+    told = {field: status[field] or ZERO_TIME for field in _TIMES if field in status}
+    if missing := [required(f"status.{field}", text) for field, text in _TIMES.items() if field not in told]:
+        return missing
+    begin, end, refresh = (timestamps.from_text(told[field]) or 0.0 for field in _TIMES)
     is_from, is_until = leaf.not_valid_before_utc.timestamp(), leaf.not_valid_after_utc.timestamp()
     for field, time, of_leaf in (("notBefore", begin, is_from), ("notAfter", end, is_until)):
         if time != of_leaf:
             name = field[0].upper() + field[1:]
             text = f"must be set to the {name} time encoded in the leaf certificate"
-            return [_with_text(f"status.{field}", told[field], text)]
+            return [invalid(f"status.{field}", told[field], text)]
     lifetime = is_until - is_from
-    if lifetime < POD_CERTIFICATE_S_MIN:
-        return [_with_text(_CHAIN, duration_text(lifetime), "leaf certificate lifetime must be >= 1 hour")]
     longest = spec.get("maxExpirationSeconds") or 0
-    if lifetime > longest:
-        text = f"leaf certificate lifetime must be <= spec.maxExpirationSeconds ({longest})"
-        return [_with_text(_CHAIN, duration_text(lifetime), text)]
-    path = "status.beginRefreshAt"
+    problem = ""
+    if lifetime < POD_CERTIFICATE_S_MIN:
+        problem = "leaf certificate lifetime must be >= 1 hour"
+    elif lifetime > longest:
+        problem = f"leaf certificate lifetime must be <= spec.maxExpirationSeconds ({longest})"
+    if problem:
+        return [invalid(_CHAIN, int(lifetime) * _NS_IN_S, problem)]
     if refresh < begin + _REFRESH_MARGIN_S:
-        return [
-            _with_text(path, told["beginRefreshAt"], "must be at least 10 minutes after status.notBefore")
-        ]
-    if refresh > end - _REFRESH_MARGIN_S:
-        return [
-            _with_text(path, told["beginRefreshAt"], "must be at least 10 minutes before status.notAfter")
-        ]
-    return []
+        problem = "must be at least 10 minutes after status.notBefore"
+    elif refresh > end - _REFRESH_MARGIN_S:
+        problem = "must be at least 10 minutes before status.notAfter"
+    return [invalid("status.beginRefreshAt", told["beginRefreshAt"], problem)] if problem else []
 
 
+# Errors show a duration as Go's JSON does.
+_NS_IN_S: Final = 1_000_000_000
 _CONSISTENT: Final = "must be present and consistent with the issued certificate"
 _TIMES: Final = {
     "notBefore": _CONSISTENT,

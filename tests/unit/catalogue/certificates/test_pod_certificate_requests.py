@@ -224,6 +224,8 @@ def issued(lifetime: timedelta = timedelta(hours=2), **fields: Any) -> Document:
 
 ISSUED: Final = issued()
 CHAIN: Final = "status.certificateChain: Invalid value: "
+# A null is what decoding makes of Go's zero time, which is set; a null that a client sends is absent.
+ZERO: Final = 'Invalid value: "0001-01-01T00:00:00Z"'
 # A status, that before, and the beginnings of what is told.
 STATUSES: Final[dict[str, tuple[Document, Document, list[str]]]] = {
     "issued": (ISSUED, {}, []),
@@ -310,7 +312,7 @@ STATUSES: Final[dict[str, tuple[Document, Document, list[str]]]] = {
         ],
     ),
     "no times": (
-        issued(notBefore=None, notAfter=None, beginRefreshAt=None),
+        {field: ISSUED[field] for field in ("conditions", "certificateChain")},
         {},
         [
             "status.notBefore: Required value: must be present and consistent with the issued certificate",
@@ -318,35 +320,55 @@ STATUSES: Final[dict[str, tuple[Document, Document, list[str]]]] = {
             "status.beginRefreshAt: Required value: must be present and in the range [notbefore+10min",
         ],
     ),
+    "a key behind the certificate": (
+        issued(certificateChain=chain() + "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"),
+        {},
+        [f"{CHAIN}"],
+    ),
+    "the zero time as its beginning": (
+        issued(notBefore=None),
+        {},
+        [f"status.notBefore: {ZERO}: must be set to the NotBefore time encoded in the leaf certificate"],
+    ),
+    "the zero time as its end": (
+        issued(notAfter=None),
+        {},
+        [f"status.notAfter: {ZERO}: must be set to the NotAfter time encoded in the leaf certificate"],
+    ),
+    "refreshed at the zero time": (
+        issued(beginRefreshAt=None),
+        {},
+        [f"status.beginRefreshAt: {ZERO}: must be at least 10 minutes after status.notBefore"],
+    ),
     "another beginning": (
         issued(notBefore=text_of(NOW + timedelta(seconds=1))),
         {},
-        ["status.notBefore: Invalid value: 2024-05-06T07:08:10Z: must be set to the NotBefore time encoded"],
+        ['status.notBefore: Invalid value: "2024-05-06T07:08:10Z": must be set to the NotBefore time '],
     ),
     "another end": (
         issued(notAfter=text_of(NOW)),
         {},
-        ["status.notAfter: Invalid value: 2024-05-06T07:08:09Z: must be set to the NotAfter time encoded"],
+        ['status.notAfter: Invalid value: "2024-05-06T07:08:09Z": must be set to the NotAfter time encoded'],
     ),
     "a short life": (
         issued(timedelta(minutes=30)),
         {},
-        [f"{CHAIN}30m0s: leaf certificate lifetime must be >= 1 hour"],
+        [f"{CHAIN}1800000000000: leaf certificate lifetime must be >= 1 hour"],
     ),
     "a long life": (
         issued(timedelta(days=2)),
         {},
-        [f"{CHAIN}48h0m0s: leaf certificate lifetime must be <= spec.maxExpirationSeconds (86400)"],
+        [f"{CHAIN}172800000000000: leaf certificate lifetime must be <= spec.maxExpirationSeconds (86400)"],
     ),
     "refreshed too early": (
         issued(beginRefreshAt=text_of(NOW + timedelta(minutes=9))),
         {},
-        ["status.beginRefreshAt: Invalid value: 2024-05-06T07:17:09Z: must be at least 10 minutes after st"],
+        ['status.beginRefreshAt: Invalid value: "2024-05-06T07:17:09Z": must be at least 10 minutes a'],
     ),
     "refreshed too late": (
         issued(beginRefreshAt=text_of(NOW + timedelta(minutes=111))),
         {},
-        ["status.beginRefreshAt: Invalid value: 2024-05-06T08:59:09Z: must be at least 10 minutes before s"],
+        ['status.beginRefreshAt: Invalid value: "2024-05-06T08:59:09Z": must be at least 10 minutes b'],
     ),
 }
 
