@@ -26,7 +26,7 @@ from apiserver.metrics.audit import AuditMetrics
 from apiserver.webhooks.caller import AdmissionCaller
 from apiserver.webhooks.client import WebhookClient
 from apiserver.webhooks.credentials import HostCredentials
-from apiserver.webhooks.event_server import AuditEventServer
+from apiserver.webhooks.review_server import AuditEventServer
 
 log = logging.getLogger(__name__)
 

@@ -8,33 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from apiserver.meta.vocabulary import Document, UserInfo
+from apiserver.meta.vocabulary import Document, RequestTarget, UserInfo
 
 _ALL: Final = "*"
 _ACCOUNT: Final = "system:serviceaccount:"
 
 
-class ClassifiedRequest(Protocol):
+class ClassifiedRequest(RequestTarget, Protocol):
     """What a request is about, as `endpoints.request_info.RequestInfo` says it."""
 
     @property
     def method(self) -> str: ...
     @property
-    def verb(self) -> str: ...
-    @property
-    def is_resource(self) -> bool: ...
-    @property
-    def path(self) -> str: ...
-    @property
-    def group(self) -> str: ...
-    @property
     def version(self) -> str: ...
-    @property
-    def resource(self) -> str: ...
-    @property
-    def subresource(self) -> str: ...
-    @property
-    def namespace(self) -> str: ...
     @property
     def name(self) -> str: ...
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 # The values of a query string's parameters, in their order.
 Query: TypeAlias = Mapping[str, list[str]]
@@ -99,3 +99,22 @@ class UserInfo(NamedTuple):
     groups: tuple[str, ...] = ()
     uid: str = ""
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+class RequestTarget(Protocol):
+    """What a request is about. For a path of no resource only `verb` and `path` count."""
+
+    @property
+    def verb(self) -> str: ...
+    @property
+    def is_resource(self) -> bool: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def group(self) -> str: ...
+    @property
+    def resource(self) -> str: ...
+    @property
+    def subresource(self) -> str: ...
+    @property
+    def namespace(self) -> str: ...

@@ -6,8 +6,7 @@
     connections       connections to webhooks, which are kept for the next request
     http_answers      reads an answer over HTTP/1.1. Pure
     caller            posts a review to a webhook
-    review_server     asks the server that a kubeconfig names, again if that may help
-    event_server      tells the server that a kubeconfig names what has happened
+    review_server     asks the server that a kubeconfig names, or sends audit events to it
     kubeconfig        files that say how this server calls others
     authorizer        an authorizer that asks a webhook
     token_reviews     asks a webhook whose a token is

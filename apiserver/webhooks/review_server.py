@@ -1,6 +1,6 @@
-"""Asks the server that a kubeconfig names: posts a review to it, and again if that may help.
+"""Calls the server that a kubeconfig names: posts a review or audit events to it, and again if that may help.
 
-For what this server is configured to ask about everything of one kind: images, tokens, access.
+Reviews are for what this server is configured to ask about everything of one kind: images, tokens, access.
 Source: k8s.io/apiserver, pkg/util/webhook/webhook.go.
 """
 
@@ -11,7 +11,7 @@ import base64
 import math
 import random
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from apiserver.meta.errors import Timeout
 from apiserver.webhooks.client_config import ClientConfig, cleaned_url
@@ -19,6 +19,8 @@ from apiserver.webhooks.credential_files import CredentialFiles
 from apiserver.webhooks.credentials import ClientCredentials, HostCredentials
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.kubeconfig import KubeconfigCluster
+
+T = TypeVar("T")
 
 TIMEOUT_S: Final = 30
 ATTEMPTS_MAX: Final = 5
@@ -40,8 +42,59 @@ class ReviewCaller(Protocol):
 CallerFactory = Callable[[HostCredentials], ReviewCaller]
 
 
-class ReviewServer:
-    """The server of a kubeconfig that answers reviews, at the URL with its path."""
+class EventSender(Protocol):
+    """Sends audit events to a webhook by HTTP."""
+
+    async def tell(self, client: ClientConfig, body: bytes, timeout_s: int) -> None:
+        """Sends events. Raises CallFailed."""
+        ...
+
+
+class _KubeconfigServer:
+    """The server of a kubeconfig, at the URL with its path.
+
+    backoff_s: the pause before the second attempt; later ones grow.
+    """
+
+    def __init__(
+        self, cluster: KubeconfigCluster, backoff_s: float, sleep: Callable[[float], Awaitable[None]]
+    ) -> None:
+        self._cluster, self._files = cluster, CredentialFiles()
+        self._backoff_s, self._sleep = backoff_s, sleep
+
+    async def _attempt(
+        self,
+        call: Callable[[ClientConfig], Awaitable[T]],
+        is_worth_another: Callable[[CallFailed, float], bool],
+    ) -> T:
+        """Returns what the first successful call does. Raises what the last one raises.
+
+        is_worth_another: takes a failure and the pause before the next attempt, in seconds.
+        """
+        pause_s, attempts = self._backoff_s, ATTEMPTS_MAX
+        while True:
+            attempts -= 1
+            # Random, so that not all who have failed together come back together.
+            sleep_s = pause_s * (1 + BACKOFF_JITTER * random.random())  # noqa: S311  no secret
+            try:
+                return await call(await self._client_config())
+            except CallFailed as failed:
+                if not attempts or not is_worth_another(failed, sleep_s):
+                    raise
+            await self._sleep(sleep_s)
+            pause_s *= BACKOFF_FACTOR
+
+    async def _client_config(self) -> ClientConfig:
+        """Raises CallFailed."""
+        cluster, bundle = self._cluster, b""
+        if cluster.authorities is not None:
+            bundle = await self._files.pem(cluster.authorities)
+        authorities = base64.b64encode(bundle).decode()
+        return ClientConfig(cleaned_url(cluster.server), authorities, cluster.tls_server_name)
+
+
+class ReviewServer(_KubeconfigServer):
+    """The server of a kubeconfig that answers reviews."""
 
     def __init__(
         self,
@@ -51,10 +104,8 @@ class ReviewServer:
         backoff_s: float = BACKOFF_S,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._cluster = cluster
+        super().__init__(cluster, backoff_s, sleep)
         self._caller = caller_with(HostCredentials(otherwise=credentials))
-        self._files = CredentialFiles()
-        self._backoff_s, self._sleep = backoff_s, sleep
 
     async def ask(self, review: bytes, deadline: float | None = None, timeout_s: int = TIMEOUT_S) -> Any:
         """Returns the document with which the server answers.
@@ -62,28 +113,34 @@ class ReviewServer:
         deadline: of all attempts, by the clock of the event loop. timeout_s: of one.
         Raises CallFailed when no attempt has success, Timeout when the deadline has passed before one.
         """
-        bundle = b""
-        if self._cluster.authorities is not None:
-            bundle = await self._files.pem(self._cluster.authorities)
-        server = ClientConfig(
-            cleaned_url(self._cluster.server),
-            base64.b64encode(bundle).decode(),
-            self._cluster.tls_server_name,
+        return await self._attempt(
+            lambda client: self._caller.post(client, review, _remaining_s(deadline, timeout_s)),
+            # Nobody waits for an attempt after the deadline.
+            lambda failed, sleep_s: failed.is_transient and sleep_s < _left_s(deadline),
         )
-        pause_s = self._backoff_s
-        for attempt in range(1, ATTEMPTS_MAX + 1):
-            try:
-                return await self._caller.post(server, review, _remaining_s(deadline, timeout_s))
-            except CallFailed as failed:
-                if not failed.is_transient or attempt == ATTEMPTS_MAX:
-                    raise
-                # Random, so that not all who have failed together come back together.
-                sleep_s = pause_s * (1 + BACKOFF_JITTER * random.random())  # noqa: S311  no secret
-                if sleep_s >= _left_s(deadline):
-                    raise  # Nobody waits for the next attempt.
-            await self._sleep(sleep_s)
-            pause_s *= BACKOFF_FACTOR
-        raise AssertionError("the last attempt returns or raises")
+
+
+class AuditEventServer(_KubeconfigServer):
+    """The server of a kubeconfig that gets audit events: nothing of its answer counts but its status.
+
+    Source: k8s.io/apiserver, plugin/pkg/audit/webhook.
+    """
+
+    def __init__(
+        self,
+        cluster: KubeconfigCluster,
+        sender: EventSender,
+        backoff_s: float,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        super().__init__(cluster, backoff_s, sleep)
+        self._sender = sender
+
+    async def tell(self, body: bytes) -> None:
+        """Posts events, and again if that fails. Raises CallFailed when no attempt has success."""
+        await self._attempt(
+            lambda client: self._sender.tell(client, body, TIMEOUT_S), lambda failed, sleep_s: True
+        )
 
 
 def _left_s(deadline: float | None) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from apiserver.admission.policies.match_resources import MatchResources
 from apiserver.cel.admission import (
@@ -104,9 +104,10 @@ class ValidatingPolicy(Policy):
             *(each for _, each in audit_annotations),
         ]
         programs = [each.expression.program for each in validations]
-        has_more = common.conditions or common.variables or common.params or audit_annotations
+        has_more = common["conditions"] or common["variables"] or common["params"] or audit_annotations
+        common["sees"] |= _names(expressions)
         return cls(
-            *common._replace(sees=common.sees | _names(expressions)),
+            **common,
             validations=validations,
             audit_annotations=audit_annotations,
             plain=() if has_more or None in programs else [each for each in programs if each is not None],
@@ -131,27 +132,16 @@ class MutatingPolicy(Policy):
         )
         common = _common(document, own)
         mutations = [_mutation(own, each) for each in spec.get("mutations") or ()]
+        common["sees"] |= _names(each.expression for each in mutations)
         return cls(
-            *common._replace(sees=common.sees | _names(each.expression for each in mutations)),
+            **common,
             mutations=mutations,
             is_called_again=spec.get("reinvocationPolicy") == "IfNeeded",
         )
 
 
-class _Common(NamedTuple):
-    """The fields of `Policy`."""
-
-    name: str
-    is_required: bool
-    matches: MatchResources
-    params: ParamKind | None
-    conditions: Sequence[Expression]
-    variables: Sequence[tuple[str, Expression]]
-    sees: frozenset[str]
-
-
-def _common(document: Document, own: AdmissionCompiler) -> _Common:
-    """own: knows the policy's variables afterwards."""
+def _common(document: Document, own: AdmissionCompiler) -> dict[str, Any]:
+    """Returns the fields of `Policy`. own: knows the policy's variables afterwards."""
     spec = document.get("spec") or {}
     kind = spec.get("paramKind")
     without_variables = AdmissionCompiler(has_params=kind is not None)
@@ -160,15 +150,15 @@ def _common(document: Document, own: AdmissionCompiler) -> _Common:
         for each in spec.get("matchConditions") or ()
     ]
     variables = [_variable(own, each) for each in spec.get("variables") or ()]
-    return _Common(
-        name=document["metadata"]["name"],
-        is_required=spec.get("failurePolicy", "Fail") == "Fail",
-        matches=MatchResources.of(spec.get("matchConstraints") or {}),
-        params=None if kind is None else ParamKind(kind.get("apiVersion", ""), kind.get("kind", "")),
-        conditions=conditions,
-        variables=variables,
-        sees=_names([*conditions, *(each for _, each in variables)]),
-    )
+    return {
+        "name": document["metadata"]["name"],
+        "is_required": spec.get("failurePolicy", "Fail") == "Fail",
+        "matches": MatchResources.of(spec.get("matchConstraints") or {}),
+        "params": None if kind is None else ParamKind(kind.get("apiVersion", ""), kind.get("kind", "")),
+        "conditions": conditions,
+        "variables": variables,
+        "sees": _names([*conditions, *(each for _, each in variables)]),
+    }
 
 
 def _names(expressions: Iterable[Expression]) -> frozenset[str]:

@@ -17,8 +17,7 @@ from apiserver.catalogue.certificates.signers import (
     common_name,
     read_request,
 )
-from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
-from apiserver.controller_runtime.informer import Notification
+from apiserver.controller_runtime.controller import Outcome, Requeue
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.certificate_requests.requests import (
     APPROVED,
@@ -54,12 +53,7 @@ class CertificateApproving:
 
     async def run(self) -> None:
         """Approve until cancelled."""
-        informer = self._requests.informer(self._on_request, self.queue.wait_for_room)
-        await Controller(self.queue, self._reconcile, workers=WORKERS, informers=[informer]).run()
-
-    def _on_request(self, notification: Notification) -> None:
-        if notification.new is not None and _MARK in notification.new.tail:
-            self.queue.add(notification.name)
+        await self._requests.run(self.queue, self._reconcile, mark=_MARK, workers=WORKERS)
 
     async def _reconcile(self, name: str) -> Outcome:
         request = await self._requests.get(name)

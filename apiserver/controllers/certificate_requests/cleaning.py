@@ -10,8 +10,7 @@ import binascii
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
-from apiserver.controller_runtime.informer import Notification
+from apiserver.controller_runtime.controller import Outcome, Requeue
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.certificate_requests.requests import (
     APPROVED,
@@ -45,12 +44,7 @@ class CertificateCleaning:
 
     async def run(self) -> None:
         """Delete requests until cancelled."""
-        informer = self._requests.informer(self._on_request, self.queue.wait_for_room)
-        await Controller(self.queue, self._reconcile, informers=[informer]).run()
-
-    def _on_request(self, notification: Notification) -> None:
-        if notification.new is not None:
-            self.queue.add(notification.name)
+        await self._requests.run(self.queue, self._reconcile)
 
     async def _reconcile(self, name: str) -> Outcome:
         request = await self._requests.get(name)

@@ -7,7 +7,9 @@ import binascii
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
-from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.controller import Controller, Outcome
+from apiserver.controller_runtime.informer import Notification, resource_informer
+from apiserver.controller_runtime.work_queue import WorkQueue
 from apiserver.meta.errors import Conflict, NotFound
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource, ServedTable
@@ -32,12 +34,22 @@ class CertificateRequests:
     def resource(self) -> ServedResource:
         return self._served.require(self._group, RESOURCE)
 
-    def informer(
-        self, on_request: Callable[[Notification], None], wait: Callable[[], Awaitable[None]]
-    ) -> Informer:
-        """Returns an informer of the requests. wait: until there is room for another key."""
-        prefix = self._registry.prefix_of(self.resource)
-        return Informer(ListWatch(self._registry.cache, prefix), on_request, wait_for_room=wait)
+    async def run(
+        self,
+        queue: WorkQueue[str],
+        reconcile: Callable[[str], Awaitable[Outcome]],
+        *,
+        mark: bytes = b"",
+        workers: int = 1,
+    ) -> None:
+        """Run a controller until cancelled. mark: it reconciles only requests whose JSON contains this."""
+
+        def on_request(notification: Notification) -> None:
+            if notification.new is not None and mark in notification.new.tail:
+                queue.add(notification.name)
+
+        informer = resource_informer(self._registry, self.resource, on_request, queue=queue)
+        await Controller(queue, reconcile, workers=workers, informers=[informer]).run()
 
     async def get(self, name: str) -> Document | None:
         """Returns a request as the cache has it; None if there is none."""

@@ -21,8 +21,8 @@ from apiserver.webhooks.caller import AdmissionCaller
 from apiserver.webhooks.client import ANSWER_BYTES_MAX, REQUESTS_MAX, CallSecurity, WebhookClient
 from apiserver.webhooks.credentials import HostCredentials
 from apiserver.webhooks.errors import CallFailed
-from apiserver.webhooks.event_server import AuditEventServer
 from apiserver.webhooks.kubeconfig import KubeconfigCluster
+from apiserver.webhooks.review_server import AuditEventServer
 from apiserver.webhooks.service_resolver import ServiceLookup
 from apiserver.wire.json_text import VALUES_MAX
 

@@ -21,8 +21,8 @@ from apiserver.audit.events import Event, size_of, without_objects
 from apiserver.metrics.audit import AuditMetrics
 from apiserver.webhooks.client_config import ClientConfig
 from apiserver.webhooks.errors import CallFailed
-from apiserver.webhooks.event_server import AuditEventServer
 from apiserver.webhooks.kubeconfig import KubeconfigCluster
+from apiserver.webhooks.review_server import AuditEventServer
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.rounds import some_rounds
 from tests.unit.audit.backends.events import event, large_event, process
