@@ -5,7 +5,7 @@
 # make faults  kill, stop, fill and cut things under load, and count       (ARGS="--times 100 --fault 'server killed'")
 # make attack  what others notice of hostile clients             (ARGS="--only lists --scale 2", ARGS="--list")
 # make fuzz    feed every decoder what nobody would write      (ARGS="--minutes 10 --only patches --jobs 2")
-# make docs    write the documents that are made from tables: metrics, flags and feature gates
+# make docs    write the pages that are made from tables, and build the site in build/site
 # make bench   what it does per second, beside bare limits    (ARGS="get list")
 #
 # All of them work from nothing but make and Python 3.11 or later; what they need goes to .venv.
@@ -55,8 +55,9 @@ lint: $(VENV)/.installed-test $(VENV)/.installed-lint $(VENV)/.installed-bench
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: $(VENV)/.installed-test
+docs: $(VENV)/.installed-docs
 	$(BIN)/python -m tests.references
+	$(BIN)/zensical build --clean --strict
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks $(ARGS)

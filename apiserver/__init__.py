@@ -23,8 +23,8 @@ for each other. `controllers` run in the background, on the informers and work q
 connects them and runs the process; `metrics` measures. `testing` and `pytest_plugin` are for users: servers
 inside of their tests; `testkit` is what only such servers have.
 
-import-linter checks the direction of imports; see pyproject.toml. docs/architecture.md is the map, with the
-ways of requests through the packages.
+import-linter checks the direction of imports; see pyproject.toml. docs/explanation/architecture.md is the
+map, and follows requests through the packages.
 
 The first rule is *bytes first*: objects are stored as clients receive them. A get, a list or a watch in JSON
 copies bytes from the watch cache to the socket without parsing them (`registry.stored_object`).

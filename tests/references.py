@@ -16,9 +16,9 @@ from apiserver.releases.gate_effects import BUILTIN, GATED, NONE, gate_effects
 from apiserver.releases.gates import known_gates
 
 ROOT: Final = Path(__file__).parent.parent
-METRICS: Final = ROOT / "docs" / "metrics.md"
-FLAGS: Final = ROOT / "docs" / "flags.md"
-FEATURE_GATES: Final = ROOT / "docs" / "feature-gates.md"
+METRICS: Final = ROOT / "docs" / "reference" / "metrics.md"
+FLAGS: Final = ROOT / "docs" / "reference" / "flags.md"
+FEATURE_GATES: Final = ROOT / "docs" / "reference" / "feature-gates.md"
 _GENERATED: Final = "<!-- Made by `make docs`; tests check that it is up to date. -->"
 _METRICS_HEAD: Final = f"""# Metrics
 
@@ -42,7 +42,7 @@ As of release 1.36.
 
 
 def metrics_reference() -> str:
-    """Returns docs/metrics.md."""
+    """Returns docs/reference/metrics.md."""
     lines = [_METRICS_HEAD, "## What there is\n"]
     rows = [(*_declaration(each), each.text) for each in known_metrics().values()]
     lines += _table(("metric", "type", "stability", "labels", "meaning"), rows)
@@ -76,7 +76,7 @@ They are accepted with a warning, so that a start script can swap the binaries; 
 
 
 def flags_reference() -> str:
-    """Returns docs/flags.md."""
+    """Returns docs/reference/flags.md."""
     lines = [_FLAGS_HEAD]
     for title, flags in SECTIONS.items():
         rows = [
@@ -135,7 +135,7 @@ nowhere here have none, either.
 
 
 def feature_gates_reference() -> str:
-    """Returns docs/feature-gates.md."""
+    """Returns docs/reference/feature-gates.md."""
     effects, of_fields = gate_effects(), gates_of_fields(NEWEST_MINOR)
     gated = {name for name, effect in effects.items() if effect.kind == GATED} | of_fields
     lines = [_GATES_HEAD]

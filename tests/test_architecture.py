@@ -1,4 +1,4 @@
-"""Requests really visit the files that docs/architecture.md lists on their ways."""
+"""Requests really visit the files that docs/explanation/architecture.md lists on their ways."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.eventually import until
 from tests.support.server_process import ServerProcess
 from tests.support.webhook_server import Reply, Review, WebhookServer
 
-ARCHITECTURE: Final = (Path(__file__).parent.parent / "docs" / "architecture.md").read_text()
+ARCHITECTURE: Final = (Path(__file__).parent.parent / "docs" / "explanation" / "architecture.md").read_text()
 APPLY: Final = "application/apply-patch+yaml"
 WRITE_HOPS_MAX: Final = 25
 

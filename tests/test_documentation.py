@@ -130,7 +130,7 @@ def test_files_and_folders_exist() -> None:
 
 
 def test_every_package_is_in_the_architecture() -> None:
-    named = set(_FOLDER.findall(text_of("docs/architecture.md")))
+    named = set(_FOLDER.findall(text_of("docs/explanation/architecture.md")))
     packages = {
         str(path.parent.relative_to(ROOT))
         for folder in ("apiserver", "storage")

@@ -1,4 +1,4 @@
-"""What README.md says of flags, plugins, controllers, limits and dependencies is so."""
+"""What README.md and the pages of docs/ say of flags, plugins, controllers, limits and dependencies is so."""
 
 from __future__ import annotations
 
@@ -22,6 +22,15 @@ from storage import interface
 ROOT: Final = Path(__file__).parent.parent
 SERVING: Final = Config().serving
 README: Final = (ROOT / "README.md").read_text()
+LINES_MAX: Final = 200
+# The pages about testing have tests of their own; those of the reference that are generated, too.
+PAGES: Final = "\n\n".join(
+    path.read_text()
+    for folder in ("tutorials", "operating", "developing", "reference", "explanation")
+    for path in sorted((ROOT / "docs" / folder).glob("*.md"))
+    if path.name not in {"test-an-operator.md", "flags.md", "metrics.md", "feature-gates.md"}
+)
+ALL: Final = f"{README}\n\n{PAGES}"
 # Flags of the other programs, and of subcommands, that it shows.
 OTHERS: Final = {
     "kubectl": {
@@ -46,18 +55,22 @@ OTHERS: Final = {
 }
 
 
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) <= LINES_MAX
+
+
 def test_flags_exist() -> None:
     ours = {flag.name.removeprefix("--") for flags in SECTIONS.values() for flag in flags} | {
         "config",
         "help",
     }
-    named = set(re.findall(r"(?<![\w-])--([a-z][a-z-]*[a-z])(?![a-z]|-…)", README))
+    named = set(re.findall(r"(?<![\w-])--([a-z][a-z-]*[a-z])(?![a-z]|-…)", ALL))
     assert named - ours - set().union(*OTHERS.values()) == set()
 
 
 def rows(header: str) -> list[list[str]]:
     """The cells of the table with this header."""
-    _, found, rest = README.partition(f"{header}\n|---")
+    _, found, rest = ALL.partition(f"{header}\n|---")
     assert found, header
     table = rest.partition("\n")[2].partition("\n\n")[0]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()]
@@ -80,7 +93,7 @@ def test_admission_plugins_are_those_that_run() -> None:
         ("Admission plugins are kube-apiserver's: ", plugin_names.ON_BY_DEFAULT),
         ("Off by default, as there: ", plugin_names.OFF_BY_DEFAULT),
     ):
-        named = re.split(r",\s+", README.partition(before)[2].partition(".")[0])
+        named = re.split(r",\s+", ALL.partition(before)[2].partition(".")[0])
         assert len(named) == len({*named})
         assert {*named} == names
 

@@ -3,7 +3,7 @@
 A start script can swap the binaries: what has nothing to do here is accepted with a warning, and refused
 where that would be less safe. A flag leaves these lists when the server implements it. Deprecated flags are
 warned of, and what a release has removed is refused there, with what is to be used instead (row S11).
-docs/flags.md lists all of them.
+docs/reference/flags.md lists all of them.
 
 Source: `kube-apiserver --help`, releases 1.34 to 1.36; Kubernetes' changelogs; the deprecation policy,
 https://kubernetes.io/docs/reference/using-api/deprecation-policy/#deprecating-a-flag-or-cli.

@@ -14,7 +14,7 @@ import orjson
 from apiserver.golang.quoting import go_quote
 
 END: Final = "unexpected end of JSON input"
-# What Go makes U+FFFD of, and this server refuses: see README.
+# What Go makes U+FFFD of, and this server refuses: see docs/reference/differences.md.
 NOT_UTF8: Final = "invalid UTF-8 in JSON input"
 # What the parser says, and what Go looks for where the parser has stopped.
 _LOOKING_FOR: Final = {

@@ -28,7 +28,7 @@ happen, or not. `timeline` tells who has written an object, `differences` what h
 `apiserver.pytest_plugin` has fixtures of all that. `containers`, for those who have testcontainers, has a
 server in a container.
 
-docs/testing.md is for users. What is public is what this module exports; it is part of the semantic version.
+docs/testing is for users. What this module exports is public, and part of the semantic version.
 It needs neither pytest nor a client library.
 """
 

@@ -63,7 +63,7 @@ def test_a_policy_counts_from_the_next_write_on(api: Api, namespace: str) -> Non
 
 
 def test_match_conditions_see_the_namespace(api: Api, namespace: str) -> None:
-    """README's table of differences: kube-apiserver has them see none."""
+    """docs/reference/differences.md: kube-apiserver has them see none."""
     condition = f"namespaceObject.metadata.name == '{namespace}'"
     conditions = [{"name": "c", "expression": condition}]
     api.post(POLICIES, policy(namespace, "false", matchConditions=conditions)).ok()

@@ -150,7 +150,7 @@ NAMESPACES: Final[dict[str, tuple[str, bool, bool]]] = {
 def test_match_conditions_see_the_namespace(
     api: Api, webhook: Webhook, namespace: str, kind: str, condition: str, namespaced: bool, of_cluster: bool
 ) -> None:
-    """README's table of differences: kube-apiserver has them see none, of webhooks and of policies."""
+    """docs/reference/differences.md: kube-apiserver has them see none, of webhooks and of policies."""
     api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {"team": "a"}}}).ok()
     rules = [
         {
@@ -453,7 +453,7 @@ TIMED_OUT_FORMS: dict[str, str] = {
 def test_a_request_that_times_out_at_a_webhook_is_answered_as_the_client_accepts(
     api: Api, webhook: Webhook, namespace: str, kind: str, accept: str, media_type: str
 ) -> None:
-    """Row P04. README says that kube-apiserver calls its JSON text."""
+    """Row P04. docs/reference/differences.md: kube-apiserver calls its JSON text."""
     webhook.replying = hangs
     configure(api, namespace, webhook.hook(namespace, timeoutSeconds=30), kind=kind)
     headers = {} if accept == "nothing" else {"Accept": accept}

@@ -484,7 +484,7 @@ OTHER_BODIES: Final = {
 def test_a_body_is_all_that_counts_of_the_options_of_a_deletion(
     api: Api, namespace: str, body: dict[str, Any], is_deleted: bool
 ) -> None:
-    """Row G10, as in Kubernetes: README says so."""
+    """Row G10, as in Kubernetes."""
     collection = f"{NAMESPACES}/{namespace}/configmaps"
     path = f"{collection}/{named()['metadata']['name']}"
     for deleted in (path, collection):

@@ -214,7 +214,7 @@ def test_what_a_webhook_converts(admin: Api, begin: Begin, tmp_path: Path) -> No
 
 
 def test_a_level_without_shares_that_rejects_serves_nobody(admin: Api) -> None:
-    """README says that kube-apiserver serves one request at a time."""
+    """docs/reference/differences.md: kube-apiserver serves one request at a time."""
     bind(admin, "closed", "cluster-admin", "closed")
     until_status(200, lambda: as_user(admin, "closed"))
     uid = admin.post(LEVELS, level("closed", {"type": "Reject"}, shares=0)).ok()["metadata"]["uid"]

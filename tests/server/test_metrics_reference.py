@@ -1,4 +1,4 @@
-"""The metrics that are served are those of docs/metrics.md, in all that is said of them there. Row N10."""
+"""The served metrics are those of docs/reference/metrics.md, with their types and labels. Row N10."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kubectl commands of README.md work, in its order, on one server."""
+"""The kubectl commands of README.md and of the pages of docs/ work, in their order, on one server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,13 @@ from tests.support.server_process import ServerProcess
 
 pytestmark = pytest.mark.kubectl
 
-README: Final = (Path(__file__).parents[2] / "README.md").read_text()
+ROOT: Final = Path(__file__).parents[2]
+README: Final = (ROOT / "README.md").read_text()
+PAGES: Final = (
+    *("tutorials/first-server", "tutorials/first-definition", "operating/access", "operating/fairness"),
+    *("developing/api-upgrades", "developing/proxies", "developing/aggregation"),
+)
+ALL: Final = "\n\n".join([README, *((ROOT / "docs" / f"{page}.md").read_text() for page in PAGES)])
 WITHIN_S: Final = 60
 # A command with its here-document, or a line. What follows two spaces and a # is said about it.
 _COMMAND_LINE: Final = re.compile(
@@ -29,7 +35,7 @@ _COMMAND_LINE: Final = re.compile(
 
 def commands() -> Iterator[tuple[str, str]]:
     """The commands, each with the comment behind it."""
-    for found in _COMMAND_LINE.findall(README):
+    for found in _COMMAND_LINE.findall(ALL):
         command, _, remark = found.partition("  # ") if "<<EOF" not in found else (found, "", "")
         if "--watch" not in command:  # does not end
             yield command.strip(), remark.strip()
@@ -63,7 +69,8 @@ def test_kubectl_commands_succeed(tmp_path: Path) -> None:
 
 def test_the_fixture_for_tests_works(tmp_path_factory: pytest.TempPathFactory) -> None:
     """As it is written, but for the program, which is not on PATH in a source tree."""
-    _, _, rest = README.partition("    import subprocess, pytest\n")
+    page = (ROOT / "docs" / "testing" / "other-languages.md").read_text()
+    _, _, rest = page.partition("    import subprocess, pytest\n")
     lines = itertools.takewhile(lambda line: not line or line.startswith("    "), rest.splitlines())
     block = "\n".join(line.removeprefix("    ") for line in lines)
     source = block.replace('["apiserver",', f'[*{shlex.split(sys.executable)!r}, "-m", "apiserver",')
@@ -75,3 +82,12 @@ def test_the_fixture_for_tests_works(tmp_path_factory: pytest.TempPathFactory) -
     kubeconfig = next(made)
     assert kubeconfig.exists()
     assert next(made, None) is None
+
+
+def test_the_example_for_pytest_passes(tmp_path: Path) -> None:
+    (block,) = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+    (tmp_path / "test_hello.py").write_text(block)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)]
+    end = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=WITHIN_S)
+    assert end.returncode == 0, end.stdout
+    assert re.search(r"^1 passed", end.stdout, re.MULTILINE)

@@ -371,7 +371,7 @@ class Load:
 def test_keys_of_tokens_rotate_on_one_server_after_the_other_and_no_request_fails(
     tmp_path: Path, etcd: EtcdProcess
 ) -> None:
-    """In the three steps that README.md tells."""
+    """In the three steps of docs/operating/access.md."""
     old, new = new_key(tmp_path / "old.key"), new_key(tmp_path / "new.key")
 
     def signing(key: Path, *others: Path) -> tuple[str, ...]:

@@ -270,7 +270,7 @@ GATE: Final = "StorageVersionMigrator"
 
 @pytest.mark.parametrize("given", ["", "true", "false"])
 def test_the_gate_of_migrations(tmp_path: Path, given: str) -> None:
-    """README's table of differences: --runtime-config alone has them served, unless the gate is off."""
+    """docs/reference/differences.md: --runtime-config alone has them served, unless the gate is off."""
     gates = [f"--feature-gates={GATE}={given}"] if given else []
     with ServerProcess(tmp_path, SERVED[0], *gates) as server, Api(server) as api:
         assert api.get(MIGRATIONS).status == (404 if given == "false" else 200)

@@ -55,7 +55,7 @@ def test_lists_are_merged_by_their_keys(api: Api, deployment: str) -> None:
 
 
 def test_an_item_without_its_merge_key_is_invalid(api: Api, deployment: str) -> None:
-    """kube-apiserver answers 500 here: README says so."""
+    """docs/reference/differences.md: kube-apiserver answers 500."""
     refused = api.patch(deployment, of_container(env=[{"value": "3"}]), STRATEGIC_PATCH)
     assert (refused.status, refused.reason) == (422, "Invalid")
     assert "map: map[value:3] does not contain declared merge key: name" in refused.message

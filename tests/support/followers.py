@@ -265,7 +265,7 @@ def _in_a_loop(
             yield each
 
 
-# By the name that docs/testing.md has for them.
+# By the name that docs/testing/faults.md has for them.
 FOLLOWS: Final[Mapping[str, Follow]] = {
     "by hand": by_hand,
     "kubernetes, Watch": kubernetes_watch,

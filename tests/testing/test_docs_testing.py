@@ -1,4 +1,4 @@
-"""What docs/testing.md and the pages beside it show works: each page is a suite that passes."""
+"""What docs/testing and the tutorial about it show works: each page is a suite that passes."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ from tests.support.eventually import WITHIN_S
 from tests.support.required import library
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
+# It makes the files that the pages about a subject go on with.
+TUTORIAL: Final = "tutorials/test-an-operator.md"
 PAGES: Final = {
     path.relative_to(DOCS).as_posix(): path.read_text()
-    for path in (DOCS / "testing.md", *sorted((DOCS / "testing").glob("*.md")))
+    for path in (DOCS / TUTORIAL, *sorted((DOCS / "testing").glob("*.md")))
 }
 CONFIGURATION: Final = "[pytest]\nasyncio_default_fixture_loop_scope = function\n"
 _BLOCK: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -112,9 +114,9 @@ def test_the_pages_name_the_version() -> None:
 
 
 def test_every_page_is_linked() -> None:
-    assert {
-        page for page in PAGES if page.startswith("testing/") and f"]({page}" not in PAGES["testing.md"]
-    } == set()
+    index = PAGES["testing/index.md"]
+    pages = {page.removeprefix("testing/") for page in PAGES if page.startswith("testing/")} - {"index.md"}
+    assert {page for page in pages if f"]({page}" not in index} == set()
 
 
 def _run(command: list[str], directory: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -128,17 +130,29 @@ def _run(command: list[str], directory: Path, **variables: str) -> subprocess.Co
     )
 
 
-# The page, the libraries that its suite needs, the processes that run it, and how many tests pass.
+class Suite(NamedTuple):
+    """The suite of a page. passed: how many of its tests. goes_on: whether with the files of the tutorial."""
+
+    passed: int
+    needs: tuple[str, ...] = ()
+    processes: int = 0
+    goes_on: bool = False
+
+
 SUITES: Final = {
-    "testing.md": (
-        ("kubernetes", "kubernetes_asyncio", "kr8s", "lightkube", "pykube", "kopf"),
-        0,
-        r"[1-4]\d",
+    TUTORIAL: Suite(2, needs=("kubernetes",)),
+    "testing/index.md": Suite(
+        10, needs=("kubernetes", "kubernetes_asyncio", "kr8s", "lightkube", "pykube", "kopf"), goes_on=True
     ),
-    "testing/kopf.md": (("kopf",), 4, "6"),
-    "testing/kubernetes.md": (("kubernetes", "kubernetes_asyncio"), 0, "5"),
-    "testing/kr8s.md": (("kr8s",), 0, "3"),
-    "testing/lightkube.md": (("lightkube",), 0, "4"),
+    "testing/waiting.md": Suite(4, goes_on=True),
+    "testing/forks.md": Suite(2, goes_on=True),
+    "testing/simulated-pods.md": Suite(6, needs=("kubernetes",), goes_on=True),
+    "testing/faults.md": Suite(4, needs=("kubernetes",), goes_on=True),
+    "testing/clock.md": Suite(2, goes_on=True),
+    "testing/kopf.md": Suite(6, needs=("kopf",), processes=4),
+    "testing/kubernetes.md": Suite(5, needs=("kubernetes", "kubernetes_asyncio")),
+    "testing/kr8s.md": Suite(3, needs=("kr8s",)),
+    "testing/lightkube.md": Suite(4, needs=("lightkube",)),
 }
 
 
@@ -148,21 +162,21 @@ def test_every_page_with_a_suite_is_run() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("page", "needs", "processes", "passed"), [(page, *of) for page, of in SUITES.items()]
-)
-def test_a_suite_passes(
-    page: str, needs: tuple[str, ...], processes: int, passed: str, tmp_path: Path
-) -> None:
-    for name in needs:
+@pytest.mark.parametrize(("page", "suite"), SUITES.items(), ids=SUITES)
+def test_a_suite_passes(page: str, suite: Suite, tmp_path: Path) -> None:
+    for name in suite.needs:
         library(name)
+    if suite.goes_on:
+        write_files(TUTORIAL, tmp_path, "python", "yaml")
+        for path in tmp_path.glob("test_*.py"):
+            path.unlink()
     write_files(page, tmp_path, "python", "yaml")
     (tmp_path / "pytest.ini").write_text(CONFIGURATION)
     end = _run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", str(processes)], tmp_path
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", str(suite.processes)], tmp_path
     )
     assert end.returncode == 0, end.stdout
-    assert re.search(rf"^{passed} passed", end.stdout, re.MULTILINE), end.stdout
+    assert re.search(rf"^{suite.passed} passed", end.stdout, re.MULTILINE), end.stdout
 
 
 @pytest.mark.slow

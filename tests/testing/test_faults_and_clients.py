@@ -1,7 +1,7 @@
 """Whatever faults a server has, who follows it ends with its state: clients by hand, and client libraries.
 
 `python -m tests.testing.test_faults_and_clients` measures which libraries do so for each fault alone, and
-prints a table, whose summary docs/testing.md has.
+prints a table, whose summary docs/testing/faults.md has.
 """
 
 from __future__ import annotations
@@ -230,7 +230,7 @@ def survives(base: tuple[ApiServer, Snapshot], name: str, scenario: str, *, loop
 
 
 MEASURED_WITHIN_S: Final = 12.0
-# The followers of which docs/testing.md says that they recover from all of these, in a loop or by themselves.
+# The followers that recover from all of these, in a loop or by themselves: docs/testing/faults.md.
 RECOVER: Final = (
     "by hand",
     "kubernetes, SharedInformer",

@@ -82,8 +82,8 @@ def test_kubectl_runs_a_pod_and_attaches_to_it(server: ApiServer, kubectl: Kubec
 
 
 def test_the_commands_of_the_clients_own_tests(tmp_path: Path) -> None:
-    """With the stages that docs/testing.md shows."""
-    page = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
+    """With the stages that docs/testing/simulated-pods.md shows."""
+    page = (Path(__file__).parents[2] / "docs" / "testing" / "simulated-pods.md").read_text()
     stages = tmp_path / "clients.yaml"
     stages.write_text(page.partition("```yaml\n# clients.yaml\n")[2].partition("```")[0])
     with ApiServer(flags=["--simulate-nodes=1", f"--simulate-stages={stages}"]) as server:

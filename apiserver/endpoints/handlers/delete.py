@@ -87,7 +87,7 @@ async def _require_may_delete_unread(call: ApiCall, authorization: Authorization
 class DeleteOptionsReader:
     """Reads DeleteOptions from the body if there is one, else from the query (row G09).
 
-    A body replaces the options of the query altogether, a dry run included, as in Kubernetes: README says so.
+    A body replaces the options of the query altogether, a dry run included, as in Kubernetes.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""docs/flags.md tells of all flags. Row S11."""
+"""docs/reference/flags.md tells of all flags. Row S11."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_a_level_without_queues_refuses_what_finds_no_seat() -> None:
 
 
 def test_a_level_without_shares_refuses_what_finds_no_seat() -> None:
-    """Kubernetes lets one request in at a time: README says so. Seats that it has borrowed are used."""
+    """Kubernetes lets one request in (docs/reference/differences.md). Seats that it has borrowed are used."""
     closed = QueueRules(is_closed=True)
     level, alice = queue_set(0, closed), flow("alice", closed)
     assert level.arrive(request(alice), 0.0) == CONCURRENCY_LIMIT

@@ -117,7 +117,7 @@ REFUSED: Final[dict[str, tuple[Any, list[Operation]]]] = {
     "4.4 move from where nothing is": ({}, [moved("/a", "/b")]),
     "4.4 move into itself": ({"a": {"b": {}}}, [moved("/a", "/a/b/c")]),
     "4.5 copy from where nothing is": ({}, [copied("/a", "/b")]),
-    # Kubernetes goes on here: README says so.
+    # docs/reference/differences.md: Kubernetes goes on here.
     "4.6 test for null where nothing is": ({}, [op("test", "/a", value=None)]),
     "4.6 test for null beyond the end": ({"a": [1]}, [op("test", "/a/1", value=None)]),
     "test a negative index": ({"a": [1, 2]}, [op("test", "/a/-1", value=2)]),

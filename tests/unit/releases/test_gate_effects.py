@@ -1,4 +1,4 @@
-"""The table of what feature gates do tells the truth, and so does docs/feature-gates.md. Rows H09, S08."""
+"""The table of what feature gates do is true, and so is docs/reference/feature-gates.md. Rows H09, S08."""
 
 from __future__ import annotations
 

@@ -461,7 +461,7 @@ def test_prefixes_of_names_that_flags_set(mapping: ClaimMapping, prefix: str) ->
 
 
 def test_the_example_of_the_readme() -> None:
-    text = (Path(__file__).parents[4] / "README.md").read_text()
+    text = (Path(__file__).parents[4] / "docs" / "operating" / "access.md").read_text()
     blocks = [each for each in text.split("```") if "kind: AuthenticationConfiguration" in each]
     (example,) = blocks
     found = read(example.removeprefix("yaml").encode())
