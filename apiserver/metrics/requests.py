@@ -51,7 +51,8 @@ _LOG: Final = "log"
 _VALIDATED: Final = frozenset({"POST", "PUT", "PATCH", "APPLY"})
 _FIELD_VALIDATIONS: Final = ("", "Ignore", "Warn", "Strict", "invalid")
 _DRY_RUNS: Final = ("All", "")
-_DELETE_COLLECTION: Final = "delete_collection"
+# What the sizes of bodies have for some verbs.
+_BODY_OPERATIONS: Final = {"deletecollection": "delete_collection"}
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
@@ -250,7 +251,7 @@ class RequestMetrics:
         self._sizes: ResourceSeries[VersionedResource, _Sizes] = series(_new_sizes)
         # By resource alone.
         self._event_sizes: ResourceSeries[VersionedResource, Histogram] = series(
-            lambda _resource: Histogram.of(_EVENT_SIZES)
+            lambda _: Histogram.of(_EVENT_SIZES)
         )
         # The events that were last sent to a watch, and to how many others after it.
         self._last_events: list[bytes] = []
@@ -258,14 +259,11 @@ class RequestMetrics:
         self._repeats = 0
         # By resource and scope.
         self._watch_lists: ResourceSeries[VersionedResource, Histogram] = series(
-            lambda _resource, _scope: Histogram.of(_WATCH_LISTS)
+            lambda *_: Histogram.of(_WATCH_LISTS)
         )
         # By resource, whichever version it is, and verb.
         self._bodies: ResourceSeries[GroupResource, Histogram] = ResourceSeries(
-            names,
-            names.of_resource,
-            OTHER_RESOURCE,
-            lambda _resource, _verb: Histogram.of(_BODY_SIZES),
+            names, names.of_resource, OTHER_RESOURCE, lambda *_: Histogram.of(_BODY_SIZES)
         )
         self._field_validations = {each: Histogram.of(_FIELD_VALIDATION) for each in _FIELD_VALIDATIONS}
         # Row S07: the release that will remove a resource or subresource, of those asked for.
@@ -276,9 +274,10 @@ class RequestMetrics:
         resource = call.resource
         name, verb, subresource, scope = _subject(call)
         dry_run = _dry_run(call.query) if "dryRun" in call.query else ""
-        requests = self._requests.by_key.get((name, verb, dry_run, subresource, scope))
+        key = (name, verb, dry_run, subresource, scope)
+        requests = self._requests.get(key)
         if requests is None:
-            requests = self._requests.begin(name, verb, dry_run, subresource, scope)
+            requests = self._requests[key]
             deprecation = None if resource is None else resource.deprecation_of(subresource)
             if deprecation is not None:
                 self._removed_in[name, subresource] = deprecation.removed_in
@@ -300,19 +299,13 @@ class RequestMetrics:
             if verb in _VALIDATED:
                 self._field_validations[_field_validation(call.query)].observe(seconds)
             if call.request_bytes:
-                self._observe_body(resource.group_resource, call.info.verb, call.request_bytes)
-
-    def _observe_body(self, resource: GroupResource, verb: str, size: int) -> None:
-        if verb == "deletecollection":
-            verb = _DELETE_COLLECTION
-        bodies = self._bodies.by_key.get((resource, verb)) or self._bodies.begin(resource, verb)
-        bodies.observe(size)
+                operation = _BODY_OPERATIONS.get(call.info.verb, call.info.verb)
+                self._bodies[resource.group_resource, operation].observe(call.request_bytes)
 
     @contextmanager
     def long_running(self, call: ServedCall) -> Iterator[None]:
         """Count a request that lasts as long as its client likes: a watch, or a relayed connection."""
-        subject = _subject(call)
-        kind = self._kinds.by_key.get(subject) or self._kinds.begin(*subject)
+        kind = self._kinds[_subject(call)]
         if kind.long_running is None:
             kind.long_running = RequestCount()
         open_ones = kind.long_running
@@ -326,14 +319,12 @@ class RequestMetrics:
         """Count a watch whose initial events have been sent, `seconds` after the request came."""
         assert call.resource is not None
         name = (call.resource.group_version, call.resource.resource)
-        scope = _scope(call.info)
-        durations = self._watch_lists.by_key.get((name, scope)) or self._watch_lists.begin(name, scope)
-        durations.observe(seconds)
+        self._watch_lists[name, _scope(call.info)].observe(seconds)
 
     def event_sizes(self, resource: ServedResource) -> Histogram:
         """Returns what counts the events that are sent to watches of a resource, by their bytes."""
         name = (resource.group_version, resource.resource)
-        return self._event_sizes.by_key.get((name,)) or self._event_sizes.begin(name)
+        return self._event_sizes[name,]
 
     def count_events(self, sizes: Histogram, events: list[bytes]) -> None:
         """Count events that are sent to a watch. sizes: of its resource. events: never changed again.
@@ -365,12 +356,12 @@ class RequestMetrics:
         in_flight = (("mutating", self.in_flight.mutating), ("readOnly", self.in_flight.read_only))
         yield family("apiserver_current_inflight_requests", [((of,), each.value) for of, each in in_flight])
         # Few kinds ever have long-running requests, terminations or aborts.
-        kinds = list(self._kinds.by_key.items())
+        kinds = list(self._kinds.items())
         yield labelled(
             "apiserver_longrunning_requests",
             ((each.labels, each.long_running.value if each.long_running else None) for _, each in kinds),
         )
-        requests = list(self._requests.by_key.values())
+        requests = list(self._requests.values())
         yield labelled(
             "apiserver_request_total",
             (
@@ -391,13 +382,13 @@ class RequestMetrics:
             "apiserver_request_aborts_total",
             (((*version, name, *rest), each.aborted or None) for ((version, name), *rest), each in kinds),
         )
-        sizes = list(self._sizes.by_key.values())
+        sizes = list(self._sizes.values())
         yield labelled(_SIZES, ((each.labels, each.histogram) for each in sizes))
-        bodies = list(self._bodies.by_key.items())
+        bodies = list(self._bodies.items())
         yield family(_BODY_SIZES, (((*resource, verb), each) for (resource, verb), each in bodies))
         writes = self._field_validations.items()
         yield family(_FIELD_VALIDATION, [((validation,), each) for validation, each in writes])
-        watch_lists = list(self._watch_lists.by_key.items())
+        watch_lists = list(self._watch_lists.items())
         yield family(
             _WATCH_LISTS, (((*version, name, scope), each) for ((version, name), scope), each in watch_lists)
         )
@@ -408,7 +399,7 @@ class RequestMetrics:
         }
         yield family("apiserver_requested_deprecated_apis", [(labels, 1) for labels in sorted(asked)])
         self._count_repeats()
-        events = list(self._event_sizes.by_key.items())
+        events = list(self._event_sizes.items())
         event_sizes = [((*version, name), each) for ((version, name),), each in events]
         yield family("apiserver_watch_events_total", ((labels, each.count) for labels, each in event_sizes))
         yield family(_EVENT_SIZES, event_sizes)
@@ -421,8 +412,8 @@ class RequestMetrics:
         sizes = None
         rest = (verb, subresource, scope)
         if verb in _READS or subresource == _LOG:
-            sizes = self._sizes.by_key.get((name, *rest)) or self._sizes.begin(name, *rest)
-        kind = self._kinds.by_key.get((name, *rest)) or self._kinds.begin(name, *rest)
+            sizes = self._sizes[name, *rest]
+        kind = self._kinds[name, *rest]
         is_watch = verb == _VERBS["watch"]
         # Of dry runs kube-apiserver has not told it since 1.35.
         return _Requests(label_text(_DURATIONS, labels), is_watch, not (is_watch or dry_run), kind, sizes)

@@ -67,10 +67,9 @@ class ServedNames:
         yield single("cardinality_enforcement_unexpected_categorizations_total", self.others_total)
 
 
-class ResourceSeries(Generic[_R, _S]):
-    """The series of one metric, by keys whose first item is a resource.
+class ResourceSeries(dict[tuple[Any, ...], _S], Generic[_R, _S]):
+    """The series of one metric, by keys whose first item is a resource. What it does not have is made.
 
-    by_key: the series that there are; `begin` makes others.
     state: what a resource is. other: under which those are counted that have no series of their own.
     new: makes the series of a key.
     """
@@ -84,15 +83,15 @@ class ResourceSeries(Generic[_R, _S]):
         *,
         custom_max: int = CUSTOM_SERIES_MAX,
     ) -> None:
-        self.by_key: dict[tuple[Any, ...], _S] = {}
+        super().__init__()
         self._names, self._state, self._other, self._new = names, state, other, new
         self._custom_max = custom_max
         self._custom: dict[_R, list[tuple[Any, ...]]] = {}
         self._custom_count = 0
 
-    def begin(self, resource: _R, *labels: Any) -> _S:
-        """Returns a new series for what `by_key` does not have, or that of all others."""
-        key = (resource, *labels)
+    def __missing__(self, key: tuple[Any, ...]) -> _S:
+        """Returns a new series, or that of all others."""
+        resource, *labels = key
         state = self._state(resource)
         if state is ServedState.CUSTOM and self._custom_count < self._custom_max:
             self._custom.setdefault(resource, []).append(key)
@@ -100,9 +99,9 @@ class ResourceSeries(Generic[_R, _S]):
         elif state is not ServedState.BUILT_IN:
             self._names.others_total += 1
             key = (self._other, *labels)
-            if (known := self.by_key.get(key)) is not None:
+            if (known := self.get(key)) is not None:
                 return known
-        series = self.by_key[key] = self._new(*key)
+        series = self[key] = self._new(*key)
         return series
 
     def forget(self, resource: _R) -> None:
@@ -110,4 +109,4 @@ class ResourceSeries(Generic[_R, _S]):
         keys = self._custom.pop(resource, [])
         self._custom_count -= len(keys)
         for key in keys:
-            del self.by_key[key]
+            del self[key]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from apiserver.meta.vocabulary import GroupResource
@@ -82,43 +83,29 @@ class StorageMetrics:
             OTHER_RESOURCE,
             lambda _resource: RequestCount(),
         )
-        # By resource and operation.
-        self._series: ResourceSeries[GroupResource, Histogram] = ResourceSeries(
-            names, names.of_resource, OTHER_RESOURCE, lambda _resource, _operation: Histogram.of(_DURATIONS)
-        )
-        # By resource.
-        self._listed: ResourceSeries[GroupResource, _Listed] = ResourceSeries(
-            names, names.of_resource, OTHER_RESOURCE, lambda _resource: _Listed()
-        )
-        # By resource.
-        self._waits: ResourceSeries[GroupResource, Histogram] = ResourceSeries(
-            names, names.of_resource, OTHER_RESOURCE, lambda _resource: Histogram.of(_READ_WAITS)
-        )
+        series = partial(ResourceSeries, names, names.of_resource, OTHER_RESOURCE)
+        # By resource, and the first one by operation, too.
+        self._series: ResourceSeries[GroupResource, Histogram] = series(lambda *_: Histogram.of(_DURATIONS))
+        self._listed: ResourceSeries[GroupResource, _Listed] = series(lambda _: _Listed())
+        self._waits: ResourceSeries[GroupResource, Histogram] = series(lambda _: Histogram.of(_READ_WAITS))
 
     def observe(self, operation: str, key: str, began: float) -> None:
         """Count a call that began at `began`, in seconds of perf_counter, and has ended now."""
-        resource = self.resource_of(key)
-        durations = self._series.by_key.get((resource, operation)) or self._series.begin(resource, operation)
-        durations.observe(time.perf_counter() - began)
+        self._series[self.resource_of(key), operation].observe(time.perf_counter() - began)
 
     def count_list(self, key: str, objects: int) -> None:
         """Count a list that has read so many objects. key: any one of its range."""
-        resource = self.resource_of(key)
-        listed = self._listed.by_key.get((resource,)) or self._listed.begin(resource)
+        listed = self._listed[self.resource_of(key),]
         listed.lists += 1
         listed.objects += objects
 
     def observe_read_wait(self, key: str, seconds: float) -> None:
         """Count a read that had to wait for the watch cache to catch up. key: any one of what it reads."""
-        resource = self.resource_of(key)
-        waits = self._waits.by_key.get((resource,)) or self._waits.begin(resource)
-        waits.observe(seconds)
+        self._waits[self.resource_of(key),].observe(seconds)
 
     def count_decode_error(self, key: str) -> None:
         """Count a stored value that is no object."""
-        resource = self.resource_of(key)
-        errors = self._decode_errors.by_key.get((resource,)) or self._decode_errors.begin(resource)
-        errors.value += 1
+        self._decode_errors[self.resource_of(key),].value += 1
 
     def forget(self, resource: GroupResource) -> None:
         self._decode_errors.forget(resource)
@@ -127,16 +114,16 @@ class StorageMetrics:
         self._waits.forget(resource)
 
     def families(self) -> Iterable[Family]:
-        calls = list(self._series.by_key.items())
+        calls = list(self._series.items())
         yield family("etcd_requests_total", (((verb, *of), each.count) for (of, verb), each in calls))
-        listed = [(resource, each) for (resource,), each in list(self._listed.by_key.items())]
+        listed = [(resource, each) for (resource,), each in list(self._listed.items())]
         yield family("apiserver_storage_list_total", [(of, each.lists) for of, each in listed])
         yield family(
             "apiserver_storage_list_fetched_objects_total", [(of, each.objects) for of, each in listed]
         )
-        waits = list(self._waits.by_key.items())
+        waits = list(self._waits.items())
         yield family(_READ_WAITS, [(resource, each) for (resource,), each in waits])
-        errors = list(self._decode_errors.by_key.items())
+        errors = list(self._decode_errors.items())
         yield family("apiserver_storage_decode_errors_total", [(of, each.value) for (of,), each in errors])
         yield single(_LEASE_OBJECTS, self.lease_objects)
         yield family(_DURATIONS, (((verb, *of), each) for (of, verb), each in calls))

@@ -8,7 +8,7 @@ from apiserver.meta.errors import BadRequest
 from apiserver.meta.field_errors import quote
 from apiserver.meta.names import path_segment
 from apiserver.registry.served_resource import ServedResource
-from storage.keys import object_key, resource_prefix
+from storage.keys import object_key
 
 _NO_SEGMENTS: Final = frozenset({".", ".."})
 
@@ -26,8 +26,9 @@ class ObjectKeys:
         """
         if "%" in name or name in _NO_SEGMENTS:
             raise BadRequest(f"Name parameter invalid: {quote(name)}: {path_segment(name)[0]}")
-        return object_key(self.of_all(resource), namespace if resource.is_namespaced else "", name)
+        folder = f"{self.prefix}{resource.folder}"
+        return object_key(folder, namespace if resource.is_namespaced else "", name)
 
     def of_all(self, resource: ServedResource) -> str:
         """The prefix of the keys of all objects of a resource."""
-        return resource_prefix(self.prefix, *resource.stored_group_resource)
+        return f"{self.prefix}{resource.folder}"

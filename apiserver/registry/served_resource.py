@@ -23,6 +23,7 @@ from apiserver.registry.version_codec import IdentityCodec, VersionCodec
 from apiserver.schema.compile import CheckedDocument, SchemaCompiler
 from apiserver.schema.structural import Schema
 from apiserver.wire.protobuf import MessageDecoder, MessageEncoder
+from storage.keys import resource_prefix
 
 _T = TypeVar("_T")
 
@@ -172,6 +173,11 @@ class ServedResource:
         copied.__dict__.update(self.__dict__, strategy=strategy, derived={})
         copied.__dict__.pop("cache_key", None)
         return copied
+
+    @cached_property
+    def folder(self) -> str:
+        """What the keys of its objects begin with, behind the prefix of all keys: `/apps/deployments/`."""
+        return resource_prefix("", *self.stored_group_resource)
 
     @cached_property
     def cache_key(self) -> object:

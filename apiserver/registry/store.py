@@ -29,7 +29,7 @@ from apiserver.registry.transactions import NO_OBSERVERS, Transactions, WriteObs
 from apiserver.registry.write_path import IsStale, WritePath
 from apiserver.registry.write_request import Draft, ManageFields, Transform, WriteRequest
 from storage.errors import RevisionCompacted
-from storage.interface import ANY, MOST_RECENT, KeyRange, ReadAt, Storage
+from storage.interface import MOST_RECENT, KeyRange, ReadAt, Storage
 from storage.keys import after
 from storage.turns import Turn
 from storage.watch_cache import KeyVersion, Listing, WatchCache
@@ -101,10 +101,7 @@ class Registry:
         self, resource: ServedResource, namespace: str, name: str, at: ReadAt = MOST_RECENT
     ) -> StoredObject:
         """Returns one object. Raises NotFound, CorruptObject, and the storage's errors."""
-        key = self.key(resource, namespace, name)
-        # What is cached answers a read that takes anything; no other may be answered without asking.
-        takes_cached = at is ANY and self.cache.is_filled
-        version = self.cache.get_cached(key) if takes_cached else await self.cache.get(key, at)
+        version = await self.cache.get(self.key(resource, namespace, name), at)
         if version is None or version.value is None:
             raise NotFound(resource.group_resource, name)
         version.value.require_sound()

@@ -6,8 +6,8 @@ writer of the object was faster, it is `write_path`, or `delete_path`, that begi
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Final, NamedTuple
 
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.allocations import AllocationObserver, ExtraWrites, ObjectAllocations
@@ -73,25 +73,52 @@ class Transactions:
             observer=self._allocation_observer,
         )
 
-    async def create(
+    # ---- These hand on what is to be awaited: a coroutine of their own would be one more to run.
+
+    def create(
         self,
         resource: ServedResource,
         key: str,
         value: bytes,
         guards: Sequence[TransactionGuard],
         extra: ExtraWrites,
-    ) -> int:
+    ) -> Coroutine[Any, Any, int]:
         """Returns the revision. Raises KeyExists for `key` or what `extra` adds, and what `guards` raise."""
         value = self._to_be_stored(resource, key, value)
-        return await self._with_lease(
-            resource, lambda lease: self._create_guarded(key, value, lease, guards, extra)
-        )
+
+        def write(lease: int) -> Coroutine[Any, Any, int]:
+            if not guards and not extra.writes:
+                return self._store.create(key, value, lease=lease)
+            return self._create_guarded(key, value, lease, guards, extra)
+
+        return self._with_lease(ttl_s, write) if (ttl_s := resource.strategy.ttl_s) else write(NO_LEASE)
+
+    def replace(
+        self, resource: ServedResource, key: str, value: bytes, *, expected: int, extra: ExtraWrites
+    ) -> Coroutine[Any, Any, int]:
+        """Returns the revision. Raises RevisionMismatch, and KeyExists for what `extra` adds."""
+        value = self._to_be_stored(resource, key, value)
+        if extra.writes:
+            conditions = (Condition(key, expected), *extra.conditions)
+            return self._store.transact(conditions, (Put(key, value), *extra.writes))
+        if ttl_s := resource.strategy.ttl_s:
+            return self._with_lease(
+                ttl_s, lambda lease: self._store.compare_and_put(key, value, expected=expected, lease=lease)
+            )
+        return self._store.compare_and_put(key, value, expected=expected)
+
+    def mark(
+        self, resource: ServedResource, key: str, value: bytes, *, expected: int
+    ) -> Coroutine[Any, Any, int]:
+        """Replace an object whose deletion begins, and which does not expire any more. As `replace`."""
+        value = self._to_be_stored(resource, key, value)
+        return self._store.compare_and_put(key, value, expected=expected)
+
+    # ----
 
     async def _create_guarded(
         self, key: str, value: bytes, lease: int, guards: Sequence[TransactionGuard], extra: ExtraWrites
     ) -> int:
-        if not guards and not extra.writes:
-            return await self._store.create(key, value, lease=lease)
         held = [guard.condition for guard in guards]
         while True:
             conditions = (*held, Condition(key, 0), *extra.conditions)
@@ -101,24 +128,6 @@ class Transactions:
                 if not guards:
                     raise
                 held = [await guard.renew() for guard in guards]
-
-    async def replace(
-        self, resource: ServedResource, key: str, value: bytes, *, expected: int, extra: ExtraWrites
-    ) -> int:
-        """Returns the revision. Raises RevisionMismatch, and KeyExists for what `extra` adds."""
-        value = self._to_be_stored(resource, key, value)
-        if extra.writes:
-            conditions = (Condition(key, expected), *extra.conditions)
-            return await self._store.transact(conditions, (Put(key, value), *extra.writes))
-        return await self._with_lease(
-            resource,
-            lambda lease: self._store.compare_and_put(key, value, expected=expected, lease=lease),
-        )
-
-    async def mark(self, resource: ServedResource, key: str, value: bytes, *, expected: int) -> int:
-        """Replace an object whose deletion begins, and which does not expire any more. As `replace`."""
-        value = self._to_be_stored(resource, key, value)
-        return await self._store.compare_and_put(key, value, expected=expected)
 
     async def remove(self, resource: ServedResource, key: str, document: Document, *, expected: int) -> None:
         """Delete the object, and with it its allocations.
@@ -154,11 +163,8 @@ class Transactions:
         self._own_writes.add(key, value)
         return value
 
-    async def _with_lease(self, resource: ServedResource, write: Callable[[int], Awaitable[int]]) -> int:
-        """Do `write` with the lease that the resource's objects have, if any."""
-        ttl_s = resource.strategy.ttl_s
-        if not ttl_s:
-            return await write(NO_LEASE)
+    async def _with_lease(self, ttl_s: int, write: Callable[[int], Awaitable[int]]) -> int:
+        """Do `write` with a lease, which it is called with."""
         lease = await self._leases.lease_for(ttl_s)
         try:
             return await write(lease)

@@ -35,6 +35,8 @@ class Offloader(Protocol):
         self, size: SizeClass, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
     ) -> _T: ...
 
+    async def run_bounded(self, size: SizeClass, work: Callable[[bool], _T]) -> _T: ...
+
 
 class VersionCodec(Protocol):
     """How objects of one resource get from the store to clients of one version, and back.

@@ -36,6 +36,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.transactions import Transactions
 from apiserver.registry.uids import UidSource
+from apiserver.registry.version_codec import Offloader
 from apiserver.registry.write_request import Admission, Draft, ManageFields, Transform, WriteRequest
 from storage.errors import KeyExists, RevisionMismatch
 from storage.watch_cache import KeyVersion, WatchCache
@@ -84,8 +85,8 @@ class WritePath:
         self._clock = clock
         self._new_uid = UidSource()
 
-    def _offload_of(self, request: WriteRequest) -> Offload:
-        return self._offload.for_user(request.user.name) if request.user is not None else self._offload
+    def _offload_of(self, request: WriteRequest) -> Offloader:
+        return request.offload or self._offload
 
     # ---- create
 

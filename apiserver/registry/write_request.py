@@ -14,6 +14,7 @@ from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
+from apiserver.registry.version_codec import Offloader
 
 # (new, old, the managedFields that the client sent) -> the managedFields of the new object; None for none.
 # `new` and `old` are of the hub version, and `old` is None for a new object.
@@ -102,6 +103,7 @@ class WriteRequest:
     manage_fields: tells who owns which fields; without it owners stay as they are, and nobody owns anything
         of a new object. Where there is a `writer` the registry makes it.
     size: of what the client has sent.
+    offload: runs work for whoever writes; None for the server itself.
     guard: a condition of a create beside that the object is new.
     """
 
@@ -116,4 +118,5 @@ class WriteRequest:
     writer: InternalWriter | None = None
     manage_fields: ManageFields | None = None
     size: SizeClass = SizeClass.SMALL
+    offload: Offloader | None = None
     guard: TransactionGuard | None = None

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
 from storage.errors import RevisionCompacted, StorageError, StorageUnavailable
-from storage.interface import MOST_RECENT, Consistency, KeyRange, ReadAt, Storage, Stored
-from storage.keys import prefix_range
+from storage.interface import ANY, MOST_RECENT, Consistency, KeyRange, ReadAt, Storage, Stored
+from storage.keys import prefix_range, resource_of
 from storage.watch_cache.consistency import ConsistencyChecks
 from storage.watch_cache.events import Predicate
 from storage.watch_cache.fanout import WatchScope
@@ -185,7 +185,7 @@ class WatchCache(Generic[T]):
 
     def get_cached(self, key: str) -> KeyVersion[T] | None:
         """The newest cached version of `key`, if it has a value; None means nothing before `is_filled`."""
-        resource = self._resources.find(key)
+        resource = self._resources.by_prefix.get(resource_of(self._prefix, key) or "")
         return resource.snapshots.newest(key) if resource is not None else None
 
     def is_empty(self, resource_prefix: str, namespace: str = "") -> bool:
@@ -227,7 +227,7 @@ class WatchCache(Generic[T]):
         start: of the range that will be listed, exactly at that revision.
         """
         is_counted = self._counts(at)
-        if await self._begin_list(at, start, is_counted):
+        if await self._begin_list(at, start, is_counted) is not None:
             return ListRevision(self.revision, is_late=False)
         try:
             return ListRevision(await self._store.current_revision(), is_late=is_counted)
@@ -254,7 +254,11 @@ class WatchCache(Generic[T]):
 
         Raises RevisionTooLarge (for NOT_OLDER_THAN, after a wait), RevisionCompacted, StorageUnavailable.
         """
-        if not (self.is_filled and await self._freshness.wait(at, key)):
+        if not self.is_filled:
+            return await self._store_reader.get(key, at)
+        if at is ANY:
+            return self.get_cached(key)
+        if not await self._freshness.wait(at, key):
             return await self._store_reader.get(key, at)
         if at.consistency is not Consistency.EXACT:
             return self.get_cached(key)
@@ -282,7 +286,8 @@ class WatchCache(Generic[T]):
         """
         page = PageOptions(limit, predicate, counts_rest and predicate is None)
         is_counted = self._counts(at)
-        if not await self._begin_list(at, keys.start, is_counted):
+        resource = await self._begin_list(at, keys.start, is_counted)
+        if resource is None:
             answer = self._list_store(keys, at, page)
             return await (self.count_late_list(keys.start, answer) if is_counted else answer)
         is_exact = at.consistency is Consistency.EXACT
@@ -290,7 +295,7 @@ class WatchCache(Generic[T]):
             return await self._list_store(keys, at, page)
         revision = at.revision if is_exact else self.revision
         try:
-            return await list_memory(self._resources.of_key(keys.start), keys, revision, page)
+            return await list_memory(resource, keys, revision, page)
         except RevisionCompacted:
             # The store keeps old revisions for longer than memory.
             return await self._list_store(keys, ReadAt.exactly(revision), page)
@@ -307,10 +312,10 @@ class WatchCache(Generic[T]):
         """Whether a list is counted: one of the newest state, which the cache could answer."""
         return at.consistency is Consistency.MOST_RECENT and self.is_filled
 
-    async def _begin_list(self, at: ReadAt, start: str, is_counted: bool) -> bool:
+    async def _begin_list(self, at: ReadAt, start: str, is_counted: bool) -> ResourceCache[T] | None:
         """Wait until the cache can answer a list; counts it if it can: without, the store may fail yet.
 
-        start: of the range that is listed.
+        start: of the range that is listed. Returns what is listed; None if the store has to answer.
         """
         try:
             is_fresh = self.is_filled and await self._freshness.wait(at, start)
@@ -318,9 +323,11 @@ class WatchCache(Generic[T]):
             if is_counted:
                 self._resources.of_key(start).failed_lists_total += 1
             raise
-        if is_counted and is_fresh:
-            self._resources.of_key(start).consistent_lists_total += 1
-        return is_fresh
+        if not is_fresh:
+            return None
+        resource = self._resources.of_key(start)
+        resource.consistent_lists_total += is_counted
+        return resource
 
     # ---- watches
 

@@ -64,6 +64,7 @@ class WriteRequests:
             admission=self.admission(call, Operation.CREATE, name, options),
             manage_fields=self._manage_fields(call, options),
             size=size,
+            offload=call.offload,
             guard=guard,
         )
 
@@ -93,6 +94,7 @@ class WriteRequests:
             admission=self.admission(call, Operation.UPDATE, info.name, options, view),
             manage_fields=self._manage_fields(call, options),
             size=size,
+            offload=call.offload,
         )
 
     def _manage_fields(self, call: ApiCall, options: WriteOptions) -> ManageFields:

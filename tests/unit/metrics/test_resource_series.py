@@ -65,13 +65,13 @@ def test_the_standing_of_versions_and_resources() -> None:
 def test_beyond_the_bound_resources_share_a_series() -> None:
     names = Names(*(custom(name) for name in "abcd"))
     measured = series(names)
-    assert [measured.begin((V1, name), "GET")[0] for name in "abcd"] == ["a", "b", "c", "other"]
-    assert measured.begin((V1, "d"), "GET") is measured.by_key[OTHER_VERSIONED, "GET"]
+    assert [measured[(V1, name), "GET"][0] for name in "abcd"] == ["a", "b", "c", "other"]
+    assert measured[(V1, "d"), "GET"] is measured[OTHER_VERSIONED, "GET"]
     assert names.others_total == 2
     # What is built in always has room.
-    assert measured.begin((PODS.group_version, "pods"), "GET") == ["pods"]
+    assert measured[(PODS.group_version, "pods"), "GET"] == ["pods"]
     measured.forget((V1, "a"))
-    assert measured.begin((V1, "d"), "GET") == ["d"]
+    assert measured[(V1, "d"), "GET"] == ["d"]
 
 
 def test_series_go_with_their_resource_and_do_not_come_back() -> None:
@@ -79,12 +79,12 @@ def test_series_go_with_their_resource_and_do_not_come_back() -> None:
     names = Names(custom("a"), custom("b"))
     measured = series(names)
     for verb in ("GET", "LIST"):
-        measured.begin((V1, "a"), verb)
-    measured.begin((V1, "b"), "GET")
+        measured[(V1, "a"), verb]
+    measured[(V1, "b"), "GET"]
     names.serve(custom("b"))
     measured.forget((V1, "a"))
-    assert measured.by_key == {((V1, "b"), "GET"): ["b"]}
-    assert measured.begin((V1, "a"), "WATCH") == ["other"]
+    assert measured == {((V1, "b"), "GET"): ["b"]}
+    assert measured[(V1, "a"), "WATCH"] == ["other"]
 
 
 def test_what_is_forgotten_has_room_again() -> None:
@@ -93,8 +93,8 @@ def test_what_is_forgotten_has_room_again() -> None:
     for number in range(10):
         names.serve(custom(f"r{number}"))
         name = (V1, f"r{number}")
-        assert measured.begin(name, "GET") == [f"r{number}"]
+        assert measured[name, "GET"] == [f"r{number}"]
         names.serve()
         measured.forget(name)
-    assert not measured.by_key
+    assert not measured
     assert names.others_total == 0
