@@ -27,7 +27,7 @@ from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition, is_condition_true, set_condition
 from apiserver.meta.errors import NotFound
 from apiserver.meta.vocabulary import Document
-from apiserver.metrics.api_services import ApiServiceMetrics
+from apiserver.metrics.controllers import ApiServiceMetrics
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject

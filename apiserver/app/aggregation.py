@@ -21,7 +21,7 @@ from apiserver.catalogue.apiregistration import local_api_services
 from apiserver.controller_runtime.controller import Runnable
 from apiserver.controllers.api_service_registration import ApiServiceRegistration
 from apiserver.custom_resources import definitions
-from apiserver.metrics.api_services import ApiServiceMetrics
+from apiserver.metrics.controllers import ApiServiceMetrics
 from apiserver.webhooks.service_resolver import ServiceLookup
 
 _FRONT_PROXY: Final = "certificate of this server as a front proxy"

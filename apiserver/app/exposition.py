@@ -11,14 +11,17 @@ from apiserver.endpoints.priority_and_fairness import Fairness
 from apiserver.endpoints.version import version_document
 from apiserver.flowcontrol.metrics import FlowControlMetrics
 from apiserver.load.switch_interval import compute_in_thread
-from apiserver.metrics.api_services import ApiServiceMetrics
-from apiserver.metrics.build_info import BuildInfo
+from apiserver.metrics.controllers import ApiServiceMetrics
 from apiserver.metrics.exposition import Exposition
-from apiserver.metrics.feature_gates import FeatureGateMetrics
-from apiserver.metrics.memory import MemoryMetrics
-from apiserver.metrics.offload import OffloadMetrics
-from apiserver.metrics.process import ProcessMetrics, process_collectors
-from apiserver.metrics.refusals import RefusalMetrics
+from apiserver.metrics.process import (
+    BuildInfo,
+    FeatureGateMetrics,
+    MemoryMetrics,
+    OffloadMetrics,
+    ProcessMetrics,
+    RefusalMetrics,
+    process_collectors,
+)
 from apiserver.metrics.registry import MetricRegistry
 from apiserver.metrics.request_filters import RequestFilterMetrics
 from apiserver.metrics.storage_size import StorageSizeMetric

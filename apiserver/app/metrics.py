@@ -17,18 +17,20 @@ from apiserver.metrics.audit import AuditMetrics
 from apiserver.metrics.authentication import AuthenticationMetrics
 from apiserver.metrics.authorization import AuthorizationMetrics
 from apiserver.metrics.certificates import CertificateMetrics
+from apiserver.metrics.controllers import (
+    GarbageCollectorMetrics,
+    LeaderElectionMetrics,
+    NodeGraphMetrics,
+    StorageMigrationMetrics,
+)
 from apiserver.metrics.conversion_webhooks import ConversionWebhookMetrics
 from apiserver.metrics.encryption import EncryptionMetrics
 from apiserver.metrics.event_loop import EventLoopMonitor
 from apiserver.metrics.expressions import ExpressionMetrics
-from apiserver.metrics.garbage_collector import GarbageCollectorMetrics
-from apiserver.metrics.impersonation import ImpersonationMetrics
-from apiserver.metrics.leader_election import LeaderElectionMetrics
-from apiserver.metrics.node_graph import NodeGraphMetrics
+from apiserver.metrics.request_filters import ImpersonationMetrics
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.metrics.resource_series import ServedNames
 from apiserver.metrics.storage import StorageMetrics, resources_of_keys
-from apiserver.metrics.storage_migrations import StorageMigrationMetrics
 from apiserver.metrics.validation import ValidationMetrics
 from apiserver.metrics.work_queues import WorkQueueMetrics
 

@@ -31,7 +31,7 @@ from apiserver.meta import timestamps
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import NotFound
 from apiserver.meta.vocabulary import Document
-from apiserver.metrics.leader_election import ElectionStatus
+from apiserver.metrics.controllers import ElectionStatus
 from apiserver.registry.results import WriteResult
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry

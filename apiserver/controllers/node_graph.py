@@ -15,7 +15,7 @@ from apiserver.load.offload import run_unqueued
 from apiserver.load.size_class import size_class
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document
-from apiserver.metrics.node_graph import NodeGraphMetrics
+from apiserver.metrics.controllers import NodeGraphMetrics
 from apiserver.registry.served_resource import ResourceTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject

@@ -28,7 +28,7 @@ from apiserver.controllers.migrated_definitions import MigratedDefinitions
 from apiserver.meta import timestamps
 from apiserver.meta.errors import ApiError, Conflict, NotFound
 from apiserver.meta.vocabulary import Document, GroupResource
-from apiserver.metrics.storage_migrations import StorageMigrationMetrics
+from apiserver.metrics.controllers import StorageMigrationMetrics
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject

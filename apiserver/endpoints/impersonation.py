@@ -20,7 +20,7 @@ from apiserver.endpoints.middleware import authorizer_attributes
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import Forbidden
 from apiserver.meta.vocabulary import UserInfo
-from apiserver.metrics.impersonation import ImpersonationMetrics
+from apiserver.metrics.request_filters import ImpersonationMetrics
 from storage.turns import LateTurn
 
 # Returns the user as whom a request is handled, and the constraint by which the caller may be that user.

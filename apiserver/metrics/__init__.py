@@ -2,11 +2,11 @@
 
 Requests, calls to the store, admission and the items of work queues are counted as they happen, in plain
 numbers (`requests`, `storage`, `encryption`, `admission`, `match_conditions`, `conversion_webhooks`,
-`expressions`, `node_graph`, `work_queues`, `histograms`); the store is asked for its size at intervals
+`expressions`, `controllers`, `work_queues`, `histograms`); the store is asked for its size at intervals
 (`storage_size`); the state of the watch cache and what the system counts are read when /metrics is requested
-(`watch_cache`, `process`), as is what follows from what others have measured (`request_filters`), and
-`build_info` never changes. A timer and a thread measure the turns of the event loop (`event_loop`,
-`thread_stacks`); `memory` tells what was refused for want of it, `allocations` what Services are given.
+(`watch_cache`, `process`), as is what follows from what others have measured (`request_filters`). A timer and
+a thread measure the turns of the event loop (`event_loop`, `thread_stacks`); `allocations` tells what
+Services are given.
 
 declarations.txt says of each metric once what it is: its type, stability, labels, help text and buckets, and
 which release has deprecated it (`declarations`; those of kube-apiserver that are missing are in

@@ -1,7 +1,7 @@
 """The cluster IPs and node ports of Services: how many there are, and how many were given or refused.
 
 How many there are is known of the keys of claims, of which the watch cache hears: whichever server has given
-them. A repair (`controllers.service_allocations`) changes them, too.
+them. A repair (`apiserver.controllers.service_allocations`) changes them, too.
 Source: kubernetes, pkg/registry/core/service/{ipallocator,portallocator}/metrics.go.
 """
 

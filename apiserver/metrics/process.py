@@ -1,4 +1,4 @@
-"""What the system tells of the process: what it uses, what its network has carried, how large it may get.
+"""What the process is, what it uses, and what it has refused because there was too much of it.
 
 prometheus-client reads most of that. Source of the other names: github.com/prometheus/client_golang,
 prometheus/process_collector_linux.go.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import resource
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,11 +19,20 @@ from apiserver.metrics.series import Family, family, single
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
+    from apiserver.load.memory_budget import MemoryBudget
+    from apiserver.load.offload import Offload
+    from apiserver.releases.gates import FeatureGates
+
 # Of the network that the process is in, with all others that are: Linux counts no single one's.
 NETWORK_COUNTERS: Final = Path("/proc/self/net/netstat")
 _SECTION: Final = "IpExt:"
 # As Go tells a limit that there is not.
 UNLIMITED_BYTES: Final = 2**64 - 1
+# The fields of /version that the labels show, in their order.
+_BUILD_FIELDS: Final = (
+    *("major", "minor", "gitVersion", "gitCommit", "gitTreeState", "buildDate"),
+    *("goVersion", "compiler", "platform"),
+)
 
 
 def process_families() -> Iterable[Family]:
@@ -73,3 +82,67 @@ class ProcessMetrics:
             return {name: int(text) for row in rows[:1] for name, text in zip(names, row, strict=False)}
         except ValueError:
             return {}
+
+
+class MemoryMetrics:
+    """Shows the memory budget as it is when /metrics is requested."""
+
+    def __init__(self, budget: MemoryBudget) -> None:
+        self._budget = budget
+
+    def families(self) -> Iterable[Family]:
+        budget = self._budget
+        yield single("apiserver_memory_limit_bytes", budget.limit_bytes)
+        yield single("apiserver_memory_pressure", int(budget.pressure))
+        refused = budget.refused.items()
+        yield family("apiserver_memory_refused_requests_total", [((kind,), count) for kind, count in refused])
+
+
+class OffloadMetrics:
+    """Shows the lanes of an `Offload` as they are when /metrics is requested."""
+
+    def __init__(self, offload: Offload) -> None:
+        self._lanes = offload.lanes
+
+    def families(self) -> Iterable[Family]:
+        lanes = [((lane.name,), lane) for lane in self._lanes.values()]
+        yield family("apiserver_offload_waiting", [(name, lane.waiting) for name, lane in lanes])
+        yield family("apiserver_offload_done_total", [(name, lane.done_total) for name, lane in lanes])
+        yield family("apiserver_offload_refused_total", [(name, lane.refused_total) for name, lane in lanes])
+        yield family("apiserver_offload_busy_seconds_total", [(name, lane.busy_s) for name, lane in lanes])
+
+
+class RefusalMetrics:
+    """Shows how many connections and watches were refused."""
+
+    def __init__(
+        self, connections: Callable[[], int], watches: Callable[[], int], unauthorized: Callable[[], int]
+    ) -> None:
+        """unauthorized: watches that were ended."""
+        self._connections, self._watches, self._unauthorized = connections, watches, unauthorized
+
+    def families(self) -> Iterable[Family]:
+        yield single("apiserver_connections_refused_total", self._connections())
+        yield single("apiserver_watches_refused_total", self._watches())
+        yield single("apiserver_watches_unauthorized_total", self._unauthorized())
+
+
+class BuildInfo:
+    """The metric of the build: always 1, with labels that tell the build. version: the body of /version."""
+
+    def __init__(self, version: Mapping[str, str]) -> None:
+        self._labels = [version[field] for field in _BUILD_FIELDS]
+
+    def families(self) -> Iterable[Family]:
+        yield family("kubernetes_build_info", [(self._labels, 1)])
+
+
+class FeatureGateMetrics:
+    """Shows which feature gates are on. Source: k8s.io/component-base, metrics/prometheus/feature."""
+
+    def __init__(self, gates: FeatureGates) -> None:
+        self._gates = gates
+
+    def families(self) -> Iterable[Family]:
+        states = [((name, stage), int(is_on)) for name, stage, is_on in self._gates.states()]
+        yield family("kubernetes_feature_enabled", states)

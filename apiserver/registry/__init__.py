@@ -3,7 +3,7 @@
     served_resource   describes one resource of one version; `ResourceTable` holds all that are served now
     subresources      those with a kind of their own: scale, and those that connect to a node
     field_getters     reads the texts that field selectors are about
-    strategy          has the hooks in which resources differ: defaults, rules, names, deletion
+    strategy          the hooks in which resources differ: defaults, rules, names, deletion
     stored_object     the bytes in which objects are stored, cached and sent
     json_slices       parts of large objects that are found without decoding the rest
     object_keys       the keys of objects in the store
@@ -16,7 +16,6 @@
     write_request     a write as it is asked for: who, where, by which rules, and the draft of the object
     write_path        runs creates and updates through their stages, and retries
     write_stages      the stages that need no I/O: place, own, prepare, validate, compare
-    findings          what a validation found: errors, warnings, or that it takes too long for the event loop
     declarative_validation  compares what checks find with what the declared rules of a type find
     field_managers    who owns which fields after a write
     owner_conversions  what a webhook has to convert to find the owners of fields in other versions
@@ -25,7 +24,6 @@
     allocations       values that one object has and no other may have, as cluster IPs
     guard             conditions of a write on other keys
     transactions      the write itself, as one transaction of the store
-    uids              UIDs of new objects
     clock             the time that a server goes by, which tests can put forward
     version_codec     converts between stored bytes and the version that a client uses
     conversion_codec  the same for built-in types whose rules are about another version

@@ -14,7 +14,6 @@ from apiserver.meta.field_errors import FieldError
 from apiserver.meta.names import NameRule
 from apiserver.meta.vocabulary import Document, UserInfo
 from apiserver.registry.allocations import ResourceAllocator
-from apiserver.registry.findings import Findings
 
 
 def _nothing(*_: Document) -> None:
@@ -36,6 +35,16 @@ def _no_refusal(name: str) -> str:
 
 def _no_warnings(new: Document, old: Document | None) -> list[str]:
     return []
+
+
+class Findings(NamedTuple):
+    """What the checks of a write have found.
+
+    errors: why the write is refused. warnings: what the client is warned of, although the write is allowed.
+    """
+
+    errors: Sequence[FieldError]
+    warnings: Sequence[str] = ()
 
 
 class WriteContext(NamedTuple):

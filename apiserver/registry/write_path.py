@@ -15,10 +15,12 @@ Each stage returns its warnings; a refusal carries those of the stages before it
 from __future__ import annotations
 
 import copy
+import os
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
+from weakref import WeakSet
 
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import SizeClass, size_class, size_class_of_document
@@ -28,14 +30,13 @@ from apiserver.meta.field_errors import FieldError
 from apiserver.meta.vocabulary import Document
 from apiserver.registry import deletion, version_codec, write_stages
 from apiserver.registry.allocations import NO_EXTRA_WRITES, AllocationRefused, ExtraWrites, ObjectAllocations
-from apiserver.registry.findings import Findings
 from apiserver.registry.object_keys import ObjectKeys
 from apiserver.registry.owner_conversions import run_converting
 from apiserver.registry.results import WriteResult
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.strategy import Findings
 from apiserver.registry.transactions import Transactions
-from apiserver.registry.uids import UidSource
 from apiserver.registry.version_codec import Offloader
 from apiserver.registry.write_request import Admission, Draft, ManageFields, Transform, WriteRequest
 from storage.errors import KeyExists, RevisionMismatch
@@ -43,6 +44,13 @@ from storage.watch_cache import KeyVersion, WatchCache
 
 # How often a name is generated anew because the one before was taken. kube-apiserver: 8.
 NAME_ATTEMPTS_MAX: Final = 8
+# Asking the system for randomness lets go of the interpreter's lock, which a busy writer then holds: 10 us
+# for each object. So it is asked for many at a time.
+_FETCHED: Final = 256
+_BYTES: Final = 16
+_VERSION_4: Final = 0x4 << 76
+_VARIANT: Final = 0x2 << 62
+_RANDOM_BITS: Final = ~(0xF << 76 | 0x3 << 62)
 
 
 # Whether the value at a key would be stored in another form now, as with another encryption key: then it is
@@ -418,3 +426,39 @@ def _is_terminating(version: KeyVersion[StoredObject] | None) -> bool:
         return False
     version.value.require_sound()
     return version.value.is_terminating()
+
+
+# ---- UIDs of new objects
+
+
+class UidSource:
+    """Makes random UUIDs (RFC 9562, version 4)."""
+
+    def __init__(self) -> None:
+        self._unused: list[bytes] = []
+        _SOURCES.add(self)
+
+    def forget_unused(self) -> None:
+        """Drops the random bytes that are left, so that the next UID is made of new ones."""
+        self._unused.clear()
+
+    def __call__(self) -> str:
+        if not self._unused:
+            fetched = os.urandom(_FETCHED * _BYTES)
+            self._unused += (fetched[at : at + _BYTES] for at in range(0, len(fetched), _BYTES))
+        number = int.from_bytes(self._unused.pop()) & _RANDOM_BITS | _VERSION_4 | _VARIANT
+        text = f"{number:032x}"
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+# What is called after a fork is called for ever: once for all, so that sources that nobody uses any more go.
+_SOURCES: Final[WeakSet[UidSource]] = WeakSet()
+
+
+def _forget_unused() -> None:
+    """Two processes must never go on with the same bytes."""
+    for source in list(_SOURCES):
+        source.forget_unused()
+
+
+os.register_at_fork(after_in_child=_forget_unused)

@@ -19,10 +19,9 @@ from apiserver.meta.field_errors import FieldError, invalid, quote
 from apiserver.meta.vocabulary import Document, GroupKind
 from apiserver.patch.apply import managed_fields
 from apiserver.patch.apply.field_set import InvalidFieldSet
-from apiserver.registry.findings import Findings
 from apiserver.registry.owner_conversions import ConversionsNeeded
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.strategy import Strategy, UpdateStrategy, WriteContext
+from apiserver.registry.strategy import Findings, Strategy, UpdateStrategy, WriteContext
 from apiserver.registry.write_request import Draft, ManageFields, WriteRequest
 from storage.resource_version import InvalidResourceVersion, parse_resource_version
 

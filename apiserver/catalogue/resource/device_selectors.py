@@ -32,8 +32,7 @@ from apiserver.cel.types import BOOL, Field, Type, TypeKind
 from apiserver.load.size_class import TakesLong
 from apiserver.meta.field_errors import Errors, FieldError, forbidden, invalid
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.findings import Findings
-from apiserver.registry.strategy import ExpressionRules
+from apiserver.registry.strategy import ExpressionRules, Findings
 
 if TYPE_CHECKING:
     from apiserver.cel.environment import Environment

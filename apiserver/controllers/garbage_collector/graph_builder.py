@@ -38,7 +38,7 @@ from apiserver.controllers.garbage_collector.remote_owner_resolver import (
 )
 from apiserver.controllers.garbage_collector.resources import ObjectLocation, Resources
 from apiserver.controllers.garbage_collector.rules import OwnerState
-from apiserver.metrics.garbage_collector import GarbageCollectorMetrics
+from apiserver.metrics.controllers import GarbageCollectorMetrics
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject

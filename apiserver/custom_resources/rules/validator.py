@@ -30,7 +30,7 @@ from apiserver.load.size_class import TakesLong
 from apiserver.meta import field_errors
 from apiserver.meta.field_errors import FieldError
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.findings import Findings
+from apiserver.registry.strategy import Findings
 from apiserver.schema.extensions import Extensions
 
 # With one of these errors, a value may be of another type than its schema says.

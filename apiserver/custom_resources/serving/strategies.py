@@ -18,8 +18,14 @@ from apiserver.golang.quoting import go_quote
 from apiserver.meta import object_meta
 from apiserver.meta.field_errors import FieldError, invalid
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.findings import Findings
-from apiserver.registry.strategy import STATUS_ALONE, Strategy, UpdateStrategy, drop_status, keep_status
+from apiserver.registry.strategy import (
+    STATUS_ALONE,
+    Findings,
+    Strategy,
+    UpdateStrategy,
+    drop_status,
+    keep_status,
+)
 
 Scalar = TypeVar("Scalar", int, str)
 

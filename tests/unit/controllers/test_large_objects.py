@@ -36,7 +36,7 @@ from apiserver.custom_resources.serving.definition_controller import DefinitionC
 from apiserver.custom_resources.serving.definition_finalizer import DefinitionFinalizer
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document
-from apiserver.metrics.node_graph import NodeGraphMetrics
+from apiserver.metrics.controllers import NodeGraphMetrics
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry

@@ -17,7 +17,7 @@ from apiserver.controllers.node_graph import NodeGraphInformer
 from apiserver.load.size_class import LARGE_BYTES
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document
-from apiserver.metrics.node_graph import NodeGraphMetrics
+from apiserver.metrics.controllers import NodeGraphMetrics
 from apiserver.schema.builtin import BuiltinSchemas
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import WITHIN_S, eventually

@@ -30,7 +30,7 @@ from apiserver.endpoints.impersonation_modes import (
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import Forbidden
 from apiserver.meta.vocabulary import UserInfo
-from apiserver.metrics.impersonation import ImpersonationMetrics
+from apiserver.metrics.request_filters import ImpersonationMetrics
 from storage.turns import Turn
 
 REVIEWS: Final = "authentication.k8s.io"

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.metrics.api_services import ApiServiceMetrics
+from apiserver.metrics.controllers import ApiServiceMetrics
 from apiserver.metrics.requests import RequestEnding, RequestMetrics
 from apiserver.metrics.series import Family
 

@@ -9,8 +9,7 @@ from apiserver.auth.authz.attributes import Decision, Verdict
 from apiserver.metrics.authentication import FAILURE, AuthenticationMetrics
 from apiserver.metrics.authorization import AuthorizationMetrics
 from apiserver.metrics.declarations import bounds_of
-from apiserver.metrics.impersonation import ImpersonationMetrics
-from apiserver.metrics.request_filters import FILTER_DURATIONS, RequestFilterMetrics
+from apiserver.metrics.request_filters import FILTER_DURATIONS, ImpersonationMetrics, RequestFilterMetrics
 
 NAME = "apiserver_request_filter_duration_seconds"
 

@@ -7,7 +7,7 @@ import os
 import uuid
 import weakref
 
-from apiserver.registry.uids import UidSource
+from apiserver.registry.write_path import UidSource
 
 
 def test_they_are_random_and_of_version_4() -> None:

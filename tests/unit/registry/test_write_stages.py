@@ -9,8 +9,7 @@ import pytest
 
 from apiserver.meta.field_errors import FieldError, forbidden
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.findings import Findings
-from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.registry.strategy import Findings, Strategy, UpdateStrategy
 from apiserver.registry.write_request import WriteRequest
 from apiserver.registry.write_stages import validate_create, validate_update
 from tests.support.in_process import resource

@@ -14,7 +14,7 @@ from apiserver.controllers.garbage_collector.remote_owner_resolver import ASK_AG
 from apiserver.meta.errors import NotFound
 from apiserver.meta.options import DeleteOptions
 from apiserver.meta.vocabulary import Document
-from apiserver.metrics.garbage_collector import GarbageCollectorMetrics
+from apiserver.metrics.controllers import GarbageCollectorMetrics
 from apiserver.metrics.work_queues import WorkQueueMetrics
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource, ServedTable
