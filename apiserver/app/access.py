@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from apiserver.app.authentication import Authentication, ForeignTokens, build_authentication
+from apiserver.app.background import BackgroundTask
 from apiserver.app.core import Core
 from apiserver.app.serving import pki
 from apiserver.app.serving.service_account_tokens import (
@@ -37,10 +38,11 @@ def build_access(
     accounts = service_account_tokens(
         config, certificates, object_getter(core.registry, core.served), core.clock, uses
     )
+    authentication = build_authentication(core, accounts, foreign)
     return Access(
         accounts,
         _peer_certificates(tls, f"authentication.{core.brand.vendor}.io", core.clock),
-        build_authentication(core, accounts, foreign, {"legacy-token-uses": uses}),
+        authentication._replace(tasks=(BackgroundTask("legacy-token-uses", uses.run), *authentication.tasks)),
         authorizers,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,6 +12,7 @@ from apiserver.aggregation.discovery import DiscoveryController
 from apiserver.aggregation.extension_client import ExtensionClient
 from apiserver.aggregation.openapi_v2 import OpenApiV2Controller
 from apiserver.aggregation.remote_versions import RemoteVersions
+from apiserver.app.background import BackgroundTask
 from apiserver.app.core import Core
 from apiserver.app.serving import pki
 from apiserver.app.serving.listening import CannotStart, front_proxy_certificate
@@ -125,11 +126,14 @@ def _read_certificate(
     return certificate, key
 
 
-def build_registration(core: Core) -> ApiServiceRegistration | None:
-    """Returns what registers the versions served here; None if APIServices are not served."""
+def aggregation_tasks(core: Core, aggregation: Aggregation) -> Iterator[BackgroundTask]:
+    """Yields what keeps up to date what others serve, and what registers the versions served here."""
+    yield BackgroundTask("watched-files", aggregation.watched.run)
+    for each in aggregation.controllers:
+        yield BackgroundTask("aggregation", each.run, (each.queue,))
     table = core.served.current
     services = table.hub(local_api_services.group_of(core.brand), "apiservices")
     defined = table.hub(definitions.group_of(core.brand), definitions.RESOURCE)
-    if services is None or defined is None:
-        return None
-    return ApiServiceRegistration(core.registry, services, defined, table, core.brand)
+    if services is not None and defined is not None:
+        registration = ApiServiceRegistration(core.registry, services, defined, table, core.brand)
+        yield BackgroundTask("autoregister", registration.run, (registration.queue,), is_upkeep=True)

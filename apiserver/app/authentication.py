@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
+from apiserver.app.background import BackgroundTask
 from apiserver.app.core import Core
 from apiserver.app.serving.listening import CannotStart, front_proxy_names
 from apiserver.app.serving.service_account_tokens import ServiceAccountTokens, object_getter
@@ -38,30 +39,21 @@ class ForeignTokens(NamedTuple):
     metrics: AuthenticationMetrics
 
 
-class Background(Protocol):
-    """What runs beside requests until it is cancelled."""
-
-    async def run(self) -> None: ...
-
-
 class Authentication(NamedTuple):
-    """What authenticates requests. background: what keeps it up to date, by name."""
+    """What authenticates requests, and what keeps it up to date."""
 
     chain: AuthenticationChain
     tokens: BearerTokens
-    background: Mapping[str, Background]
+    tasks: Sequence[BackgroundTask]
 
 
 def build_authentication(
-    core: Core,
-    accounts: ServiceAccountTokens,
-    foreign: ForeignTokens,
-    of_accounts: Mapping[str, Background],
+    core: Core, accounts: ServiceAccountTokens, foreign: ForeignTokens
 ) -> Authentication:
-    """Build the authenticators. of_accounts: tasks of service account tokens. Raises CannotStart."""
+    """Build the authenticators. Raises CannotStart."""
     config, files = core.config, core.config.authentication.files
     others: list[TokenAuthenticator] = []
-    background = dict(of_accounts)
+    tasks: list[BackgroundTask] = []
     front_proxies = RequestHeaderAuthenticator(
         config.authentication.request_header_names, front_proxy_names(config), core.clock
     )
@@ -87,14 +79,15 @@ def build_authentication(
         # Failures are remembered only where they were costly.
         cache = TokenCache(issuers.look_up, foreign.metrics, core.clock, failure_ttl_s=SUCCESS_TTL_S)
         others.append(cache)
-        background["identity-providers"] = issuers
+        tasks.append(BackgroundTask("identity-providers", issuers.run))
     if files.webhook is not None:
         others.append(_webhook(core, accounts.audiences, foreign))
     tokens = BearerTokens(_token_file(config), accounts.authenticator, others, accounts.audiences)
     chain = AuthenticationChain((by_certificate, tokens), _anonymous(config, files.configuration.anonymous))
     if config.authentication.authentication_config is not None:
-        background["authentication-config"] = _reloading(config, issuers, cache, chain, foreign.metrics)
-    return Authentication(chain, tokens, background)
+        reload = _reloading(config, issuers, cache, chain, foreign.metrics)
+        tasks.append(BackgroundTask("authentication-config", reload.run))
+    return Authentication(chain, tokens, tasks)
 
 
 def _token_file(config: Config) -> TokenFileAuthenticator:
@@ -132,7 +125,7 @@ def _reloading(
     cache: TokenCache,
     chain: AuthenticationChain,
     metrics: AuthenticationMetrics,
-) -> Background:
+) -> WatchedFiles:
     path = config.authentication.authentication_config
     assert path is not None
 

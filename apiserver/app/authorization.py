@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
+from apiserver.app.background import BackgroundTask
 from apiserver.app.core import Core
 from apiserver.app.serving.listening import CannotStart
 from apiserver.app.serving.watched_files import WatchedFiles, read_file
@@ -23,9 +24,10 @@ from apiserver.auth.authz.configuration import (
     WebhookSettings,
 )
 from apiserver.cli.authorization_configuration import parse_authorization_configuration
+from apiserver.controllers.node_graph import NodeGraphInformer
+from apiserver.controllers.rbac_policy import RbacPolicyInformer
 from apiserver.endpoints.authorization_recheck import AuthorizationRecheck
 from apiserver.load.shared_pool import SharedPool, holder_of
-from apiserver.metrics.authorization import AuthorizationMetrics
 from apiserver.webhooks.authorizer import WAITING_MAX, AuthorizationWebhook, WebhookAuthorizer
 from apiserver.webhooks.credentials import ClientCredentials
 from apiserver.webhooks.kubeconfig import KubeconfigCluster, read_server
@@ -40,10 +42,7 @@ _Servers: TypeAlias = Mapping[str, tuple[KubeconfigCluster, ClientCredentials]]
 
 
 def build_authorizers(
-    core: Core,
-    has_default_roles: Callable[[], bool],
-    caller_with: CallerFactory,
-    metrics: AuthorizationMetrics,
+    core: Core, has_default_roles: Callable[[], bool], caller_with: CallerFactory
 ) -> Authorizers:
     """Build the configured authorizers. caller_with: makes clients of webhooks. Raises CannotStart."""
     configured = core.config.authorization.authorizers
@@ -51,28 +50,41 @@ def build_authorizers(
         servers = _servers(configured)
     except (InvalidConfiguration, OSError) as error:
         raise CannotStart(f"an authorization webhook cannot be configured: {error}") from None
-    made = _Webhooks(core, caller_with, metrics)
     authorizers = Authorizers(
         configured,
         core.brand,
         has_default_roles,
-        partial(made.authorizer, servers),
+        partial(_webhook_authorizer, core, caller_with, servers),
         Turn,
         core.config.gates,
     )
-    metrics.counts = lambda: authorizers.counts
+    core.metrics.authorization.counts = lambda: authorizers.counts
     return authorizers
 
 
-def build_authorization_reload(
-    core: Core, authorizers: Authorizers, caller_with: CallerFactory, metrics: AuthorizationMetrics
-) -> WatchedFiles | None:
-    """Returns what has the authorizers replaced when their file changes; None if flags configure them."""
-    config = core.config
-    path = config.authorization.authorization_config
-    if path is None:
-        return None
-    made = _Webhooks(core, caller_with, metrics)
+def authorization_tasks(
+    core: Core, authorizers: Authorizers, caller_with: CallerFactory, roles: RbacPolicyInformer | None
+) -> Iterator[BackgroundTask]:
+    """Yields what keeps authorizers up to date, and ends watches whose users have lost their right.
+
+    roles: keeps what the authorizer RBAC knows, if there is one.
+    """
+    if roles is not None:
+        yield BackgroundTask("rbac-policy", roles.run)
+    if core.config.authorization.authorization_recheck_interval_s:
+        yield BackgroundTask("authorization-recheck", _recheck(core, authorizers).run)
+    if (path := core.config.authorization.authorization_config) is not None:
+        reload = _reload(core, authorizers, caller_with, path)
+        yield BackgroundTask("authorization-config", reload.run)
+    if (graph := authorizers.node_graph) is not None:
+        table, metrics = core.served.current, core.metrics.node_graph
+        nodes = NodeGraphInformer(core.registry, table, core.brand, graph, metrics)
+        yield BackgroundTask("node-graph", nodes.run)
+
+
+def _reload(core: Core, authorizers: Authorizers, caller_with: CallerFactory, path: Path) -> WatchedFiles:
+    """Returns what has the authorizers replaced when their file changes."""
+    config, metrics = core.config, core.metrics.authorization
     # What RBAC and Node know is kept for as long as the server runs, and by others than authorizers.
     needed = {each.type for each in config.authorization.authorizers} - {WEBHOOK}
 
@@ -80,7 +92,7 @@ def build_authorization_reload(
         """Replace the authorizers. Raises InvalidConfiguration, OSError, NotEnabledAtStart."""
         (content,) = contents
         configured, servers = await asyncio.to_thread(_read, content)
-        authorizers.configure(configured, partial(made.authorizer, servers))
+        authorizers.configure(configured, partial(_webhook_authorizer, core, caller_with, servers))
         metrics.configuration.configured(content)
 
     def _read(content: bytes) -> tuple[Sequence[ConfiguredAuthorizer], _Servers]:
@@ -99,10 +111,7 @@ def build_authorization_reload(
     )
 
 
-def build_authorization_recheck(core: Core, authorizers: Authorizers) -> AuthorizationRecheck | None:
-    interval_s = core.config.authorization.authorization_recheck_interval_s
-    if not interval_s:
-        return None
+def _recheck(core: Core, authorizers: Authorizers) -> AuthorizationRecheck:
     chain, policy = authorizers.chain, authorizers.rbac_policy
 
     def stamp() -> object:
@@ -111,22 +120,17 @@ def build_authorization_recheck(core: Core, authorizers: Authorizers) -> Authori
             return object()
         return chain.generation, policy.generation if policy is not None else 0
 
+    interval_s = core.config.authorization.authorization_recheck_interval_s
     return AuthorizationRecheck(chain, core.streams, stamp, interval_s)
 
 
-class _Webhooks:
-    """Makes the authorizers that ask webhooks."""
-
-    def __init__(self, core: Core, caller_with: CallerFactory, metrics: AuthorizationMetrics) -> None:
-        self._group = core.brand.group("authorization")
-        self._caller_with, self._metrics = caller_with, metrics
-        self._monotonic = core.registry.clock.monotonic
-
-    def authorizer(self, servers: _Servers, name: str, settings: WebhookSettings) -> Authorizer:
-        server = ReviewServer(*servers[name], self._caller_with)
-        places = SharedPool(WAITING_MAX)
-        webhook = AuthorizationWebhook(name, settings, server, self._group)
-        return WebhookAuthorizer(webhook, self._metrics, places, holder_of, self._monotonic)
+def _webhook_authorizer(
+    core: Core, caller_with: CallerFactory, servers: _Servers, name: str, settings: WebhookSettings
+) -> Authorizer:
+    server = ReviewServer(*servers[name], caller_with)
+    webhook = AuthorizationWebhook(name, settings, server, core.brand.group("authorization"))
+    places, monotonic = SharedPool(WAITING_MAX), core.registry.clock.monotonic
+    return WebhookAuthorizer(webhook, core.metrics.authorization, places, holder_of, monotonic)
 
 
 def _servers(configured: Sequence[ConfiguredAuthorizer]) -> _Servers:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from apiserver.app.background import BackgroundTask
 from apiserver.app.core import Core
 from apiserver.app.serving import pki
 from apiserver.app.serving.listening import (
@@ -32,6 +33,7 @@ from apiserver.controllers.kubernetes_service import (
 from apiserver.controllers.replicas import Replica, Replicas, Share
 from apiserver.controllers.service_allocations import ServiceAllocationRepair
 from apiserver.controllers.service_cidrs import DefaultServiceCidr, ServiceNetworks
+from apiserver.endpoints.health import Health
 from apiserver.endpoints.openid import JWKS_PATH, OpenId, can_be_discovered
 from apiserver.registry.write_request import KUBE_APISERVER
 
@@ -97,7 +99,20 @@ def build_kubernetes_service(core: Core, replicas: Replicas | None) -> Kubernete
     )
 
 
-def build_service_allocations(core: Core, lifecycle: NamespaceLifecycle) -> ServiceAllocationRepair:
+def service_tasks(core: Core, health: Health, lifecycle: NamespaceLifecycle) -> Iterator[BackgroundTask]:
+    """Yields what keeps the networks of Services, and repairs what Services have been given."""
+    cidrs = core.served.hub(core.brand.group("networking"), "servicecidrs")
+    services = core.served.find("", "v1", "services")
+    allocator = services.strategy.allocator if services is not None else None
+    if cidrs is not None:
+        if isinstance(allocator, ServiceAllocator):
+            networks = ServiceNetworks(core.registry, cidrs, allocator.further)
+            yield BackgroundTask("service-networks", networks.run)
+        default = DefaultServiceCidr(
+            core.registry, cidrs, core.config.services.service_cluster_ip_range, core.clock
+        )
+        hook = health.add_post_start_hook("start-kubernetes-service-cidr-controller")
+        yield BackgroundTask.hooked(hook, default.run, is_upkeep=True)
     events = EventRecorder(
         core.registry,
         core.served,
@@ -115,27 +130,14 @@ def build_service_allocations(core: Core, lifecycle: NamespaceLifecycle) -> Serv
         clock=core.clock,
     )
     core.allocations.repair_failures = lambda: repair.failures
-    return repair
+    hook = health.add_post_start_hook("start-service-ip-repair-controllers")
+    yield BackgroundTask.hooked(hook, repair.run, (repair.queue,), is_upkeep=True)
 
 
-def build_service_networks(core: Core) -> ServiceNetworks | None:
-    cidrs = core.served.hub(core.brand.group("networking"), "servicecidrs")
-    services = core.served.find("", "v1", "services")
-    allocator = services.strategy.allocator if services is not None else None
-    if cidrs is None or not isinstance(allocator, ServiceAllocator):
-        return None
-    return ServiceNetworks(core.registry, cidrs, allocator.further)
-
-
-def build_default_service_cidr(core: Core) -> DefaultServiceCidr | None:
-    cidrs = core.served.hub(core.brand.group("networking"), "servicecidrs")
-    if cidrs is None:
-        return None
-    return DefaultServiceCidr(core.registry, cidrs, core.config.services.service_cluster_ip_range, core.clock)
-
-
-def build_authentication_info(core: Core, certificates: pki.Pki, tls: ServingTls) -> AuthenticationInfo:
-    """Build what publishes the CAs and headers that authenticate clients here. Raises OSError."""
+def authentication_info_task(
+    core: Core, health: Health, certificates: pki.Pki, tls: ServingTls
+) -> BackgroundTask:
+    """Returns what publishes the CAs and headers that authenticate clients here. Raises OSError."""
     options, names = core.config.authentication, front_proxy_names(core.config)
     own_authority = b""
     if options.proxy_client_cert_file is None and options.requestheader_client_ca_file is not None:
@@ -153,7 +155,8 @@ def build_authentication_info(core: Core, certificates: pki.Pki, tls: ServingTls
 
     info = AuthenticationInfo(core.registry, core.served, trusted(tls.content), core.clock)
     tls.subscribe(lambda content: info.trust(trusted(content)))
-    return info
+    hook = health.add_post_start_hook("start-cluster-authentication-info-controller")
+    return BackgroundTask.hooked(hook, info.run, is_upkeep=True)
 
 
 def build_openid(core: Core, accounts: ServiceAccountTokens) -> OpenId | None:

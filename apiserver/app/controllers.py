@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Final, NamedTuple, Protocol
@@ -12,16 +12,16 @@ from typing import Final, NamedTuple, Protocol
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.aggregation.namespaces import RemoteNamespaces
 from apiserver.aggregation.owners import RemoteOwners
+from apiserver.app.access import Access
 from apiserver.app.aggregation import Aggregation
 from apiserver.app.core import Core
 from apiserver.app.serving import pki
 from apiserver.app.serving.listening import trusted_ca
 from apiserver.app.serving.serving_tls import ServingTls, TlsContent
 from apiserver.app.serving.watched_files import read_file
-from apiserver.auth.authz.attributes import Authorizer
 from apiserver.catalogue.certificates import cluster_trust_bundles
 from apiserver.catalogue.storagemigration import storage_version_migrations
-from apiserver.cli.config import Config
+from apiserver.cli.flag_sections.api import ApiOptions
 from apiserver.controller_runtime.controller import Runnable
 from apiserver.controllers import ttl_after_finished
 from apiserver.controllers.certificate_requests import requests as certificate_requests
@@ -51,7 +51,7 @@ from apiserver.controllers.namespaces import NamespaceController
 from apiserver.controllers.policy_type_checking import controller as policy_type_checking
 from apiserver.controllers.policy_type_checking.controller import PolicyTypeChecking
 from apiserver.controllers.resource_quotas import ResourceQuotaController
-from apiserver.controllers.service_account_tokens import IssueToken, ServiceAccountTokens
+from apiserver.controllers.service_account_tokens import ServiceAccountTokens
 from apiserver.controllers.service_cidrs import ServiceCidrController
 from apiserver.controllers.storage_protection import (
     CLAIMS,
@@ -68,12 +68,11 @@ from apiserver.metrics.work_queues import MeasuredQueue
 COLLECTOR: Final = "garbage-collector-controller"
 
 
-class PublishedCredentials(NamedTuple):
-    """What controllers put into objects, so that programs in a cluster can call this server."""
+class PublishedCa(NamedTuple):
+    """The CA by which clients know this server, and that which signs."""
 
     tls: ServingTls
     certificates: pki.Pki
-    issue_token: IssueToken
 
 
 class _PublishesCa(Runnable, Protocol):
@@ -110,209 +109,233 @@ class _FollowingCa:
             self._controller.look_again()
 
 
-def build_controllers(
-    core: Core,
-    lifecycle: NamespaceLifecycle,
-    published: PublishedCredentials,
-    authorize: Authorizer,
-    aggregation: Aggregation,
-) -> Iterable[ControllerSpec]:
-    """Returns the controllers that are to run, with their names in kube-controller-manager."""
-    certificate_group = core.brand.group("certificates")
-    requests = CertificateRequests(core.registry, core.served, certificate_group)
-    of_requests = (GroupResource(certificate_group, certificate_requests.RESOURCE),)
-    registry, served, runs = core.registry, core.served, core.config.api.runs_controller
-    networking, metrics = core.brand.group("networking"), core.metrics
-    of_classes = attributes_classes(core.brand.group("storage"))
-    definitions = GroupResource(core.brand.group("apiextensions"), definitions_of_custom_resources.RESOURCE)
-    migrations = GroupResource(
-        core.brand.group(storage_version_migrations.GROUP), storage_version_migrations.RESOURCE
+class ControllerContext:
+    """What controllers are made with."""
+
+    def __init__(
+        self,
+        core: Core,
+        lifecycle: NamespaceLifecycle,
+        access: Access,
+        aggregation: Aggregation,
+        ca: PublishedCa,
+    ) -> None:
+        self.core, self.lifecycle, self.access, self.aggregation = core, lifecycle, access, aggregation
+        self.ca = ca
+        self.registry, self.served, self.brand, self.clock = (
+            core.registry,
+            core.served,
+            core.brand,
+            core.clock,
+        )
+        self.requests = CertificateRequests(core.registry, core.served, core.brand.group(_CERTIFICATES))
+
+    def events(self, component: str) -> EventRecorder:
+        return EventRecorder(
+            self.registry, self.served, self.lifecycle.check_create, self.clock, component=component
+        )
+
+    def default_objects(self, queue: str, default: DefaultObject) -> NamespaceDefaultObjects:
+        check_create = self.lifecycle.check_create
+        return NamespaceDefaultObjects(self.registry, self.served, check_create, [default], name=queue)
+
+    def following_ca(self, make: Callable[[Callable[[], bytes]], _PublishesCa]) -> Runnable:
+        """Returns a controller of objects that hold the CA. make: gets what returns the present one."""
+        return _FollowingCa(self.ca.tls, make)
+
+
+class _ControllerDescriptor(NamedTuple):
+    """A controller by its name in kube-controller-manager.
+
+    needs: the resources that must be served in version v1, by the group without its domain. gate: that must
+    be on; empty if there is none.
+    """
+
+    name: str
+    build: Callable[[ControllerContext], Runnable]
+    leader_only: bool = True
+    needs: Sequence[GroupResource] = ()
+    gate: str = ""
+
+    def is_served(self, core: Core) -> bool:
+        """Whether there is something that it could do."""
+        hub, group = core.served.hub, core.brand.group
+        return all(
+            hub(each.group if each.group in _WITHOUT_DOMAIN else group(each.group), each.resource)
+            for each in self.needs
+        )
+
+
+def _root_ca_publisher(of: ControllerContext) -> Runnable:
+    return of.following_ca(
+        lambda ca: of.default_objects("root_ca_cert_publisher", root_ca_config_map(lambda: ca().decode()))
     )
 
-    def default_objects(queue: str, default: DefaultObject) -> NamespaceDefaultObjects:
-        return NamespaceDefaultObjects(registry, served, lifecycle.check_create, [default], name=queue)
 
-    def root_ca_publisher() -> Runnable:
-        return _FollowingCa(
-            published.tls,
-            lambda ca: default_objects("root_ca_cert_publisher", root_ca_config_map(lambda: ca().decode())),
-        )
-
-    def trust_bundle_publisher() -> Runnable:
-        return _FollowingCa(
-            published.tls,
-            lambda ca: ClusterTrustBundlePublisher(
-                registry, served, certificate_group, lambda: ca().decode()
-            ),
-        )
-
-    def token_controller() -> Runnable:
-        return _FollowingCa(
-            published.tls,
-            lambda ca: ServiceAccountTokens(registry, served, published.issue_token, ca),
-        )
-
-    def events(component: str) -> EventRecorder:
-        return EventRecorder(registry, served, lifecycle.check_create, core.clock, component=component)
-
-    def namespaces() -> Runnable:
-        others = RemoteNamespaces(aggregation.remote, aggregation.client, core.offload)
-        return NamespaceController(registry, served, core.clock, others)
-
-    def garbage_collector() -> Runnable:
-        others = RemoteOwners(aggregation.remote, aggregation.client, core.offload, core.brand)
-        builder = GraphBuilder(registry, served, events(COLLECTOR), metrics.garbage_collector, others)
-        return GarbageCollector(registry, builder, metrics.work_queues)
-
-    every = (
-        ControllerSpec(
-            "namespace-controller",
-            namespaces,
-            leader_only=True,
-        ),
-        ControllerSpec(
-            "serviceaccount-controller",
-            lambda: default_objects("serviceaccount", default_service_account()),
-        ),
-        ControllerSpec(
-            "serviceaccount-token-controller",
-            token_controller,
-        ),
-        ControllerSpec(
-            "root-ca-certificate-publisher-controller",
-            root_ca_publisher,
-        ),
-        ControllerSpec(
-            "kube-apiserver-serving-clustertrustbundle-publisher-controller",
-            trust_bundle_publisher,
-            leader_only=True,
-            needs=(GroupResource(certificate_group, cluster_trust_bundles.RESOURCE),),
-        ),
-        ControllerSpec(
-            "resourcequota-controller",
-            lambda: ResourceQuotaController(registry, served, core.brand, core.offload, clock=core.clock),
-            leader_only=True,
-        ),
-        ControllerSpec(
-            "disruption-controller",
-            lambda: DisruptionController(registry, served, events("controllermanager"), core.clock),
-            leader_only=True,
-            needs=(GroupResource(disruption.GROUP, disruption.RESOURCE),),
-        ),
-        ControllerSpec(
-            "disruption-controller",
-            lambda: StaleDisruptionConditions(registry, served, core.clock),
-            leader_only=True,
-        ),
-        ControllerSpec(
-            "ttl-after-finished-controller",
-            lambda: TtlAfterFinished(registry, served, core.clock),
-            leader_only=True,
-            needs=(GroupResource(ttl_after_finished.GROUP, ttl_after_finished.RESOURCE),),
-        ),
-        ControllerSpec(
-            "service-cidr-controller",
-            lambda: ServiceCidrController(registry, served, core.brand, core.clock),
-            leader_only=True,
-            needs=tuple(GroupResource(networking, each) for each in ("servicecidrs", "ipaddresses")),
-        ),
-        ControllerSpec(
-            "persistentvolumeclaim-protection-controller",
-            lambda: StorageProtection(registry, served, CLAIMS),
-        ),
-        ControllerSpec(
-            "persistentvolume-protection-controller",
-            lambda: StorageProtection(registry, served, VOLUMES),
-        ),
-        ControllerSpec(
-            "volumeattributesclass-protection-controller",
-            lambda: StorageProtection(registry, served, of_classes),
-            needs=(of_classes.resource,),
-            gate="VolumeAttributesClass",
-        ),
-        ControllerSpec(
-            "clusterrole-aggregation-controller",
-            lambda: ClusterRoleAggregation(registry, served, core.brand),
-        ),
-        ControllerSpec(
-            "validatingadmissionpolicy-status-controller",
-            lambda: PolicyTypeChecking(registry, served, core.brand, core.offload),
-            leader_only=True,
-            needs=(
-                GroupResource(core.brand.group(policy_type_checking.GROUP), policy_type_checking.RESOURCE),
-            ),
-        ),
-        ControllerSpec(COLLECTOR, garbage_collector, leader_only=True),
-        ControllerSpec(
-            "certificatesigningrequest-signing-controller",
-            lambda: CertificateSigning(
-                requests,
-                partial(_signing_authority, core.config, published.certificates),
-                timedelta(seconds=core.config.api.cluster_signing_duration_s),
-                core.clock,
-            ),
-            leader_only=True,
-            needs=of_requests,
-        ),
-        ControllerSpec(
-            "certificatesigningrequest-approving-controller",
-            lambda: CertificateApproving(requests, authorize, certificate_group),
-            leader_only=True,
-            needs=of_requests,
-        ),
-        ControllerSpec(
-            "certificatesigningrequest-cleaner-controller",
-            lambda: CertificateCleaning(registry, requests, core.clock),
-            leader_only=True,
-            needs=of_requests,
-        ),
-        ControllerSpec(
-            "storage-version-migrator-controller",
-            lambda: StorageVersionMigrator(
-                registry,
-                served,
-                migrations,
-                MigratedDefinitions(registry, served, definitions, core.offload, core.clock),
-                core.clock,
-                metrics.storage_migrations,
-            ),
-            leader_only=True,
-            needs=(migrations,),
-        ),
+def _trust_bundle_publisher(of: ControllerContext) -> Runnable:
+    group = of.brand.group(_CERTIFICATES)
+    return of.following_ca(
+        lambda ca: ClusterTrustBundlePublisher(of.registry, of.served, group, lambda: ca().decode())
     )
-    return [
-        each
-        for each in every
-        if runs(each.name)
-        and (not each.gate or core.config.gates.is_on(each.gate))
-        and all(served.hub(need.group, need.resource) for need in each.needs)
-    ]
 
 
-def _signing_authority(config: Config, certificates: pki.Pki) -> Authority:
+def _service_account_tokens(of: ControllerContext) -> Runnable:
+    issue = of.access.accounts.issuer.issue_legacy
+    return of.following_ca(lambda ca: ServiceAccountTokens(of.registry, of.served, issue, ca))
+
+
+def _namespaces(of: ControllerContext) -> Runnable:
+    others = RemoteNamespaces(of.aggregation.remote, of.aggregation.client, of.core.offload)
+    return NamespaceController(of.registry, of.served, of.clock, others)
+
+
+def _garbage_collector(of: ControllerContext) -> Runnable:
+    metrics = of.core.metrics
+    others = RemoteOwners(of.aggregation.remote, of.aggregation.client, of.core.offload, of.brand)
+    events = of.events(COLLECTOR)
+    builder = GraphBuilder(of.registry, of.served, events, metrics.garbage_collector, others)
+    return GarbageCollector(of.registry, builder, metrics.work_queues)
+
+
+def _certificate_signing(of: ControllerContext) -> Runnable:
+    return CertificateSigning(
+        of.requests,
+        partial(_signing_authority, of.core.config.api, of.ca.certificates),
+        timedelta(seconds=of.core.config.api.cluster_signing_duration_s),
+        of.clock,
+    )
+
+
+def _storage_version_migrator(of: ControllerContext) -> Runnable:
+    definitions = GroupResource(of.brand.group("apiextensions"), definitions_of_custom_resources.RESOURCE)
+    return StorageVersionMigrator(
+        of.registry,
+        of.served,
+        GroupResource(of.brand.group(_MIGRATIONS.group), _MIGRATIONS.resource),
+        MigratedDefinitions(of.registry, of.served, definitions, of.core.offload, of.clock),
+        of.clock,
+        of.core.metrics.storage_migrations,
+    )
+
+
+_CERTIFICATES: Final = "certificates"
+_REQUESTS: Final = GroupResource(_CERTIFICATES, certificate_requests.RESOURCE)
+_MIGRATIONS: Final = GroupResource(storage_version_migrations.GROUP, storage_version_migrations.RESOURCE)
+# Groups whose name has no domain.
+_WITHOUT_DOMAIN: Final = frozenset({disruption.GROUP, ttl_after_finished.GROUP})
+_CONTROLLERS: Final = (
+    _ControllerDescriptor("namespace-controller", _namespaces),
+    _ControllerDescriptor(
+        "serviceaccount-controller",
+        lambda of: of.default_objects("serviceaccount", default_service_account()),
+        leader_only=False,
+    ),
+    _ControllerDescriptor("serviceaccount-token-controller", _service_account_tokens, leader_only=False),
+    _ControllerDescriptor("root-ca-certificate-publisher-controller", _root_ca_publisher, leader_only=False),
+    _ControllerDescriptor(
+        "kube-apiserver-serving-clustertrustbundle-publisher-controller",
+        _trust_bundle_publisher,
+        needs=[GroupResource(_CERTIFICATES, cluster_trust_bundles.RESOURCE)],
+    ),
+    _ControllerDescriptor(
+        "resourcequota-controller",
+        lambda of: ResourceQuotaController(of.registry, of.served, of.brand, of.core.offload, clock=of.clock),
+    ),
+    _ControllerDescriptor(
+        "disruption-controller",
+        lambda of: DisruptionController(of.registry, of.served, of.events("controllermanager"), of.clock),
+        needs=[GroupResource(disruption.GROUP, disruption.RESOURCE)],
+    ),
+    _ControllerDescriptor(
+        "disruption-controller", lambda of: StaleDisruptionConditions(of.registry, of.served, of.clock)
+    ),
+    _ControllerDescriptor(
+        "ttl-after-finished-controller",
+        lambda of: TtlAfterFinished(of.registry, of.served, of.clock),
+        needs=[GroupResource(ttl_after_finished.GROUP, ttl_after_finished.RESOURCE)],
+    ),
+    _ControllerDescriptor(
+        "service-cidr-controller",
+        lambda of: ServiceCidrController(of.registry, of.served, of.brand, of.clock),
+        needs=[GroupResource("networking", each) for each in ("servicecidrs", "ipaddresses")],
+    ),
+    _ControllerDescriptor(
+        "persistentvolumeclaim-protection-controller",
+        lambda of: StorageProtection(of.registry, of.served, CLAIMS),
+        leader_only=False,
+    ),
+    _ControllerDescriptor(
+        "persistentvolume-protection-controller",
+        lambda of: StorageProtection(of.registry, of.served, VOLUMES),
+        leader_only=False,
+    ),
+    _ControllerDescriptor(
+        "volumeattributesclass-protection-controller",
+        lambda of: StorageProtection(of.registry, of.served, attributes_classes(of.brand.group("storage"))),
+        leader_only=False,
+        needs=[attributes_classes("storage").resource],
+        gate="VolumeAttributesClass",
+    ),
+    _ControllerDescriptor(
+        "clusterrole-aggregation-controller",
+        lambda of: ClusterRoleAggregation(of.registry, of.served, of.brand),
+        leader_only=False,
+    ),
+    _ControllerDescriptor(
+        "validatingadmissionpolicy-status-controller",
+        lambda of: PolicyTypeChecking(of.registry, of.served, of.brand, of.core.offload),
+        needs=[GroupResource(policy_type_checking.GROUP, policy_type_checking.RESOURCE)],
+    ),
+    _ControllerDescriptor(COLLECTOR, _garbage_collector),
+    _ControllerDescriptor(
+        "certificatesigningrequest-signing-controller", _certificate_signing, needs=[_REQUESTS]
+    ),
+    _ControllerDescriptor(
+        "certificatesigningrequest-approving-controller",
+        lambda of: CertificateApproving(
+            of.requests, of.access.authorizers.chain, of.brand.group(_CERTIFICATES)
+        ),
+        needs=[_REQUESTS],
+    ),
+    _ControllerDescriptor(
+        "certificatesigningrequest-cleaner-controller",
+        lambda of: CertificateCleaning(of.registry, of.requests, of.clock),
+        needs=[_REQUESTS],
+    ),
+    _ControllerDescriptor(
+        "storage-version-migrator-controller", _storage_version_migrator, needs=[_MIGRATIONS]
+    ),
+)
+
+
+def build_controllers(context: ControllerContext) -> Iterator[ControllerSpec]:
+    """Yields the controllers that are to run, with their names in kube-controller-manager."""
+    core, config = context.core, context.core.config
+    for each in _CONTROLLERS:
+        is_on = not each.gate or config.gates.is_on(each.gate)
+        if config.api.runs_controller(each.name) and is_on and each.is_served(core):
+            yield ControllerSpec(each.name, partial(each.build, context), each.leader_only)
+
+
+def _signing_authority(options: ApiOptions, certificates: pki.Pki) -> Authority:
     """Returns the CA that signs certificate requests, as its files have it now.
 
     Raises OSError, UnusableAuthority.
     """
-    certificate = config.api.cluster_signing_cert_file or certificates.ca_cert
-    key = config.api.cluster_signing_key_file or certificates.ca_key
+    certificate = options.cluster_signing_cert_file or certificates.ca_cert
+    key = options.cluster_signing_key_file or certificates.ca_key
     return Authority.of_pem(read_file(certificate), read_file(key))
 
 
 def build_controller_manager(
-    core: Core,
-    lifecycle: NamespaceLifecycle,
-    published: PublishedCredentials,
-    authorize: Authorizer,
-    aggregation: Aggregation,
-    others: Iterable[ControllerSpec] = (),
+    context: ControllerContext, others: Iterable[ControllerSpec] = ()
 ) -> ControllerManager:
     """Returns what runs them, and `others`, which `--controllers` does not name.
 
     A server with an embedded store has it for itself, and so is the leader.
     """
-    config, elector = core.config, None
-    controllers = [*build_controllers(core, lifecycle, published, authorize, aggregation), *others]
+    core, config, elector = context.core, context.core.config, None
+    controllers = [*build_controllers(context), *others]
     if config.elects_leader and any(each.leader_only for each in controllers):
         elector = LeaderElector(
             core.registry,

@@ -49,6 +49,7 @@ class Core:
     catalogue: all versions of the built-in types. forms: in which objects are stored.
     origins: of pages that may call this server.
     clock: seconds since 1970.
+    has_initial_state: the server begins with objects that another one has seen to: see `InitialState`.
     """
 
     config: Config
@@ -71,6 +72,7 @@ class Core:
     streams: WatchStreams
     loop: asyncio.AbstractEventLoop
     clock: Callable[[], float]
+    has_initial_state: bool
 
     @property
     def loop_clock(self) -> Callable[[], float]:
@@ -151,6 +153,7 @@ def build_core(
         ),
         loop=loop,
         clock=clock.time,
+        has_initial_state=inputs.host.initial_state is not None,
     )
 
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
 
+from apiserver.app.background import BackgroundTask
 from apiserver.app.serving.cluster_identity import EncryptedIdentity, identity_key
 from apiserver.app.serving.watched_files import WatchedFiles, read_file
 from apiserver.cli.config import Config
@@ -142,6 +144,14 @@ class EncryptionAtRest:
     async def check(self) -> None:
         """Check the health of the plugins. Raises Unhealthy."""
         await self._plugins.check()
+
+    def tasks(self, config: Config, refill: Callable[[], Awaitable[None]]) -> Iterator[BackgroundTask]:
+        """Yields what follows keys, and the file of the configuration. refill: of the cache."""
+        yield BackgroundTask("encryption", partial(self.run, refill))
+        if config.storage.etcd_servers:
+            yield BackgroundTask("encrypted-identity", self.keep_identity)
+        if config.storage.encryption_provider_config_automatic_reload:
+            yield BackgroundTask("encryption-configuration", self.follow_file)
 
     async def run(self, refill: Callable[[], Awaitable[None]]) -> None:
         """Have the cache read everything again when values can be decrypted that could not before.

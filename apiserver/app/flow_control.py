@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import monotonic
 
+from apiserver.app.background import BackgroundTask
 from apiserver.app.core import Core
 from apiserver.catalogue.flowcontrol.flow_schemas import MANDATORY_FLOW_SCHEMAS
 from apiserver.catalogue.flowcontrol.priority_level_configurations import MANDATORY_PRIORITY_LEVELS
+from apiserver.controllers import flow_control_configuration, flow_control_objects
 from apiserver.controllers.flow_control_configuration import FlowControlConfiguration
 from apiserver.controllers.flow_control_objects import FlowControlObjects, maintained
+from apiserver.endpoints.health import Health
 from apiserver.endpoints.priority_and_fairness import Fairness
 from apiserver.flowcontrol.flow_control import FlowControl
 from apiserver.flowcontrol.flow_schemas import ClassifiedRequest, FlowSchema
 from apiserver.flowcontrol.priority_levels import LevelSpec
 from apiserver.flowcontrol.work_estimates import ResourceSize
 from apiserver.registry.object_sizes import ObjectSizes
-from apiserver.registry.served_resource import ServedResource
 
 
 def build_fairness(core: Core) -> Fairness | None:
@@ -46,28 +48,38 @@ def build_fairness(core: Core) -> Fairness | None:
     return Fairness(control, size_of, core.loop, request_timeout_s=config.serving.request_timeout_s)
 
 
-def build_flow_control_objects(core: Core) -> FlowControlObjects | None:
-    """Returns what keeps the objects that every server has; None if they are not served."""
-    kept = tuple(maintained(*_resources(core)))
-    return FlowControlObjects(core.registry, kept) if kept else None
+def flow_control_tasks(core: Core, health: Health, fairness: Fairness | None) -> Iterator[BackgroundTask]:
+    """Yields what keeps the objects that every server has, and what tells fairness of all there are.
 
-
-def build_flow_control_configuration(
-    core: Core, fairness: Fairness, is_complete: Callable[[], bool]
-) -> FlowControlConfiguration | None:
-    """Returns what tells fairness of the objects; None if they are not served, and it has the mandatory ones.
-
-    is_complete: whether the objects that every server has are there.
+    Objects that are not served are not kept; fairness has the mandatory ones then.
     """
-    flow_schemas, priority_levels = _resources(core)
-    if flow_schemas is None or priority_levels is None:
-        return None
-    return FlowControlConfiguration(
-        core.registry, flow_schemas, priority_levels, fairness.control, core.clock, is_complete
-    )
-
-
-def _resources(core: Core) -> tuple[ServedResource | None, ServedResource | None]:
-    """Returns FlowSchemas and PriorityLevelConfigurations, as far as they are served."""
+    if fairness is not None:
+        yield BackgroundTask("priority-and-fairness", fairness.run)
     group, hub = core.brand.group("flowcontrol.apiserver"), core.served.hub
-    return hub(group, "flowschemas"), hub(group, "prioritylevelconfigurations")
+    flow_schemas, priority_levels = hub(group, "flowschemas"), hub(group, "prioritylevelconfigurations")
+    kept = tuple(maintained(flow_schemas, priority_levels))
+    if not kept:
+        return
+    producer = health.add_post_start_hook(flow_control_objects.HOOK)
+    objects, configuration = FlowControlObjects(core.registry, kept), None
+    if fairness is not None and flow_schemas is not None and priority_levels is not None:
+        consumer = health.add_post_start_hook(flow_control_configuration.HOOK)
+        configuration = FlowControlConfiguration(
+            core.registry,
+            flow_schemas,
+            priority_levels,
+            fairness.control,
+            core.clock,
+            lambda: producer.is_done,
+        )
+        yield BackgroundTask.hooked(consumer, configuration.run, (configuration.queue,))
+
+    async def keep(on_first: Callable[[], None]) -> None:
+        def on_kept() -> None:
+            on_first()
+            if configuration is not None:
+                configuration.look_again()
+
+        await objects.run(on_kept)
+
+    yield BackgroundTask.hooked(producer, keep, is_upkeep=True)

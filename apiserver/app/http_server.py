@@ -9,17 +9,20 @@ from typing import Final, NamedTuple
 
 from apiserver.aggregation.remote_versions import RemoteVersions
 from apiserver.app.access import Access
+from apiserver.app.audit import Audit
+from apiserver.app.background import BackgroundTask
 from apiserver.app.core import Core
 from apiserver.app.encryption import EncryptionAtRest
+from apiserver.app.outbound import Outbound
 from apiserver.cli.flag_texts import flag_texts
 from apiserver.endpoints import middleware
 from apiserver.endpoints.api_call import Handler
-from apiserver.endpoints.auditing import Auditor
 from apiserver.endpoints.body_limits import BodyLimits
 from apiserver.endpoints.connection import Server
 from apiserver.endpoints.cors import cors
 from apiserver.endpoints.deprecated_requests import DeprecatedRequests
 from apiserver.endpoints.discovery import Discovery
+from apiserver.endpoints.handlers.extension_servers import forward_handler
 from apiserver.endpoints.handlers.patch import ACCEPTED as PATCH_TYPES
 from apiserver.endpoints.health import Health
 from apiserver.endpoints.impersonation import ConstrainedImpersonation, LegacyImpersonation, impersonate
@@ -52,6 +55,16 @@ class RequestLimits(NamedTuple):
     deadlines: middleware.Deadlines
     bodies: BodyLimits
     fairness: Fairness | None
+
+    @classmethod
+    def of(cls, core: Core, fairness: Fairness | None) -> RequestLimits:
+        timeout_s = core.config.serving.request_timeout_s
+        deadlines = middleware.Deadlines(timeout_s, core.loop, core.metrics.calls)
+        return cls(deadlines, BodyLimits(core.loop), fairness)
+
+    def tasks(self) -> Iterator[BackgroundTask]:
+        yield BackgroundTask("deadlines", self.deadlines.run)
+        yield BackgroundTask("body-limits", self.bodies.run)
 
 
 def build_endpoints(
@@ -114,10 +127,13 @@ def build_routes(
     core: Core,
     handlers: ResourceHandlers,
     endpoints: NonResourceEndpoints,
-    aggregated: AggregatedVersions,
+    outbound: Outbound,
     knows_everything: Callable[[], bool],
 ) -> Handler:
     """Build the routes. knows_everything: all stored definitions are served, and all APIServices known."""
+    aggregation = outbound.aggregation
+    forward = forward_handler(aggregation.remote, aggregation.client, outbound.forwarder)
+    aggregated = AggregatedVersions(aggregation.remote, forward)
     shedding = LoadShedding(core.memory_budget, core.registry.count)
     routes = Routes(core.served, handlers, endpoints, aggregated, knows_everything, shedding)
     if not core.config.api.emulate_removal_header:
@@ -139,14 +155,15 @@ def build_http_server(
     access: Access,
     routes: Handler,
     limits: RequestLimits,
-    auditor: Auditor | None,
+    audit: Audit | None,
     encryption: EncryptionAtRest | None,
 ) -> Server:
     """Build the HTTP server.
 
-    auditor: None if no request is recorded. encryption: None if nothing is encrypted.
+    audit: None if no request is recorded. encryption: None if nothing is encrypted.
     """
     config, authorize, fairness = core.config, access.authorizers.chain, limits.fairness
+    auditor = None if audit is None else audit.auditor
     slots = SlotLimits(
         core.metrics.requests.in_flight,
         read_only_max=config.serving.max_requests_inflight,

@@ -150,7 +150,8 @@ class App:
                 # Controllers of another server have done what there was to do about what it begins with. Who
                 # waits for this one does not wait for its own to look at all of it.
                 is_announced = asyncio.Event()
-                running = background.start(tasks, parts, None if initial is None else is_announced)
+                later = is_announced if core.has_initial_state else None
+                running = background.start(tasks, parts.tasks, metrics.work_queues, later)
                 if memory_keeper is not None:
                     running.append(tasks.create_task(memory_keeper.run(), name="memory"))
                 announcing = self._announce(parts, memory_keeper, on_ready, tls, is_announced)
@@ -278,11 +279,10 @@ class App:
             async with asyncio.timeout(LEAVE_WITHIN_S):
                 await parts.controllers.leave()
         if parts.replicas is not None:
-            _, service = parts.kubernetes_service
             with suppress(TimeoutError):
                 async with asyncio.timeout(LEAVE_WITHIN_S):
                     await parts.replicas.leave()
-                    await service.leave()
+                    await parts.kubernetes_service.leave()
 
     async def _drain(self, parts: Parts) -> None:
         """Fail /readyz, serve on for the delay, then accept no connections and finish requests under way."""

@@ -48,10 +48,9 @@ Lease.
 What they are made of is in `controller_runtime`: informers, work queues and the loop. They write through
 `Registry`, past HTTP and admission; no user is behind them.
 
-To add one: write a class with a `queue` and `run` (`controller_runtime.controller.Runnable`), add a
-`ControllerSpec` to `app.controllers.build_controllers`, and name it in `cli.flag_values.CONTROLLERS`. Whether
-it is `leader_only` is said above. `run` may be cancelled at any await; when the server leads again, a new
-object is built.
+To add one: write a class with a `queue` and `run` (`controller_runtime.controller.Runnable`), add a row to
+the table in `app.controllers`, and name it in `cli.flag_values.CONTROLLERS`. Whether it is `leader_only` is
+said above. `run` may be cancelled at any await; when the server leads again, a new object is built.
 
 Left out: what kube-controller-manager does with workloads, since nothing runs them here. The controllers of
 CustomResourceDefinitions are in `custom_resources.serving`: they decide what is served.

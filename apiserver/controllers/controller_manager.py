@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from apiserver.controller_runtime.controller import Runnable
 from apiserver.controllers.leader_election import LeaderElector
-from apiserver.meta.vocabulary import GroupResource
 from apiserver.metrics.work_queues import WorkQueueMetrics
 
 
@@ -17,15 +16,11 @@ class ControllerSpec(NamedTuple):
 
     name: as kube-controller-manager has it. build: makes it; called again whenever it has to begin anew.
     leader_only: whether it runs on one server at a time, of all that share a store.
-    needs: what must be served in version v1; without it, there is nothing that it could do.
-    gate: the feature gate that must be on; empty if there is none.
     """
 
     name: str
     build: Callable[[], Runnable]
     leader_only: bool = False
-    needs: tuple[GroupResource, ...] = ()
-    gate: str = ""
 
 
 class ControllerManager:
