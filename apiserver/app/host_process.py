@@ -14,9 +14,9 @@ from apiserver.app.serving.listening import Sockets
 from apiserver.app.serving.serving_tls import TlsContent, TlsOptions, make_context
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
+from apiserver.catalogue.shared_values import SharedValues
 from apiserver.cli.config import Config
 from apiserver.load import process_memory
-from apiserver.load.shared_values import SharedValues
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import IPNetwork
 from apiserver.registry.clock import SYSTEM_CLOCK, Clock

@@ -3,6 +3,7 @@
     core, apps, batch, …  one package for each group; `TYPES` or `types` has its kinds in discovery's order
     builtin_type          the form in which a kind is declared: names, verbs, defaults, strategy, columns
     builtins              makes served resources of all declarations
+    shared_values         values that servers of a process share
     runtime_config        which versions `--runtime-config` turns on and off
     pod_specs             everything inside a PodSpec, which many kinds have
     common                what else kinds of several groups share
@@ -16,8 +17,8 @@ end, or in the function `builtin_type` at the beginning if the declaration depen
 To add a kind, write such a module and list it in its group.
 
 What it guarantees: paths, reasons, texts and the order of errors are Kubernetes' (pkg/apis/*/validation of
-releases 1.34 to 1.36, k8s.io/kubernetes), because people and scripts know them. Everything but `builtins` is
-pure: a rule is a function of documents, and can be tested without a server.
+releases 1.34 to 1.36, k8s.io/kubernetes), because people and scripts know them. Everything but `builtins` and
+`shared_values` is pure: a rule is a function of documents, and can be tested without a server.
 
 Why this shape: a reader asks about one kind, and finds all about it in one place. Where a type has several
 versions, its objects are stored in one of them and converted at the registry's border

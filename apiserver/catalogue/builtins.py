@@ -43,9 +43,9 @@ from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.catalogue.gated_fields import disabled_by, without_disabled_fields
 from apiserver.catalogue.metadata_checks import with_metadata_checks
 from apiserver.catalogue.runtime_config import RuntimeConfig
+from apiserver.catalogue.shared_values import SharedValues
 from apiserver.catalogue.type_versions import TypeVersions, api_version_of, full_group, life_of
 from apiserver.cel.compatibility_version import CompatibilityVersion
-from apiserver.load.shared_values import SharedValues
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document, GroupResource, GroupVersion
 from apiserver.registry.conversion_codec import ConversionCodec

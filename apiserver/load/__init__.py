@@ -9,7 +9,6 @@
     memory_budget     the memory that the process may have, and how near to it the process is
     memory_keeper     returns free memory to the system
     process_memory    the memory of the process and of its container, and the C library's allocator
-    shared_values     values that all servers of a process share
     collection_pause  pauses garbage collection while many objects are made that stay
 
 All requests share one event loop. Each scheduler decides in one place who is next, and has a bound:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from apiserver.load.shared_values import SharedValues
+from apiserver.catalogue.shared_values import SharedValues
 
 
 def test_threads_that_want_one_value_together_get_the_same() -> None:
