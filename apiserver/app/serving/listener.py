@@ -29,12 +29,13 @@ from apiserver.load.turn_queues import TurnQueue
 
 log = logging.getLogger(__name__)
 
-# A client on a slow line needs a few round trips, and a machine that is busy some time for the signature.
+# How long clients may have the server wait: one on a slow line needs a few round trips.
 HANDSHAKE_TIMEOUT_S: Final = 10.0
-# Beyond so many the oldest is dropped: that of a client who goes on is soon not among them.
+# Beyond so many that wait for their clients the oldest is dropped: that of one who goes on is soon not among
+# them.
 HANDSHAKES_MAX: Final = 1_000
 _HANDSHAKE_POLL_S: Final = 1.0
-# A handshake that takes longer makes room before connections that are idle.
+# A handshake that has waited longer for its client makes room before connections that are idle.
 HANDSHAKE_LATE_S: Final = 1.0
 # How long the loop works on handshakes before others have their turn. A signature takes longer, so there is
 # one a turn: with five, 300 clients that came at the same moment delayed others by a third of a second.
@@ -104,9 +105,10 @@ class Listener:
     context: of TLS; when it is replaced, handshakes that begin later have the new one.
     server: makes the protocols of connections, which outlive the listener.
     refused_total: how many connections it has refused for want of room.
-    failed_total: how many handshakes have failed, or have taken too long.
+    failed_total: how many handshakes have failed, or have waited too long for their clients.
     taking: is told of the calls that take records from clients.
     refuses_handshake: asked of each handshake whether it is refused; None: none is.
+    clock: by which handshakes are timed, in seconds.
     """
 
     def __init__(
@@ -126,10 +128,12 @@ class Listener:
         self._poll_s = min(_HANDSHAKE_POLL_S, handshake_timeout_s / 10)
         self._group = TransportGroup(self._loop, self._closed, self._sender_of, taking)
         self.refuses_handshake: Callable[[], bool] | None = None
+        self.clock: Callable[[], float] = monotonic
         self._sockets: list[socket.socket] = []
         self._open: dict[TlsTransport, str] = {}  # by whom
         self._handshakes: dict[_Handshake, None] = {}  # oldest first
-        # Those of which something has come.
+        self.waiting_handshakes = 0  # for their clients
+        # The others: something has come of them.
         self.advancing = TurnQueue(HANDSHAKE_TURN_S, _Handshake.go_on, self._handshake_failed)
         self._by_client: Counter[str] = Counter()
         # When none was idle: of a client's connections, or of all (None).
@@ -217,7 +221,7 @@ class Listener:
         is_full = per_client and self._by_client[client] >= per_client
         if is_full and not self._close_idle(1 + per_client // _ROOM_PART, client):
             return False
-        if len(self._handshakes) >= self._handshakes_max:
+        if self.waiting_handshakes >= self._handshakes_max:
             self._drop_oldest(1)
         if total and len(self._open) + len(self._handshakes) >= total:
             return self._make_room(1 + total // _ROOM_PART)
@@ -225,10 +229,9 @@ class Listener:
 
     def _make_room(self, count: int) -> bool:
         """Close some that are of the least use. Returns False if all are used."""
-        oldest = next(iter(self._handshakes), None)
-        if oldest is not None and oldest.began_at < monotonic() - HANDSHAKE_LATE_S:
-            return self._drop_oldest(count)
-        return self._close_idle(count) or self._drop_oldest(count)
+        return (
+            self._drop_oldest(count, HANDSHAKE_LATE_S) or self._close_idle(count) or self._drop_oldest(count)
+        )
 
     def _close_idle(self, count: int, client: str | None = None) -> bool:
         """Close those that have been idle for longest. Returns False if none is idle, or none just was.
@@ -245,9 +248,14 @@ class Listener:
             transport.retire()
         return bool(idle)
 
-    def _drop_oldest(self, count: int) -> bool:
-        """Drop the oldest handshakes. Returns False if there are none."""
-        oldest = list(itertools.islice(self._handshakes, count))
+    def _drop_oldest(self, count: int, waited_s: float = 0.0) -> bool:
+        """Drop the oldest handshakes that wait for their clients. Returns False if there are none.
+
+        waited_s: for at least how long they have waited.
+        """
+        now = self.clock()
+        late = (each for each in self._handshakes if each.is_waiting and each.waited_s(now) >= waited_s)
+        oldest = list(itertools.islice(late, count))
         for handshake in oldest:
             handshake.drop()
         return bool(oldest)
@@ -269,12 +277,11 @@ class Listener:
     # ---- handshakes
 
     def _drop_late_handshakes(self) -> None:
-        began_before = monotonic() - self._handshake_timeout_s
+        now = self.clock()
         for handshake in list(self._handshakes):
-            if handshake.began_at > began_before:
-                break
-            self.failed_total += 1
-            handshake.drop()
+            if handshake.is_waiting and handshake.waited_s(now) >= self._handshake_timeout_s:
+                self.failed_total += 1
+                handshake.drop()
         self._timer = None
         if self._handshakes:
             self._timer = self._loop.call_later(self._poll_s, self._drop_late_handshakes)
@@ -316,17 +323,33 @@ class Listener:
 class _Handshake:
     """A connection that is accepted, until its TLS handshake is done.
 
-    Nothing of TLS is made before the client has sent something.
+    Nothing of TLS is made before the client has sent something. What it is given is the time for which it is
+    waited for, not that for which it waits for its turns here: a thousand at once wait for seconds.
     """
 
-    __slots__ = ("_listener", "_loop", "_socket", "_tls", "began_at", "client", "peer")
+    __slots__ = ("_listener", "_loop", "_socket", "_tls", "_waited_s", "_waits_since", "client", "peer")
 
     def __init__(self, listener: Listener, plain: socket.socket, peer: object, client: str) -> None:
         self._listener, self._socket, self.peer, self.client = listener, plain, peer, client
         self._loop = asyncio.get_running_loop()
         self._tls: ssl.SSLSocket | None = None
-        self.began_at = monotonic()
-        self._loop.add_reader(plain.fileno(), self._on_ready)
+        self._waited_s = 0.0
+        self._waits_since: float | None = None
+        self._wait_for(self._loop.add_reader)
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for its client."""
+        return self._waits_since is not None
+
+    def waited_s(self, now: float) -> float:
+        """Returns how long it has waited for its client in all."""
+        return self._waited_s if self._waits_since is None else self._waited_s + now - self._waits_since
+
+    def _wait_for(self, add: Callable[[int, Callable[[], None]], object]) -> None:
+        self._waits_since = self._listener.clock()
+        self._listener.waiting_handshakes += 1
+        add(self._socket.fileno(), self._on_ready)
 
     def _on_ready(self) -> None:
         self._stop_waiting()
@@ -347,9 +370,9 @@ class _Handshake:
             taking.under_way = (self._tls,)
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
-            self._loop.add_reader(self._socket.fileno(), self._on_ready)
+            self._wait_for(self._loop.add_reader)
         except ssl.SSLWantWriteError:
-            self._loop.add_writer(self._socket.fileno(), self._on_ready)
+            self._wait_for(self._loop.add_writer)
         except (OSError, ValueError):  # also of a certificate that no CA has signed, or a wrong protocol
             self._listener.failed_total += 1
             self.drop()
@@ -373,6 +396,11 @@ class _Handshake:
         self._listener.forget(self)
 
     def _stop_waiting(self) -> None:
+        if self._waits_since is None:
+            return
+        self._waited_s = self.waited_s(self._listener.clock())
+        self._waits_since = None
+        self._listener.waiting_handshakes -= 1
         if (fd := self._socket.fileno()) >= 0:
             self._loop.remove_reader(fd)
             self._loop.remove_writer(fd)

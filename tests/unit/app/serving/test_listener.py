@@ -242,6 +242,27 @@ async def test_the_oldest_handshake_makes_room(site: Site) -> None:
         assert len(site.served) == 2
 
 
+class SlowHandshakes(ssl.SSLSocket):
+    """Each step of a handshake takes a while of the server's time, which stands still otherwise."""
+
+    now: ClassVar[float] = 0.0
+
+    def do_handshake(self, block: bool = False) -> None:
+        SlowHandshakes.now += 0.01
+        super().do_handshake(block)
+
+
+async def test_the_time_of_a_handshake_is_what_its_client_takes(site: Site) -> None:
+    """Clients that come together are served all the same, when their turns here take longer than that."""
+    site.socket_class = SlowHandshakes
+    async with site.listening(handshake_timeout_s=0.4) as listener:
+        listener.clock = lambda: SlowHandshakes.now
+        await asyncio.gather(*(site.connect_plain(site.trust()) for _ in range(100)))
+        await eventually(lambda: len(site.open) == 100)
+        assert SlowHandshakes.now > 1
+        assert (listener.failed_total, listener.waiting_handshakes) == (0, 0)
+
+
 async def test_what_is_no_tls_is_dropped(site: Site) -> None:
     async with site.listening():
         reader, writer = await site.connect_plain()
