@@ -82,13 +82,13 @@ def build_exposition(
         ),
         registry,
     )
-    if serving.worker is not None:
-        serving.worker.report_metrics(exposition.slices)
-        return serving.worker.all_metrics
 
     async def own() -> Iterator[bytes]:
         if not process_collectors.cache_info().currsize:
             await compute_in_thread(process_collectors)
         return exposition.slices()
 
+    if serving.worker is not None:
+        serving.worker.report_metrics(own)
+        return serving.worker.all_metrics
     return own

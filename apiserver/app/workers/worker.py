@@ -11,7 +11,7 @@ import logging
 import os
 import socket
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from apiserver.app.serving import exit_codes
@@ -41,7 +41,7 @@ class SupervisorClient:
         self._socket = connected
         self._writer: asyncio.StreamWriter | None = None
         self._waiting: deque[asyncio.Future[bytes]] = deque()
-        self._own_metrics: Callable[[], Iterable[bytes]] = tuple
+        self._own_metrics: Callable[[], Awaitable[Iterable[bytes]]] | None = None
         self._reporting: asyncio.Task[None] | None = None
 
     async def connect(self) -> asyncio.StreamReader:
@@ -81,16 +81,17 @@ class SupervisorClient:
         log.error("the supervisor has died; this worker exits")
         os._exit(exit_codes.ORPHANED)
 
-    def report_metrics(self, own_metrics: Callable[[], Iterable[bytes]]) -> None:
+    def report_metrics(self, own_metrics: Callable[[], Awaitable[Iterable[bytes]]]) -> None:
         """Report these metrics to the supervisor from now on. own_metrics: makes their text in slices."""
         self._own_metrics = own_metrics
 
     async def _report_own_metrics(self) -> None:
         """Send the metrics. Others have their turn between slices of the text."""
         text = bytearray()
-        for piece in self._own_metrics():
-            text += piece
-            await asyncio.sleep(0)
+        if self._own_metrics is not None:
+            for piece in await self._own_metrics():
+                text += piece
+                await asyncio.sleep(0)
         self.send(MessageKind.OWN_METRICS, bytes(text))
 
     async def all_metrics(self) -> Iterator[bytes]:
