@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
 from apiserver.auth.authn.chain import Authenticate
 from apiserver.endpoints.api_call import ApiCall, Middleware
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from apiserver.controllers.controller_manager import ControllerSpec
 
 T = TypeVar("T")
+# What serves a path below /debug, by its first segment, given the rest of the path.
+DebugPaths: TypeAlias = Mapping[str, Callable[[ApiCall, str], Awaitable[None]]]
 
 
 class InitialState(Protocol):
@@ -45,7 +47,7 @@ def _unchanged(value: T) -> T:
     return value
 
 
-def _no_paths(_: Core) -> Mapping[str, Callable[[ApiCall, str], Awaitable[None]]]:
+def _no_paths(_: Core) -> DebugPaths:
     return {}
 
 
@@ -82,7 +84,7 @@ class Hooks:
     refuses_handshake: Callable[[], bool] | None = None
     readiness: Mapping[str, HealthCheck] = field(default_factory=dict)
     readiness_notes: Callable[[], Sequence[str]] = tuple
-    debug_paths: Callable[[Core], Mapping[str, Callable[[ApiCall, str], Awaitable[None]]]] = _no_paths
+    debug_paths: Callable[[Core], DebugPaths] = _no_paths
     controllers: Callable[[Core, NamespaceLifecycle, AdmissionChain], Iterable[ControllerSpec]] = (
         _no_controllers
     )

@@ -487,7 +487,7 @@ def _check_combinations(config: Config) -> None:
     storage = config.storage
     if storage.storage_backend in (flag_values.EMBEDDED, flag_values.MEMORY) and storage.etcd_servers:
         raise UsageError(f"--storage-backend={storage.storage_backend} excludes --etcd-servers")
-    if config.simulation.simulate_stages is not None and not config.simulation.simulate_nodes:
+    if config.simulation.simulate_stages and not config.simulation.simulate_nodes:
         raise UsageError("--simulate-stages requires --simulate-nodes")
     if config.api.cluster_signing_duration_s < SIGNING_DURATION_S_MIN:
         raise UsageError("--cluster-signing-duration must be at least 10m")

@@ -55,7 +55,7 @@ def simulated_stages(config: Config) -> Sequence[Stage]:
 
     if nodes > NODES_MAX:
         raise UsageError(f"argument --simulate-nodes: {nodes} is not between 0 and {NODES_MAX}")
-    return () if stages is None else _read_stages(stages)
+    return _read_stages(stages) if stages else ()
 
 
 def _read_stages(file: str) -> Sequence[Stage]:

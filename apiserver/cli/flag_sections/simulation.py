@@ -16,7 +16,7 @@ class SimulationOptions:
 
     # For tests: nodes that pretend to run pods, what becomes of these, and the controllers of workloads.
     simulate_nodes: int = 0
-    simulate_stages: str | None = None
+    simulate_stages: str = ""
     simulate_workloads: bool = False
 
 

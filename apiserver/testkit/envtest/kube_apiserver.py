@@ -19,7 +19,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from apiserver.admission import plugin_names
-from apiserver.app.process import MakeHooks, announce_ready, run
+from apiserver.app.process import announce_ready, run
 from apiserver.app.serving import exit_codes
 from apiserver.cli import flag_values
 from apiserver.cli.command_line import KUBE_APISERVER, parse
@@ -29,6 +29,7 @@ from apiserver.cli.subcommand import run_subcommand
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.testkit.envtest.etcd_stand_in import NAME as STAND_IN
 from apiserver.testkit.envtest.insecure_port import LOOPBACK, InsecurePort, NotLoopback
+from apiserver.testkit.flags import hooks_for
 
 # Not everybody waits for etcd before starting the server: the stand-in may just have been started, too.
 CONNECTED_WITHIN_S: Final = 5.0
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         insecure_port, given = take_old_flags(arguments)
         config = with_memory_beside_stand_in(parse([KUBE_APISERVER, *given]))
-        make_hooks = _hooks_for(config)
+        make_hooks = hooks_for(config)
     except (UsageError, NotLoopback) as error:
         print(f"{KUBE_APISERVER}: {error}", file=sys.stderr)
         return exit_codes.USAGE
@@ -66,15 +67,6 @@ def main(arguments: Sequence[str]) -> int:
 def _print_version() -> int:
     print(f"Kubernetes {EmulatedRelease().git_version}")
     return 0
-
-
-def _hooks_for(config: Config) -> MakeHooks | None:
-    """Returns what makes the hooks that flags for tests ask for. Raises UsageError."""
-    if not config.is_for_tests:
-        return None
-    from apiserver.testkit.flags import hooks_for  # Other servers start sooner.
-
-    return hooks_for(config)
 
 
 def take_old_flags(arguments: Sequence[str]) -> tuple[InsecurePort | None, Sequence[str]]:

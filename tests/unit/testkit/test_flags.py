@@ -10,6 +10,8 @@ import pytest
 
 from apiserver.__main__ import main
 from apiserver.app.serving import exit_codes
+from apiserver.cli.command_line import parse
+from apiserver.testkit.flags import simulated_stages
 
 # What the file of stages has, if there is one; the flags; what is said, and FILE for its path.
 BAD_FLAGS: Final = {
@@ -48,3 +50,9 @@ def test_what_is_wrong_is_said(
     assert main(given) == exit_codes.USAGE
     said = capsys.readouterr().err
     assert said == f"apiserver: argument {why.replace('FILE', str(stages))}\n"
+
+
+def test_an_empty_name_is_no_file() -> None:
+    """As of other flags: templates leave it."""
+    assert simulated_stages(parse(["--simulate-nodes=1", "--simulate-stages="])) == ()
+    assert parse(["--simulate-stages="]) == parse([])
