@@ -24,25 +24,6 @@ from apiserver.releases.deviations import SPECIFIED, Deviations
 from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
 from apiserver.releases.gates import FeatureGates, gates_of
 
-_SECTIONS: Final[Mapping[str, type]] = {
-    "serving": ServingOptions,
-    "storage": StorageOptions,
-    "services": ServiceOptions,
-    "proxy": ProxyOptions,
-    "authentication": AuthenticationOptions,
-    "authorization": AuthorizationOptions,
-    "admission": AdmissionOptions,
-    "auditing": AuditOptions,
-    "api": ApiOptions,
-    "leader_election": LeaderElectionOptions,
-    "logs": LoggingOptions,
-    "simulation": SimulationOptions,
-}
-# The section of each option.
-SECTION_OF: Final[Mapping[str, str]] = {
-    option.name: section for section, options in _SECTIONS.items() for option in fields(options)
-}
-
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Config:
@@ -107,3 +88,12 @@ class Config:
         return bool(
             simulation.simulate_nodes or simulation.simulate_workloads or self.serving.enable_fault_injection
         )
+
+
+# The options of each section, and the section of each option.
+_SECTIONS: Final[Mapping[str, Any]] = {
+    each.name: each.default_factory for each in fields(Config) if str(each.type).endswith("Options")
+}
+SECTION_OF: Final[Mapping[str, str]] = {
+    option.name: section for section, options in _SECTIONS.items() for option in fields(options)
+}

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from apiserver.admission import plugin_names
 from apiserver.auth.authn.authentication_configuration import SIGNING_ALGORITHMS
 from apiserver.auth.authz.configuration import MODES, V1, V1BETA1
+from apiserver.cli.flag import Kind
 from apiserver.golang.booleans import parse_bool
 from apiserver.golang.durations import parse_duration
 from apiserver.golang.regex import InvalidPattern, compile_pattern
@@ -427,3 +428,15 @@ def allowed_label(key: str, values: str) -> AllowedLabel:
             f"{key!r} is not of the form METRIC,LABEL, with =VALUE,... behind it"
         )
     return AllowedLabel(found[1], found[2], frozenset(values.strip("'").split(",")))
+
+
+TEXT: Final = Kind("string", str)
+TEXTS: Final = Kind("strings", texts)
+PATH: Final = Kind("string", Path)
+BOOLEAN: Final = Kind("bool", boolean)
+# May be given alone, to mean true.
+SWITCH: Final = Kind("bool", boolean, needs_value=False)
+INTEGER: Final = Kind("int", integer)
+COUNT: Final = Kind("int", count)
+DURATION: Final = Kind("duration", duration_s)
+WHOLE_DURATION: Final = Kind("duration", whole_duration_s)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -10,7 +9,8 @@ from typing import Final
 from apiserver.admission import plugin_names
 from apiserver.admission.configuration.plugin_configurations import TOLERATION_S, PluginConfigurations
 from apiserver.cli import flag_values
-from apiserver.cli.flag import Flag
+from apiserver.cli.flag import Kind, flags_of, option
+from apiserver.cli.flag_values import COUNT, PATH
 from apiserver.meta.vocabulary import IPNetwork
 
 
@@ -18,12 +18,47 @@ from apiserver.meta.vocabulary import IPNetwork
 class AdmissionOptions:
     """The options of admission plugins."""
 
-    webhook_deny_cidrs: tuple[IPNetwork, ...] = flag_values.CREDENTIALS_SERVICES
-    enable_admission_plugins: tuple[str, ...] = ()
-    disable_admission_plugins: tuple[str, ...] = ()
-    default_not_ready_toleration_seconds: int = TOLERATION_S
-    default_unreachable_toleration_seconds: int = TOLERATION_S
-    admission_control_config_file: Path | None = None
+    enable_admission_plugins: tuple[str, ...] = option(
+        (),
+        Kind("strings", flag_values.admission_plugins),
+        "Admission plugins that should be enabled in addition to default enabled ones, comma separated. "
+        f"Enabled by default: {', '.join(sorted(plugin_names.ON_BY_DEFAULT))}. "
+        f"Others: {', '.join(sorted(plugin_names.OFF_BY_DEFAULT))}. "
+        "The names of kube-apiserver's other plugins are accepted with a warning, and have no effect. "
+        "The order of plugins in this flag does not matter.",
+        repeats=True,
+    )
+    disable_admission_plugins: tuple[str, ...] = option(
+        (),
+        Kind("strings", flag_values.admission_plugins),
+        "Admission plugins that should be disabled although they are in the default enabled plugins list, "
+        "comma separated.",
+        repeats=True,
+    )
+    default_not_ready_toleration_seconds: int = option(
+        TOLERATION_S,
+        COUNT,
+        "Indicates the tolerationSeconds of the toleration for notReady:NoExecute that is added by default "
+        "to every pod that does not already have such a toleration.",
+    )
+    default_unreachable_toleration_seconds: int = option(
+        TOLERATION_S,
+        COUNT,
+        "Indicates the tolerationSeconds of the toleration for unreachable:NoExecute that is added by "
+        "default to every pod that does not already have such a toleration.",
+    )
+    admission_control_config_file: Path | None = option(
+        None,
+        PATH,
+        "File with admission control configuration, an object of the kind AdmissionConfiguration.",
+    )
+    webhook_deny_cidrs: tuple[IPNetwork, ...] = option(
+        flag_values.CREDENTIALS_SERVICES,
+        Kind("cidrs", flag_values.cidrs),
+        "Addresses at which no webhook is called, comma separated, whatever name or URL its configuration "
+        "has: those where clouds hand out a machine's credentials. An IPv6 address that "
+        "embeds an IPv4 address is treated as both, and an unspecified address as loopback. Empty for none.",
+    )
     # What is in that file, and in flags of plugins.
     plugin_configurations: PluginConfigurations = field(default_factory=PluginConfigurations)
 
@@ -34,52 +69,4 @@ class AdmissionOptions:
         return name in self.enable_admission_plugins
 
 
-FLAGS: Final[Sequence[Flag]] = (
-    Flag(
-        "--enable-admission-plugins",
-        "strings",
-        flag_values.admission_plugins,
-        "Admission plugins that should be enabled in addition to default enabled ones, comma separated. "
-        f"Enabled by default: {', '.join(sorted(plugin_names.ON_BY_DEFAULT))}. "
-        f"Others: {', '.join(sorted(plugin_names.OFF_BY_DEFAULT))}. "
-        "The names of kube-apiserver's other plugins are accepted with a warning, and have no effect. "
-        "The order of plugins in this flag does not matter.",
-        repeats=True,
-    ),
-    Flag(
-        "--disable-admission-plugins",
-        "strings",
-        flag_values.admission_plugins,
-        "Admission plugins that should be disabled although they are in the default enabled plugins list, "
-        "comma separated.",
-        repeats=True,
-    ),
-    Flag(
-        "--default-not-ready-toleration-seconds",
-        "int",
-        flag_values.count,
-        "Indicates the tolerationSeconds of the toleration for notReady:NoExecute that is added by default "
-        "to every pod that does not already have such a toleration.",
-    ),
-    Flag(
-        "--default-unreachable-toleration-seconds",
-        "int",
-        flag_values.count,
-        "Indicates the tolerationSeconds of the toleration for unreachable:NoExecute that is added by "
-        "default to every pod that does not already have such a toleration.",
-    ),
-    Flag(
-        "--admission-control-config-file",
-        "string",
-        Path,
-        "File with admission control configuration, an object of the kind AdmissionConfiguration.",
-    ),
-    Flag(
-        "--webhook-deny-cidrs",
-        "cidrs",
-        flag_values.cidrs,
-        "Addresses at which no webhook is called, comma separated, whatever name or URL its configuration "
-        "has: those where clouds hand out a machine's credentials. An IPv6 address that "
-        "embeds an IPv4 address is treated as both, and an unspecified address as loopback. Empty for none.",
-    ),
-)
+FLAGS: Final = flags_of(AdmissionOptions)

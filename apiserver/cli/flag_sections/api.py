@@ -2,36 +2,127 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
 from apiserver.catalogue.gated_fields import gates_of_fields
 from apiserver.cli import flag_values
-from apiserver.cli.flag import Flag
+from apiserver.cli.flag import Flag, Kind, flags_of, option
+from apiserver.cli.flag_values import PATH, SWITCH, WHOLE_DURATION
 from apiserver.meta.brand import Brand
 from apiserver.releases.emulation import DEFAULT_MINOR, MAJOR, NEWEST_MINOR, OLDEST_MINOR
 from apiserver.releases.gate_effects import effective_gates
 from apiserver.releases.gates import FeatureGates
+
+# How those feature gates are told that the default release has, that have an effect, and that can be set.
+_GATES: Final = FeatureGates(DEFAULT_MINOR).described(
+    sorted(effective_gates(DEFAULT_MINOR) | gates_of_fields(DEFAULT_MINOR))
+)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ApiOptions:
     """The options of what is served, controllers and signing."""
 
+    emulated_version: ClassVar[Flag] = Flag(
+        "--emulated-version",
+        "strings",
+        flag_values.release,
+        "The release of Kubernetes whose APIs are served, with its defaults: 1.36, or kube=1.36. From "
+        f"{MAJOR}.{OLDEST_MINOR} to {MAJOR}.{NEWEST_MINOR}.",
+        default=f"{MAJOR}.{DEFAULT_MINOR}",
+    )
+    min_compatibility_version: ClassVar[Flag] = Flag(
+        "--min-compatibility-version",
+        "strings",
+        flag_values.release,
+        "The oldest release that must be able to read what is stored: 1.35, or kube=1.35. Versions of APIs "
+        "that it does not have are not stored, and expressions may not use what it does not know. By default "
+        "the one before --emulated-version.",
+        default="the one before --emulated-version",
+    )
     # What this later release, 1.x, has removed is not served; None: all is.
-    emulate_removal: int | None = None
-    emulate_removal_header: bool = False
+    emulate_removal: int | None = option(
+        None,
+        Kind("string", flag_values.release),
+        "Rehearse an upgrade: answer 404 for the versions of APIs that this later release, as 1.38, has "
+        "removed. Objects stay stored, and are served in the versions that are left.",
+    )
+    emulate_removal_header: bool = option(
+        False,
+        SWITCH,
+        "Rehearse an upgrade of single clients: requests with the header Emulate-Removal: 1.38 are answered "
+        "as if --emulate-removal were 1.38, and no others.",
+    )
     # Whether versions and resources are served, by the keys of --runtime-config.
-    runtime_config: Mapping[str, bool] = field(default_factory=dict)
-    controllers: tuple[str, ...] = ("*",)
+    runtime_config: Mapping[str, bool] = option(
+        None,
+        Kind("mapStringBool", flag_values.runtime_config),
+        "A set of key=value pairs that enable or disable built-in APIs. Supported keys: v1, "
+        "<group>/<version>, <group>/<version>/<resource>, api/all, api/ga, api/beta, api/alpha.",
+        factory=dict,
+        repeats=True,
+    )
+    controllers: tuple[str, ...] = option(
+        ("*",),
+        Kind("strings", flag_values.controllers),
+        "A list of controllers to enable. '*' enables all controllers, 'foo' enables the controller named "
+        "'foo', '-foo' disables the controller named 'foo', '-*' disables all. Controllers: "
+        f"{', '.join(flag_values.CONTROLLERS)}.",
+    )
     # The CA that signs certificate requests; None: the one in the data directory, or shared by replicas.
-    cluster_signing_cert_file: Path | None = None
-    cluster_signing_key_file: Path | None = None
-    cluster_signing_duration_s: int = 365 * 24 * 3600
+    cluster_signing_cert_file: Path | None = option(
+        None,
+        PATH,
+        "File containing a PEM-encoded X509 CA certificate, by which certificate requests are signed. If not "
+        "provided, it is the CA in --data-dir, shared by replicas. To log in with what another CA signs, it "
+        "has to be in --client-ca-file.",
+    )
+    cluster_signing_key_file: Path | None = option(
+        None, PATH, "File containing the private key of --cluster-signing-cert-file."
+    )
+    cluster_signing_duration_s: int = option(
+        365 * 24 * 3600,
+        WHOLE_DURATION,
+        "The max length of duration signed certificates will be given. Certificate requests may ask for "
+        "shorter certificates by setting spec.expirationSeconds.",
+    )
     # As they are given; those that have an effect have fields of their own.
-    feature_gates: tuple[tuple[str, bool], ...] = ()
+    feature_gates: tuple[tuple[str, bool], ...] = option(
+        (),
+        Kind("mapStringBool", flag_values.gates),
+        "A set of key=value pairs that describe feature gates for alpha/experimental features. Options that "
+        "have an effect are: "
+        f"{', '.join(_GATES)}. "
+        "AllAlpha and AllBeta stand for all that are not named. The other gates of Kubernetes can be given, "
+        "with a warning where that asks for what this server does not do; those that the release has removed "
+        "cannot.",
+        repeats=True,
+    )
+    strict_kube_compat: ClassVar[Flag] = Flag(
+        "--strict-kube-compat",
+        "bool",
+        flag_values.boolean,
+        "Behave like kube-apiserver where the specification of this server differs.",
+        default="false",
+        needs_value=False,
+    )
+    group_domain: ClassVar[Flag] = Flag(
+        "--group-domain",
+        "string",
+        str,
+        "The domain that the names of built-in API groups end with.",
+        default=Brand.group_domain,
+    )
+    vendor: ClassVar[Flag] = Flag(
+        "--vendor",
+        "string",
+        str,
+        "The vendor in media types and OpenAPI extensions, as in application/vnd.kubernetes.protobuf.",
+        default=Brand.vendor,
+    )
 
     def runs_controller(self, name: str) -> bool:
         """Whether a controller is enabled: the last item of --controllers that names it decides."""
@@ -45,114 +136,4 @@ class ApiOptions:
         return is_enabled
 
 
-# How those feature gates are told that the default release has, that have an effect, and that can be set.
-_GATES: Final = FeatureGates(DEFAULT_MINOR).described(
-    sorted(effective_gates(DEFAULT_MINOR) | gates_of_fields(DEFAULT_MINOR))
-)
-
-FLAGS: Final[Sequence[Flag]] = (
-    Flag(
-        "--emulated-version",
-        "strings",
-        flag_values.release,
-        "The release of Kubernetes whose APIs are served, with its defaults: 1.36, or kube=1.36. From "
-        f"{MAJOR}.{OLDEST_MINOR} to {MAJOR}.{NEWEST_MINOR}.",
-        default=f"{MAJOR}.{DEFAULT_MINOR}",
-    ),
-    Flag(
-        "--min-compatibility-version",
-        "strings",
-        flag_values.release,
-        "The oldest release that must be able to read what is stored: 1.35, or kube=1.35. Versions of APIs "
-        "that it does not have are not stored, and expressions may not use what it does not know. By default "
-        "the one before --emulated-version.",
-        default="the one before --emulated-version",
-    ),
-    Flag(
-        "--emulate-removal",
-        "string",
-        flag_values.release,
-        "Rehearse an upgrade: answer 404 for the versions of APIs that this later release, as 1.38, has "
-        "removed. Objects stay stored, and are served in the versions that are left.",
-    ),
-    Flag(
-        "--emulate-removal-header",
-        "bool",
-        flag_values.boolean,
-        "Rehearse an upgrade of single clients: requests with the header Emulate-Removal: 1.38 are answered "
-        "as if --emulate-removal were 1.38, and no others.",
-        needs_value=False,
-    ),
-    Flag(
-        "--runtime-config",
-        "mapStringBool",
-        flag_values.runtime_config,
-        "A set of key=value pairs that enable or disable built-in APIs. Supported keys: v1, "
-        "<group>/<version>, <group>/<version>/<resource>, api/all, api/ga, api/beta, api/alpha.",
-        repeats=True,
-    ),
-    Flag(
-        "--controllers",
-        "strings",
-        flag_values.controllers,
-        "A list of controllers to enable. '*' enables all controllers, 'foo' enables the controller named "
-        "'foo', '-foo' disables the controller named 'foo', '-*' disables all. Controllers: "
-        f"{', '.join(flag_values.CONTROLLERS)}.",
-    ),
-    Flag(
-        "--cluster-signing-cert-file",
-        "string",
-        Path,
-        "File containing a PEM-encoded X509 CA certificate, by which certificate requests are signed. If not "
-        "provided, it is the CA in --data-dir, shared by replicas. To log in with what another CA signs, it "
-        "has to be in --client-ca-file.",
-    ),
-    Flag(
-        "--cluster-signing-key-file",
-        "string",
-        Path,
-        "File containing the private key of --cluster-signing-cert-file.",
-    ),
-    Flag(
-        "--cluster-signing-duration",
-        "duration",
-        flag_values.whole_duration_s,
-        "The max length of duration signed certificates will be given. Certificate requests may ask for "
-        "shorter certificates by setting spec.expirationSeconds.",
-        field="cluster_signing_duration_s",
-    ),
-    Flag(
-        "--feature-gates",
-        "mapStringBool",
-        flag_values.gates,
-        "A set of key=value pairs that describe feature gates for alpha/experimental features. Options that "
-        "have an effect are: "
-        f"{', '.join(_GATES)}. "
-        "AllAlpha and AllBeta stand for all that are not named. The other gates of Kubernetes can be given, "
-        "with a warning where that asks for what this server does not do; those that the release has removed "
-        "cannot.",
-        repeats=True,
-    ),
-    Flag(
-        "--strict-kube-compat",
-        "bool",
-        flag_values.boolean,
-        "Behave like kube-apiserver where the specification of this server differs.",
-        default="false",
-        needs_value=False,
-    ),
-    Flag(
-        "--group-domain",
-        "string",
-        str,
-        "The domain that the names of built-in API groups end with.",
-        default=Brand.group_domain,
-    ),
-    Flag(
-        "--vendor",
-        "string",
-        str,
-        "The vendor in media types and OpenAPI extensions, as in application/vnd.kubernetes.protobuf.",
-        default=Brand.vendor,
-    ),
-)
+FLAGS: Final = flags_of(ApiOptions)

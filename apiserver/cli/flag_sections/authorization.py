@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -16,24 +15,59 @@ from apiserver.auth.authz.configuration import (
     of_modes,
 )
 from apiserver.cli import flag_values
-from apiserver.cli.flag import Flag
+from apiserver.cli.flag import Kind, flags_of, option
+from apiserver.cli.flag_values import DURATION, PATH
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AuthorizationOptions:
     """The options of authorization."""
 
-    authorization_mode: tuple[str, ...] = (RBAC,)
+    authorization_mode: tuple[str, ...] = option(
+        (RBAC,),
+        Kind("strings", flag_values.modes),
+        "Ordered list of plug-ins to do authorization on secure port. Comma-delimited list of: "
+        f"{','.join(MODES)}.",
+    )
     # Instead of the modes; what is in the file, as bytes and parsed.
-    authorization_config: Path | None = None
+    authorization_config: Path | None = option(
+        None,
+        PATH,
+        "File with authorization configuration, an object of the kind AuthorizationConfiguration: the "
+        "authorizers in their order. Changes are heeded without a restart. Excludes the mode and the "
+        "webhook by flags.",
+    )
+    # 0: watches are not authorized again.
+    authorization_recheck_interval_s: float = option(
+        60.0,
+        DURATION,
+        "How often it is asked again whether users may watch what they watch; where they may not, the watch "
+        "ends. 0 lets watches go on until they time out, as kube-apiserver does.",
+    )
+    authorization_webhook_config_file: Path | None = option(
+        None,
+        PATH,
+        "File with webhook configuration in kubeconfig format, used with --authorization-mode=Webhook. The "
+        "server will ask the remote service whether requests are allowed.",
+    )
+    authorization_webhook_version: str = option(
+        V1BETA1,
+        Kind("string", flag_values.access_review_version),
+        "The API version of the authorization.k8s.io SubjectAccessReview to send to and expect from the "
+        "webhook.",
+    )
+    authorization_webhook_cache_authorized_ttl_s: float = option(
+        300.0,
+        DURATION,
+        "The duration to cache 'authorized' responses from the webhook authorizer.",
+    )
+    authorization_webhook_cache_unauthorized_ttl_s: float = option(
+        30.0,
+        DURATION,
+        "The duration to cache 'unauthorized' responses from the webhook authorizer.",
+    )
     authorization_config_content: bytes = b""
     authorization_config_authorizers: tuple[ConfiguredAuthorizer, ...] = ()
-    # 0: watches are not authorized again.
-    authorization_recheck_interval_s: float = 60.0
-    authorization_webhook_config_file: Path | None = None
-    authorization_webhook_version: str = V1BETA1
-    authorization_webhook_cache_authorized_ttl_s: float = 300.0
-    authorization_webhook_cache_unauthorized_ttl_s: float = 30.0
 
     @property
     def authorizers(self) -> tuple[ConfiguredAuthorizer, ...]:
@@ -51,56 +85,4 @@ class AuthorizationOptions:
         return of_modes(self.authorization_mode, webhook)
 
 
-FLAGS: Final[Sequence[Flag]] = (
-    Flag(
-        "--authorization-mode",
-        "strings",
-        flag_values.modes,
-        "Ordered list of plug-ins to do authorization on secure port. Comma-delimited list of: "
-        f"{','.join(MODES)}.",
-    ),
-    Flag(
-        "--authorization-config",
-        "string",
-        Path,
-        "File with authorization configuration, an object of the kind AuthorizationConfiguration: the "
-        "authorizers in their order. Changes are heeded without a restart. Excludes the mode and the "
-        "webhook by flags.",
-    ),
-    Flag(
-        "--authorization-recheck-interval",
-        "duration",
-        flag_values.duration_s,
-        "How often it is asked again whether users may watch what they watch; where they may not, the watch "
-        "ends. 0 lets watches go on until they time out, as kube-apiserver does.",
-        field="authorization_recheck_interval_s",
-    ),
-    Flag(
-        "--authorization-webhook-config-file",
-        "string",
-        Path,
-        "File with webhook configuration in kubeconfig format, used with --authorization-mode=Webhook. The "
-        "server will ask the remote service whether requests are allowed.",
-    ),
-    Flag(
-        "--authorization-webhook-version",
-        "string",
-        flag_values.access_review_version,
-        "The API version of the authorization.k8s.io SubjectAccessReview to send to and expect from the "
-        "webhook.",
-    ),
-    Flag(
-        "--authorization-webhook-cache-authorized-ttl",
-        "duration",
-        flag_values.duration_s,
-        "The duration to cache 'authorized' responses from the webhook authorizer.",
-        field="authorization_webhook_cache_authorized_ttl_s",
-    ),
-    Flag(
-        "--authorization-webhook-cache-unauthorized-ttl",
-        "duration",
-        flag_values.duration_s,
-        "The duration to cache 'unauthorized' responses from the webhook authorizer.",
-        field="authorization_webhook_cache_unauthorized_ttl_s",
-    ),
-)
+FLAGS: Final = flags_of(AuthorizationOptions)

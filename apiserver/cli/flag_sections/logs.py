@@ -2,45 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import ClassVar, Final
 
 from apiserver.cli import flag_values
-from apiserver.cli.flag import Flag
+from apiserver.cli.flag import Flag, flags_of, option
+from apiserver.cli.flag_values import COUNT, TEXT
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class LoggingOptions:
     """The options of logs."""
 
-    verbosity: int = 0
-    logging_format: str = "text"
-
-
-FLAGS: Final[Sequence[Flag]] = (
-    Flag(
-        "--v",
-        "int",
-        flag_values.count,
+    verbosity: int = option(
+        0,
+        COUNT,
         "Number for the log level verbosity. 4 and above logs debug messages, 6 and above also those of "
         "libraries.",
-        field="verbosity",
+        name="--v",
         alias="-v",
-    ),
-    Flag(
-        "--logging-format",
-        "string",
-        str,
+    )
+    logging_format: str = option(
+        "text",
+        TEXT,
         'Sets the log format. Permitted formats: "json", "text".',
         choices=("text", "json"),
-    ),
-    Flag(
+    )
+    flag_deprecation_warnings: ClassVar[Flag] = Flag(
         "--flag-deprecation-warnings",
         "bool",
         flag_values.boolean,
         "Warn of deprecated flags.",
         default="true",
         needs_value=False,
-    ),
-)
+    )
+
+
+FLAGS: Final = flags_of(LoggingOptions)

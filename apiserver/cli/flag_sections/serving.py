@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from apiserver.cli import flag_values
-from apiserver.cli.flag import Flag
-from apiserver.cli.flag_values import NamedCertificate
+from apiserver.cli.flag import Kind, flags_of, option
+from apiserver.cli.flag_values import BOOLEAN, COUNT, DURATION, PATH, SWITCH, TEXT, NamedCertificate
 from apiserver.golang.tls import DEFAULT_VERSION, INSECURE_SUITES, PREFERRED_SUITES, TLS13_SUITES, VERSIONS
 
 
@@ -17,95 +16,58 @@ from apiserver.golang.tls import DEFAULT_VERSION, INSECURE_SUITES, PREFERRED_SUI
 class ServingOptions:
     """The options of serving: addresses, certificates, limits and times of requests."""
 
-    data_dir: Path = Path("apiserver-data")
-    bind_address: str = "127.0.0.1"
-    secure_port: int = 6443
+    bind_address: str = option(
+        "127.0.0.1", Kind("ip", str), "The IP address on which to listen for the --secure-port port."
+    )
     # Empty: the bind address, or that of the default route.
-    advertise_address: str = ""
-    # Empty: the advertised address.
-    external_hostname: str = ""
-    workers: int = 1
-    # Of the serving certificate; None: in the data directory.
-    cert_dir: Path | None = None
-    tls_cert_file: Path | None = None
-    tls_private_key_file: Path | None = None
-    tls_sni_cert_key: tuple[NamedCertificate, ...] = ()
-    tls_min_version: str = DEFAULT_VERSION
-    # Empty: those that are usual.
-    tls_cipher_suites: tuple[str, ...] = ()
-    strict_transport_security_directives: tuple[str, ...] = ()
-    # Regular expressions, in Go's syntax.
-    cors_allowed_origins: tuple[str, ...] = ()
-    max_connections: int = 10_000
-    max_connections_per_client: int = 8_000
-    # A share of it, four fifths, is what a user alone can have: more than the informers of all controllers.
-    max_watches: int = 10_000
-    max_requests_inflight: int = 400
-    max_mutating_requests_inflight: int = 200
-    enable_priority_and_fairness: bool = True
-    request_timeout_s: float = 60.0
-    min_request_timeout_s: float = 1800.0
-    livez_grace_period_s: float = 0.0
-    shutdown_delay_s: float = 0.0
-    enable_fault_injection: bool = False
-
-
-FLAGS: Final[Sequence[Flag]] = (
-    Flag("--bind-address", "ip", str, "The IP address on which to listen for the --secure-port port."),
-    Flag(
-        "--advertise-address",
-        "ip",
-        flag_values.address,
+    advertise_address: str = option(
+        "",
+        Kind("ip", flag_values.address),
         "The IP address on which to advertise the server to members of the cluster, in the endpoints of the "
         "Service kubernetes. If not provided, it is --bind-address; if that is a loopback address or all "
         "addresses, it is that of this machine's default route.",
-    ),
-    Flag(
-        "--external-hostname",
-        "string",
-        str,
+    )
+    # Empty: the advertised address.
+    external_hostname: str = option(
+        "",
+        TEXT,
         "The hostname in URLs of this server that others are told, as in OpenID discovery. If not provided, "
         "it is --advertise-address.",
-    ),
-    Flag("--secure-port", "int", flag_values.port, "The port on which to serve HTTPS. 0 picks a free port."),
-    Flag(
-        "--workers",
-        "int",
-        flag_values.workers,
+    )
+    secure_port: int = option(
+        6443, Kind("int", flag_values.port), "The port on which to serve HTTPS. 0 picks a free port."
+    )
+    workers: int = option(
+        1,
+        Kind("int", flag_values.workers),
         f"The number of processes that serve the port, at most {flag_values.WORKERS_MAX}. Each is a replica "
         "with a watch cache of its own. More than one requires --etcd-servers.",
-    ),
-    Flag(
-        "--data-dir",
-        "string",
-        Path,
+    )
+    data_dir: Path = option(
+        Path("apiserver-data"),
+        PATH,
         "The directory for generated keys and certificates, the administrator's kubeconfig, and the "
         "embedded store. If only --cert-dir is provided, it is a directory in there.",
-    ),
-    Flag(
-        "--cert-dir",
-        "string",
-        Path,
+    )
+    # Of the serving certificate; None: in the data directory.
+    cert_dir: Path | None = option(
+        None,
+        PATH,
         "The directory with the serving certificate and its key, apiserver.crt and apiserver.key, which are "
         "made if there are none. Ignored where others are named.",
-    ),
-    Flag(
-        "--tls-cert-file",
-        "string",
-        Path,
+    )
+    tls_cert_file: Path | None = option(
+        None,
+        PATH,
         "File containing the x509 certificate for HTTPS (CA certificates, if any, concatenated after the "
         "server certificate). If not provided, a certificate is generated in --cert-dir or --data-dir.",
-    ),
-    Flag(
-        "--tls-private-key-file",
-        "string",
-        Path,
-        "File containing the x509 private key matching --tls-cert-file.",
-    ),
-    Flag(
-        "--tls-sni-cert-key",
-        "namedCertKey",
-        flag_values.named_certificate,
+    )
+    tls_private_key_file: Path | None = option(
+        None, PATH, "File containing the x509 private key matching --tls-cert-file."
+    )
+    tls_sni_cert_key: tuple[NamedCertificate, ...] = option(
+        (),
+        Kind("namedCertKey", flag_values.named_certificate),
         "A pair of x509 certificate and private key file paths, for clients that ask for one of its names: "
         "fully qualified domain names, possibly with a wildcard as the first label, or IP addresses. If none "
         "are given after a colon, they are taken from the certificate. Names without a wildcard go before "
@@ -113,126 +75,112 @@ FLAGS: Final[Sequence[Flag]] = (
         'Examples: "example.crt,example.key" or "foo.crt,foo.key:*.foo.com,foo.com".',
         repeats=True,
         is_list=False,
-    ),
-    Flag(
-        "--tls-min-version",
-        "string",
-        str,
+    )
+    tls_min_version: str = option(
+        DEFAULT_VERSION,
+        TEXT,
         f"Minimum TLS version supported: one of {', '.join(VERSIONS)}.",
         choices=VERSIONS,
-    ),
-    Flag(
-        "--tls-cipher-suites",
-        "strings",
-        flag_values.cipher_suites,
+    )
+    # Empty: those that are usual.
+    tls_cipher_suites: tuple[str, ...] = option(
+        (),
+        Kind("strings", flag_values.cipher_suites),
         "List of cipher suites for TLS 1.2 and before, comma separated; those of TLS 1.3 cannot be chosen. "
         f"Preferred values: {', '.join(sorted({*PREFERRED_SUITES, *TLS13_SUITES}))}. Insecure values: "
         f"{', '.join(INSECURE_SUITES)}.",
         repeats=True,
-    ),
-    Flag(
-        "--strict-transport-security-directives",
-        "strings",
-        flag_values.hsts_directives,
+    )
+    strict_transport_security_directives: tuple[str, ...] = option(
+        (),
+        Kind("strings", flag_values.hsts_directives),
         "List of directives for HSTS, comma separated. If this list is empty, then no answer has the header. "
         "Example: 'max-age=31536000,includeSubDomains,preload'.",
         repeats=True,
-    ),
-    Flag(
-        "--cors-allowed-origins",
-        "strings",
-        flag_values.origin_patterns,
+    )
+    # Regular expressions, in Go's syntax.
+    cors_allowed_origins: tuple[str, ...] = option(
+        (),
+        Kind("strings", flag_values.origin_patterns),
         "List of allowed origins for CORS, comma separated. An allowed origin is a regular expression, which "
         "must pin to the start of the host by ^ or // and to its end by $ or :, as in //localhost(:|$) or "
         "^https://example\\.com$. Pages of these origins may also open WebSockets; those of other origins "
         "may not.",
         repeats=True,
-    ),
-    Flag(
-        "--max-connections",
-        "int",
-        flag_values.count,
+    )
+    max_connections: int = option(
+        10_000,
+        COUNT,
         "The maximum number of connections open at a given time. Beyond it a new one takes the place of that "
         "which has been idle for longest; if none is idle, it is refused. Each worker has this limit for "
         "itself. 0 for no limit but that of open files.",
-    ),
-    Flag(
-        "--max-connections-per-client",
-        "int",
-        flag_values.count,
+    )
+    max_connections_per_client: int = option(
+        8_000,
+        COUNT,
         "The maximum number of connections open at a given time from one address, or from one IPv6 network "
         "of 64 bits, like --max-connections. A watch is a connection, and all clients behind a proxy or load "
         "balancer have one address. 0 for no limit.",
-    ),
-    Flag(
-        "--max-watches",
-        "int",
-        flag_values.count,
+    )
+    # A share of it, four fifths, is what a user alone can have: more than the informers of all controllers.
+    max_watches: int = option(
+        10_000,
+        COUNT,
         "The maximum number of watches open at a given time, without those of system:masters. One user gets "
         "four fifths of it at most, less when others have many; the service accounts of a namespace count as "
         "one. Beyond it watches are refused. Each worker has this limit for itself. 0 for no limit.",
-    ),
-    Flag(
-        "--max-requests-inflight",
-        "int",
-        flag_values.count,
+    )
+    max_requests_inflight: int = option(
+        400,
+        COUNT,
         "The maximum number of non-mutating requests in flight at a given time. With priority and fairness "
         "it is added to that of mutating requests, and all of them share the sum. Without, the server "
         "rejects what exceeds it; one user gets four fifths of it at most, less when others ask. 0 for no "
         "limit.",
-    ),
-    Flag(
-        "--max-mutating-requests-inflight",
-        "int",
-        flag_values.count,
+    )
+    max_mutating_requests_inflight: int = option(
+        200,
+        COUNT,
         "The maximum number of mutating requests in flight at a given time, like that of non-mutating ones. "
         "0 for no limit.",
-    ),
-    Flag(
-        "--enable-priority-and-fairness",
-        "bool",
-        flag_values.boolean,
+    )
+    enable_priority_and_fairness: bool = option(
+        True,
+        BOOLEAN,
         "If true, requests share the server by their FlowSchemas and priority levels, and wait for each "
         "other. If false, there are only the limits of requests in flight.",
-    ),
-    Flag(
-        "--request-timeout",
-        "duration",
-        flag_values.duration_s,
+    )
+    request_timeout_s: float = option(
+        60.0,
+        DURATION,
         "The duration a handler keeps a request open before timing it out. Does not apply to watches: see "
         "--min-request-timeout.",
-        field="request_timeout_s",
-    ),
-    Flag(
-        "--min-request-timeout",
-        "int",
-        flag_values.seconds,
+    )
+    min_request_timeout_s: float = option(
+        1800.0,
+        Kind("int", flag_values.seconds),
         "The minimum number of seconds a watch is kept open before timing it out. The actual timeout is "
         "random, up to twice this value, to spread out load.",
-        field="min_request_timeout_s",
-    ),
-    Flag(
-        "--livez-grace-period",
-        "duration",
-        flag_values.duration_s,
+    )
+    livez_grace_period_s: float = option(
+        0.0,
+        DURATION,
         "The maximum time the server may take to complete its startup sequence. Until then, /livez assumes "
         "that unfinished post-start hooks will complete successfully.",
-        field="livez_grace_period_s",
-    ),
-    Flag(
-        "--shutdown-delay-duration",
-        "duration",
-        flag_values.duration_s,
+    )
+    shutdown_delay_s: float = option(
+        0.0,
+        DURATION,
         "Time to delay the termination. During that time the server keeps serving requests normally; /livez "
         "returns success, but /readyz immediately returns failure.",
-        field="shutdown_delay_s",
-    ),
-    Flag(
-        "--enable-fault-injection",
-        "bool",
-        flag_values.boolean,
+        name="--shutdown-delay-duration",
+    )
+    enable_fault_injection: bool = option(
+        False,
+        SWITCH,
         "Let members of system:masters inject faults over /debug/faults, to test clients: see apiserver "
         "faults. Not for servers that anybody relies on.",
-        needs_value=False,
-    ),
-)
+    )
+
+
+FLAGS: Final = flags_of(ServingOptions)

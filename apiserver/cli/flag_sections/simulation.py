@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from apiserver.cli import flag_values
-from apiserver.cli.flag import Flag
+from apiserver.cli.flag import flags_of, option
+from apiserver.cli.flag_values import COUNT, SWITCH, TEXT
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -15,33 +14,25 @@ class SimulationOptions:
     """The options of what is simulated, for tests."""
 
     # For tests: nodes that pretend to run pods, what becomes of these, and the controllers of workloads.
-    simulate_nodes: int = 0
-    simulate_stages: str = ""
-    simulate_workloads: bool = False
-
-
-FLAGS: Final[Sequence[Flag]] = (
-    Flag(
-        "--simulate-nodes",
-        "int",
-        flag_values.count,
+    simulate_nodes: int = option(
+        0,
+        COUNT,
         "For tests: the number of simulated Nodes, simulated-0 and so on. Pods are bound to them and become "
         "Running and Ready, but nothing runs.",
-    ),
-    Flag(
-        "--simulate-stages",
-        "string",
-        str,
+    )
+    simulate_stages: str = option(
+        "",
+        TEXT,
         "For tests: a YAML file that says which pods on simulated Nodes fail, end, restart or wait, and "
         "when, what they log, which commands they answer, and where their ports lead to. It requires "
         "--simulate-nodes.",
-    ),
-    Flag(
-        "--simulate-workloads",
-        "bool",
-        flag_values.boolean,
+    )
+    simulate_workloads: bool = option(
+        False,
+        SWITCH,
         "For tests: run simple controllers for Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and "
         "EndpointSlices in place of kube-controller-manager's, which must not run beside them.",
-        needs_value=False,
-    ),
-)
+    )
+
+
+FLAGS: Final = flags_of(SimulationOptions)
