@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -87,10 +88,22 @@ def _snapshot(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _audit(arguments: Sequence[str]) -> int:
-    from apiserver.cli import audit
+def _run(module: str, arguments: Sequence[str]) -> int:
+    code: int = import_module(module).run(arguments)
+    return code
 
-    return audit.run(arguments)
+
+def _ask(module: str, arguments: Sequence[str]) -> int:
+    """Run a subcommand that asks a server."""
+    from apiserver.cli.api_client import RequestFailed
+
+    command = import_module(module)
+    try:
+        code: int = command.run(arguments)
+    except RequestFailed as error:
+        print_error(error)
+        code = command.FAILED
+    return code
 
 
 def _storage(command: str, arguments: Sequence[str]) -> int:
@@ -109,62 +122,17 @@ def _storage(command: str, arguments: Sequence[str]) -> int:
     return 0 if is_done else exit_codes.FAILURE
 
 
-def _convert(arguments: Sequence[str]) -> int:
-    from apiserver.cli import convert
-
-    return convert.run(arguments)
-
-
-def _auth(arguments: Sequence[str]) -> int:
-    from apiserver.cli import auth_explain
-    from apiserver.cli.api_client import RequestFailed
-
-    try:
-        return auth_explain.run(arguments)
-    except RequestFailed as error:
-        print_error(error)
-        return auth_explain.FAILED
-
-
-def _deprecations(arguments: Sequence[str]) -> int:
-    from apiserver.cli import deprecations
-    from apiserver.cli.api_client import RequestFailed
-
-    try:
-        return deprecations.run(arguments)
-    except RequestFailed as error:
-        print_error(error)
-        return deprecations.FAILED
-
-
-def _envtest_assets(arguments: Sequence[str]) -> int:
-    from apiserver.testkit.envtest import assets as envtest_assets
-
-    return envtest_assets.run(arguments)
-
-
-def _faults(arguments: Sequence[str]) -> int:
-    from apiserver.cli.api_client import RequestFailed
-    from apiserver.testkit.faults import command as faults
-
-    try:
-        return faults.run(arguments)
-    except RequestFailed as error:
-        print_error(error)
-        return faults.FAILED
-
-
 # What runs each, imported when it does, and its exit code when it fails. Two of them answer by 1.
 _SUBCOMMANDS: Final[Mapping[str, tuple[Callable[[Sequence[str]], int], int]]] = {
     "snapshot": (_snapshot, exit_codes.FAILURE),
-    "audit": (_audit, exit_codes.FAILURE),
+    "audit": (partial(_run, "apiserver.cli.audit"), exit_codes.FAILURE),
     "storage": (partial(_storage, "storage"), exit_codes.FAILURE),
     "migrate": (partial(_storage, "migrate"), exit_codes.FAILURE),
-    "convert": (_convert, exit_codes.FAILURE),
-    "auth": (_auth, exit_codes.USAGE),
-    "deprecations": (_deprecations, exit_codes.USAGE),
-    "envtest-assets": (_envtest_assets, exit_codes.FAILURE),
-    "faults": (_faults, exit_codes.FAILURE),
+    "convert": (partial(_run, "apiserver.cli.convert"), exit_codes.FAILURE),
+    "auth": (partial(_ask, "apiserver.cli.auth_explain"), exit_codes.USAGE),
+    "deprecations": (partial(_ask, "apiserver.cli.deprecations"), exit_codes.USAGE),
+    "envtest-assets": (partial(_run, "apiserver.testkit.envtest.assets"), exit_codes.FAILURE),
+    "faults": (partial(_ask, "apiserver.testkit.faults.command"), exit_codes.FAILURE),
 }
 
 

@@ -6,7 +6,7 @@ import asyncio
 import platform
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from apiserver.app.secure_serving import SecureServing
 from apiserver.cli.config import Config
@@ -46,22 +46,22 @@ class Metrics:
     resource_of: Callable[[str], GroupResource]
     served_names: ServedNames
     requests: RequestMetrics
-    admission: AdmissionMetrics
+    admission: AdmissionMetrics = field(default_factory=AdmissionMetrics)
     authentication: AuthenticationMetrics
     authorization: AuthorizationMetrics
-    impersonation: ImpersonationMetrics
-    audit: AuditMetrics
+    impersonation: ImpersonationMetrics = field(default_factory=ImpersonationMetrics)
+    audit: AuditMetrics = field(default_factory=AuditMetrics)
     certificates: CertificateMetrics
     storage: StorageMetrics
     encryption: EncryptionMetrics
-    conversion_webhooks: ConversionWebhookMetrics
-    storage_migrations: StorageMigrationMetrics
-    validation: ValidationMetrics
-    expressions: ExpressionMetrics
-    node_graph: NodeGraphMetrics
-    work_queues: WorkQueueMetrics
-    leader_election: LeaderElectionMetrics
-    garbage_collector: GarbageCollectorMetrics
+    conversion_webhooks: ConversionWebhookMetrics = field(default_factory=ConversionWebhookMetrics)
+    storage_migrations: StorageMigrationMetrics = field(default_factory=StorageMigrationMetrics)
+    validation: ValidationMetrics = field(default_factory=ValidationMetrics)
+    expressions: ExpressionMetrics = field(default_factory=ExpressionMetrics)
+    node_graph: NodeGraphMetrics = field(default_factory=NodeGraphMetrics)
+    work_queues: WorkQueueMetrics = field(default_factory=WorkQueueMetrics)
+    leader_election: LeaderElectionMetrics = field(default_factory=LeaderElectionMetrics)
+    garbage_collector: GarbageCollectorMetrics = field(default_factory=GarbageCollectorMetrics)
     calls: CallsUnderWay
     event_loop: EventLoopMonitor
 
@@ -74,22 +74,11 @@ def build_metrics(config: Config, serving: SecureServing) -> Metrics:
         resource_of=resource_of,
         served_names=served_names,
         requests=RequestMetrics(served_names),
-        admission=AdmissionMetrics(),
         authentication=AuthenticationMetrics(socket.gethostname()),
         authorization=AuthorizationMetrics(socket.gethostname()),
-        impersonation=ImpersonationMetrics(),
-        audit=AuditMetrics(),
         certificates=CertificateMetrics(lambda: serving.failed_handshakes),
         storage=StorageMetrics(resource_of, served_names),
         encryption=EncryptionMetrics(platform.node()),
-        conversion_webhooks=ConversionWebhookMetrics(),
-        storage_migrations=StorageMigrationMetrics(),
-        validation=ValidationMetrics(),
-        expressions=ExpressionMetrics(),
-        node_graph=NodeGraphMetrics(),
-        work_queues=WorkQueueMetrics(),
-        leader_election=LeaderElectionMetrics(),
-        garbage_collector=GarbageCollectorMetrics(),
         calls=calls,
         event_loop=EventLoopMonitor(asyncio.get_running_loop(), calls.operation_of, serving.taking),
     )

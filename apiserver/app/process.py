@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from apiserver.app.serving import exit_codes, logs
-from apiserver.app.serving.event_loops import loop_factory
 from apiserver.cli.config import Config
 from apiserver.cli.printing import print_error
 from apiserver.load.collection_pause import lasting_imports
@@ -33,6 +32,15 @@ GC_THRESHOLDS: Final = (10_000, 5, 400)
 
 # Called in each process that serves, with the clock of its server.
 MakeHooks: TypeAlias = Callable[[Clock], "Hooks"]
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Returns what makes uvloop's event loop; None, for asyncio's own, where there is no uvloop."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop
 
 
 def announce_ready(url: str, kubeconfig: Path) -> None:
@@ -96,9 +104,23 @@ def _host(clock: Clock, make_hooks: MakeHooks | None) -> HostProcess:
 
 
 async def _serve_as_worker(make_hooks: MakeHooks | None, config: Config, client: SupervisorClient) -> int:
-    from apiserver.app.worker import serve_as_worker
+    """Serve until the supervisor says to stop. Returns the exit code."""
+    from apiserver.app.server import App
+    from apiserver.app.serving.listening import CannotStart
+    from apiserver.app.workers.messages import MessageKind
 
-    return await serve_as_worker(config, client, _host(SYSTEM_CLOCK, make_hooks))
+    app = App(config, client, host=_host(SYSTEM_CLOCK, make_hooks))
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, app.stop)
+    receiving = asyncio.create_task(client.receive(await client.connect(), app.stop), name="supervisor")
+    try:
+        await app.run(lambda *_: client.send(MessageKind.READY))
+    except CannotStart as error:
+        client.send(MessageKind.CANNOT_START, str(error).encode())
+        return exit_codes.FAILURE
+    finally:
+        receiving.cancel()
+        await client.close()
+    return 0
 
 
 async def _serve(

@@ -14,7 +14,7 @@ from apiserver.auth.authn.authentication_configuration import (
 )
 from apiserver.cli.config import Config
 from apiserver.cli.flag_sections.authentication import AuthenticationFiles
-from apiserver.cli.flags import UsageError
+from apiserver.cli.flags import UsageError, one_line
 from apiserver.webhooks.credentials import ClientCredentials
 from apiserver.webhooks.kubeconfig import KubeconfigCluster, read_server
 from apiserver.wire.configuration_fields import InvalidConfiguration
@@ -40,7 +40,7 @@ def read_authentication(config: Config, given: Collection[str]) -> Authenticatio
         try:
             configuration = parse_file(config, content)
         except InvalidConfiguration as error:
-            raise UsageError(f"--authentication-config: {path}: {_one_line(error)}") from None
+            raise UsageError(f"--authentication-config: {path}: {one_line(error)}") from None
         if configuration.anonymous is not None and "anonymous_auth" in given:
             raise UsageError(
                 "--anonymous-auth cannot be set when the field anonymous is in the file of "
@@ -80,7 +80,7 @@ def _of_flags(config: Config) -> AuthenticationConfiguration:
             disallowed_issuers=options.service_account_issuer,
         )
     except InvalidConfiguration as error:
-        raise UsageError(f"--oidc-issuer-url, --oidc-ca-file: {_one_line(error)}") from None
+        raise UsageError(f"--oidc-issuer-url, --oidc-ca-file: {one_line(error)}") from None
 
 
 def _webhook(config: Config) -> tuple[KubeconfigCluster, ClientCredentials] | None:
@@ -94,7 +94,7 @@ def _webhook(config: Config) -> tuple[KubeconfigCluster, ClientCredentials] | No
     try:
         return read_server(path, Path.read_bytes)
     except (InvalidConfiguration, OSError) as error:
-        raise UsageError(f"--{flag}: {_one_line(error)}") from None
+        raise UsageError(f"--{flag}: {one_line(error)}") from None
 
 
 def _content(flag: str, path: Path) -> bytes:
@@ -103,7 +103,3 @@ def _content(flag: str, path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise UsageError(f"--{flag}: cannot read {path}: {error.strerror or error}") from None
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

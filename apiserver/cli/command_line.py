@@ -33,7 +33,7 @@ from apiserver.cli.authorization_configuration import parse_authorization_config
 from apiserver.cli.config import Config
 from apiserver.cli.encryption_configuration import read_encryption_configuration
 from apiserver.cli.flag_sections.auditing import AuditOptions
-from apiserver.cli.flags import SECTIONS, UsageError, build_parser
+from apiserver.cli.flags import SECTIONS, UsageError, build_parser, one_line
 from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED, REFUSED
 from apiserver.golang import urls
 from apiserver.golang.tls import INSECURE_SUITES
@@ -272,7 +272,7 @@ def _with_encryption(config: Config) -> Config:
             storage=replace(config.storage, encryption=read_encryption_configuration(path, config.brand)),
         )
     except InvalidConfiguration as error:
-        raise UsageError(f"--encryption-provider-config: {' '.join(str(error).split())}") from None
+        raise UsageError(f"--encryption-provider-config: {one_line(error)}") from None
 
 
 def _with_plugin_configurations(config: Config) -> Config:
@@ -283,7 +283,7 @@ def _with_plugin_configurations(config: Config) -> Config:
             path, config.brand, config.admission.runs_admission_plugin
         )
     except InvalidConfiguration as error:
-        raise UsageError(f"--admission-control-config-file: {' '.join(str(error).split())}") from None
+        raise UsageError(f"--admission-control-config-file: {one_line(error)}") from None
     configurations = replace(
         configurations,
         not_ready_toleration_s=config.admission.default_not_ready_toleration_seconds,
@@ -306,7 +306,7 @@ def _with_authorizers(config: Config) -> Config:
     except OSError as error:
         raise UsageError(f"--authorization-config: {path}: {error.strerror or error}") from None
     except InvalidConfiguration as error:
-        raise UsageError(f"--authorization-config: {' '.join(str(error).split())}") from None
+        raise UsageError(f"--authorization-config: {one_line(error)}") from None
     authorization = replace(
         config.authorization,
         authorization_config_content=content,
@@ -323,7 +323,7 @@ def _with_audit(config: Config) -> Config:
         try:
             policy, warning = read_policy(_content(policy_file), config.brand)
         except InvalidConfiguration as error:
-            raise UsageError(f"--audit-policy-file: {policy_file}: {_one_line(error)}") from None
+            raise UsageError(f"--audit-policy-file: {policy_file}: {one_line(error)}") from None
         if warning:
             warnings = (*warnings, f"--audit-policy-file: {policy_file}: {warning}")
     if webhook_file is not None:
@@ -331,7 +331,7 @@ def _with_audit(config: Config) -> Config:
             server = read_kubeconfig(webhook_file, _content)
             require_https(webhook_file, server.current()[0])
         except InvalidConfiguration as error:
-            raise UsageError(f"--audit-webhook-config-file: {_one_line(error)}") from None
+            raise UsageError(f"--audit-webhook-config-file: {one_line(error)}") from None
     auditing = replace(config.auditing, audit_policy=policy, audit_webhook_server=server)
     return replace(config, auditing=auditing, warnings=warnings)
 
@@ -342,10 +342,6 @@ def _content(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise InvalidConfiguration(f"cannot be read: {error.strerror or error}") from None
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
 
 
 def _unneeded(unknown: Iterable[str]) -> Iterator[str]:
@@ -419,7 +415,7 @@ def _yaml_mapping(path: Path, what: str) -> dict[Any, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path}: {error}") from None
     except yaml.YAMLError as error:
-        raise UsageError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+        raise UsageError(f"{path} is not valid YAML: {one_line(error)}") from None
     if not isinstance(content, dict):
         raise UsageError(f"{path} must contain a mapping of {what}")
     return content

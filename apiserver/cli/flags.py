@@ -38,6 +38,10 @@ class UsageError(ValueError):
     """The command line or the configuration file is not valid; the message is one line."""
 
 
+def one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
 class Parser(argparse.ArgumentParser):
     """An ArgumentParser that raises UsageError where argparse would print the usage and exit."""
 

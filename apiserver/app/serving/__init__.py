@@ -12,6 +12,5 @@ watched_files            has files read again when they change
 listener                 accepts connections, within limits, and does their TLS handshakes
 tls_transport            TLS on an open connection, without buffers
 endless_reads            ends connections whose clients keep OpenSSL busy
-event_loops              which event loop servers run on
 logs, exit_codes         what a process tells about itself
 """
