@@ -47,20 +47,6 @@ def _unchanged(value: T) -> T:
     return value
 
 
-def _no_paths(_: Core) -> DebugPaths:
-    return {}
-
-
-def _no_controllers(
-    _: Core, lifecycle: NamespaceLifecycle, admission: AdmissionChain
-) -> Iterable[ControllerSpec]:
-    return ()
-
-
-def _no_kubelets(_: Core) -> InProcessKubelets | None:
-    return None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Hooks:
     """What is called at some points of a server's work. By default nothing is.
@@ -84,8 +70,8 @@ class Hooks:
     refuses_handshake: Callable[[], bool] | None = None
     readiness: Mapping[str, HealthCheck] = field(default_factory=dict)
     readiness_notes: Callable[[], Sequence[str]] = tuple
-    debug_paths: Callable[[Core], DebugPaths] = _no_paths
+    debug_paths: Callable[[Core], DebugPaths] = lambda _: {}
     controllers: Callable[[Core, NamespaceLifecycle, AdmissionChain], Iterable[ControllerSpec]] = (
-        _no_controllers
+        lambda _, lifecycle, admission: ()
     )
-    kubelets: Callable[[Core], InProcessKubelets | None] = _no_kubelets
+    kubelets: Callable[[Core], InProcessKubelets | None] = lambda _: None

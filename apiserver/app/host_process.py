@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import random
 import ssl
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
-from typing import Final, NamedTuple
+from typing import Final
 
 from apiserver.app.hooks import Hooks, InitialState
 from apiserver.app.serving.listening import Sockets
@@ -17,8 +18,6 @@ from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.catalogue.shared_values import SharedValues
 from apiserver.cli.config import Config
 from apiserver.load import process_memory
-from apiserver.meta.brand import Brand
-from apiserver.meta.vocabulary import IPNetwork
 from apiserver.registry.clock import SYSTEM_CLOCK, Clock
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.releases.lifecycles import lifecycle_of
@@ -32,28 +31,6 @@ CONTEXTS_MAX: Final = 8
 PAIRS_MAX: Final = 64
 # Servers for tests nearly always have the same flags.
 CATALOGUES_MAX: Final = 8
-
-
-class _CatalogueSettings(NamedTuple):
-    """What the built-in types depend on."""
-
-    brand: Brand
-    release: EmulatedRelease
-    event_ttl_s: int
-    networks: tuple[IPNetwork, ...]
-    node_ports: tuple[int, int]
-    feature_gates: tuple[tuple[str, bool], ...]
-
-    @classmethod
-    def of(cls, config: Config) -> _CatalogueSettings:
-        return cls(
-            config.brand,
-            config.release,
-            config.storage.event_ttl_s,
-            tuple(config.services.service_cluster_ip_range),
-            config.services.service_node_port_range,
-            config.api.feature_gates,
-        )
 
 
 def service_allocator(config: Config) -> ServiceAllocator:
@@ -84,7 +61,7 @@ class SharedParts:
 
     def __init__(self) -> None:
         self._schemas: SharedValues[tuple[tuple[int, int], str], BuiltinSchemas] = SharedValues(SCHEMAS_MAX)
-        self._catalogues: SharedValues[_CatalogueSettings, Catalogue] = SharedValues(CATALOGUES_MAX)
+        self._catalogues: SharedValues[Hashable, Catalogue] = SharedValues(CATALOGUES_MAX)
         self._contexts: SharedValues[tuple[TlsContent, TlsOptions], ssl.SSLContext] = SharedValues(
             CONTEXTS_MAX
         )
@@ -112,7 +89,14 @@ class SharedParts:
                 gates=config.gates,
             )
 
-        return self._catalogues.get(_CatalogueSettings.of(config), make)
+        depends_on = (
+            config.brand,
+            config.release,
+            config.storage.event_ttl_s,
+            config.services,
+            config.api.feature_gates,
+        )
+        return self._catalogues.get(depends_on, make)
 
     def tls_context(self, content: TlsContent, options: TlsOptions) -> ssl.SSLContext:
         """Returns what connections are secured with. To make it takes a millisecond or two.

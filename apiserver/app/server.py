@@ -34,7 +34,6 @@ from apiserver.app.waiting_room import waiting_room
 from apiserver.app.workers.worker import SupervisorClient
 from apiserver.cli.config import Config
 from apiserver.controllers.replicas import Replicas, ReplicasDisagree
-from apiserver.endpoints.connection import Server
 from apiserver.endpoints.health import Health, cache_check
 from apiserver.load import process_memory
 from apiserver.load.memory_keeper import MemoryKeeper
@@ -144,7 +143,7 @@ class App:
             tls.subscribe(lambda _: self._use_tls(tls, parts))
             stack.callback(clock.subscribe(parts.http_server.prolong_idleness))
             if not self._serving.listens_when_ready:
-                self._listen(parts.http_server, tls)
+                self._serving.listen(parts.http_server, tls)
             parts.kubeconfig.write_first(tls.content)
             async with asyncio.TaskGroup() as tasks:
                 # Controllers of another server have done what there was to do about what it begins with. Who
@@ -228,10 +227,6 @@ class App:
 
     # ---- serving
 
-    def _listen(self, server: Server, tls: ServingTls) -> None:
-        """Raises CannotStart."""
-        self._serving.listen(server, tls)
-
     def _serving_tls(self, certificates: pki.Pki) -> ServingTls:
         """Raises CannotStart."""
         # Those that were signed by a clock that is ahead are good for servers that go by it.
@@ -262,7 +257,7 @@ class App:
         if memory_keeper is not None:
             memory_keeper.freeze()  # Objects that exist by now stay.
         if self._serving.listens_when_ready:
-            self._listen(parts.http_server, tls)
+            self._serving.listen(parts.http_server, tls)
         on_ready(url(self._config, self._serving.port), kubeconfig_path(self._config))
         is_announced.set()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -69,6 +69,12 @@ _DELIVERY: Final[Mapping[str, tuple[Kind, str]]] = MappingProxyType(
         "version": (TEXT, "The API group and version of the events that are written."),
     }
 )
+# The fields of DeliveryOptions and of TruncateOptions.
+_DELIVERY_FIELDS: Final = (
+    *("mode", "batch_buffer_size", "batch_max_size", "batch_max_wait_s"),
+    *("batch_throttle_enable", "batch_throttle_qps", "batch_throttle_burst"),
+)
+_TRUNCATION_FIELDS: Final = ("truncate_enabled", "truncate_max_batch_size", "truncate_max_event_size")
 
 
 def _delivery(name: str, default: Any) -> Any:
@@ -165,20 +171,8 @@ class AuditOptions:
                 self.audit_log_maxbackup,
                 self.audit_log_compress,
             ),
-            audit_options.DeliveryOptions(
-                self.audit_log_mode,
-                self.audit_log_batch_buffer_size,
-                self.audit_log_batch_max_size,
-                self.audit_log_batch_max_wait_s,
-                self.audit_log_batch_throttle_enable,
-                self.audit_log_batch_throttle_qps,
-                self.audit_log_batch_throttle_burst,
-            ),
-            audit_options.TruncateOptions(
-                self.audit_log_truncate_enabled,
-                self.audit_log_truncate_max_batch_size,
-                self.audit_log_truncate_max_event_size,
-            ),
+            audit_options.DeliveryOptions(*self._of_backend("log", _DELIVERY_FIELDS)),
+            audit_options.TruncateOptions(*self._of_backend("log", _TRUNCATION_FIELDS)),
         )
 
     @property
@@ -190,21 +184,12 @@ class AuditOptions:
             str(self.audit_webhook_config_file),
             self.audit_webhook_version,
             self.audit_webhook_initial_backoff_s,
-            audit_options.DeliveryOptions(
-                self.audit_webhook_mode,
-                self.audit_webhook_batch_buffer_size,
-                self.audit_webhook_batch_max_size,
-                self.audit_webhook_batch_max_wait_s,
-                self.audit_webhook_batch_throttle_enable,
-                self.audit_webhook_batch_throttle_qps,
-                self.audit_webhook_batch_throttle_burst,
-            ),
-            audit_options.TruncateOptions(
-                self.audit_webhook_truncate_enabled,
-                self.audit_webhook_truncate_max_batch_size,
-                self.audit_webhook_truncate_max_event_size,
-            ),
+            audit_options.DeliveryOptions(*self._of_backend("webhook", _DELIVERY_FIELDS)),
+            audit_options.TruncateOptions(*self._of_backend("webhook", _TRUNCATION_FIELDS)),
         )
+
+    def _of_backend(self, backend: str, names: Sequence[str]) -> Iterator[Any]:
+        return (getattr(self, f"audit_{backend}_{name}") for name in names)
 
 
 FLAGS: Final = flags_of(AuditOptions)

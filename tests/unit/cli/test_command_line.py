@@ -450,6 +450,27 @@ BAD: Final = {
     "an insecure port, apart from its flag": (["--insecure-port", "8080"], "--insecure-port"),
     "an address that is none": (["--advertise-address=here"], "'here' is not an IP address"),
     "keys at a place that is none": (["--service-account-jwks-uri=http://a/"], "https://HOST/PATH"),
+    "tokens that others sign": (
+        ["--service-account-signing-endpoint=/run/signer.sock"],
+        "--service-account-signing-endpoint: no other process can sign",
+    ),
+    "tokens that others sign, apart from the flag": (
+        ["--service-account-signing-endpoint", "/run/signer.sock"],
+        "--service-account-signing-endpoint: no other process can sign",
+    ),
+    "S11 by the release that is emulated": (
+        ["--cloud-provider=external"],
+        "which Kubernetes 1.33 has removed: cloud controller managers are programs of their own",
+    ),
+    "S11 and never had an effect here": (
+        ["--basic-auth-file=a.csv"],
+        "unknown flag: --basic-auth-file, which Kubernetes 1.19 has removed: use --token-auth-file instead",
+    ),
+    "S11 with a value of its own": (
+        ["--service-account-api-audiences", "a"],
+        "which Kubernetes 1.25 has removed: use --api-audiences instead",
+    ),
+    "one that never was": (["--not-a-flag=1"], "unknown flag: --not-a-flag"),
     "no configuration file": (["--config=/no/such"], "cannot read /no/such"),
 }
 
@@ -528,18 +549,6 @@ def test_no_flag_is_both_implemented_and_ignored() -> None:
         assert parse(arguments).warnings == (f"--{flag} has no effect on this server",)
 
 
-NOT_SAFELY_IGNORED: Final = {
-    "with a value": ["--service-account-signing-endpoint=/run/signer.sock"],
-    "with a value of its own": ["--service-account-signing-endpoint", "/run/signer.sock"],
-}
-
-
-@pytest.mark.parametrize("arguments", NOT_SAFELY_IGNORED.values(), ids=NOT_SAFELY_IGNORED)
-def test_who_has_tokens_signed_elsewhere_is_told_that_they_would_not_be(arguments: list[str]) -> None:
-    with pytest.raises(UsageError, match="--service-account-signing-endpoint: no other process can sign"):
-        parse(arguments)
-
-
 def test_a_flag_that_is_refused_may_be_empty() -> None:
     """Templates of flags leave what is not set."""
     assert parse(["--service-account-signing-endpoint="]).warnings == ()
@@ -564,30 +573,6 @@ def test_s11_a_flag_that_is_not_deprecated_yet_is_not_warned_of() -> None:
     for minor, count in ((30, 0), (31, 1), (32, 1)):
         given = parse(["--cloud-provider=external", f"--emulated-version=1.{minor}"]).warnings
         assert len([each for each in given if "deprecated" in each]) == count
-
-
-REMOVED: Final = {
-    "S11 by the release that is emulated": (
-        ["--cloud-provider=external"],
-        "which Kubernetes 1.33 has removed: cloud controller managers are programs of their own",
-    ),
-    "S11 and never had an effect here": (
-        ["--basic-auth-file=a.csv"],
-        "unknown flag: --basic-auth-file, which Kubernetes 1.19 has removed: use --token-auth-file instead",
-    ),
-    "S11 with a value of its own": (
-        ["--service-account-api-audiences", "a"],
-        "which Kubernetes 1.25 has removed: use --api-audiences instead",
-    ),
-    "one that never was": (["--not-a-flag=1"], "unknown flag: --not-a-flag"),
-}
-
-
-@pytest.mark.parametrize(("arguments", "message"), REMOVED.values(), ids=REMOVED)
-def test_flags_that_are_gone(arguments: list[str], message: str) -> None:
-    with pytest.raises(UsageError) as raised:
-        parse(arguments)
-    assert message in str(raised.value)
 
 
 def test_s11_flags_are_there_as_long_as_the_policy_says() -> None:
