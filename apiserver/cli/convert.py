@@ -16,7 +16,7 @@ import yaml as pyyaml
 from apiserver.catalogue.offline_conversion import Converted, ManifestConverter, NotConvertible
 from apiserver.cli.flag_values import release
 from apiserver.cli.flags import UsageError
-from apiserver.cli.intermixed_parser import IntermixedParser
+from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
 from apiserver.cli.printing import print_json, print_warning
 from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease, InvalidEmulation
 from apiserver.schema.builtin import BuiltinSchemas
@@ -280,12 +280,7 @@ def _print(results: _Results, *, as_json: bool) -> None:
 
 
 def _parser() -> IntermixedParser:
-    parser = IntermixedParser(
-        prog="apiserver convert",
-        description=_ABOUT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = described_parser("convert", _ABOUT)
     parser.add_argument(
         "-f",
         "--filename",

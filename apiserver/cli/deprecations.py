@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
@@ -11,7 +10,7 @@ from typing import Any, Final
 from apiserver.cli.api_client import ApiClient, RequestFailed
 from apiserver.cli.flag_values import WORKERS_MAX
 from apiserver.cli.flags import UsageError
-from apiserver.cli.intermixed_parser import IntermixedParser
+from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
 from apiserver.cli.printable_text import printable
 from apiserver.cli.printing import print_error, print_json, print_lines
 from apiserver.cli.server_options import ServerOptions, add_server_options
@@ -126,12 +125,7 @@ def _asked_once(options: ServerOptions) -> Document:
 
 
 def _parser() -> IntermixedParser:
-    parser = IntermixedParser(
-        prog="apiserver deprecations",
-        description=_ABOUT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = described_parser("deprecations", _ABOUT)
     parser.add_argument(
         "--fail-in",
         metavar="RELEASE",

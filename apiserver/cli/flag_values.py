@@ -9,6 +9,7 @@ import argparse
 import csv
 import ipaddress
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
@@ -86,6 +87,19 @@ def texts(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def _items(is_valid: Callable[[str], object], complaint: str) -> Callable[[str], tuple[str, ...]]:
+    """Returns a parser of items, comma separated. complaint: of one that is not valid, in place of {}."""
+
+    def parse(text: str) -> tuple[str, ...]:
+        items = texts(text)
+        for item in items:
+            if not is_valid(item):
+                raise argparse.ArgumentTypeError(complaint.format(item))
+        return items
+
+    return parse
+
+
 def origin_patterns(text: str) -> tuple[str, ...]:
     """Parses patterns of origins. One that leaves an end of the host open allows the hosts of strangers.
 
@@ -126,14 +140,6 @@ def access_review_version(text: str) -> str:
     return text
 
 
-def signing_algorithms(text: str) -> tuple[str, ...]:
-    names = texts(text)
-    for name in names:
-        if name not in SIGNING_ALGORITHMS:
-            raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(SIGNING_ALGORITHMS)}")
-    return names
-
-
 def required_claim(text: str) -> tuple[tuple[str, str], ...]:
     """Parses one `claim=value`, which may have further signs and commas."""
     name, mark, value = text.partition("=")
@@ -159,26 +165,6 @@ def named_certificate(text: str) -> tuple[NamedCertificate]:
     if len(files) != 2 or not all(files):
         raise argparse.ArgumentTypeError("expected comma separated certificate and key file paths")
     return (NamedCertificate(Path(files[0]), Path(files[1]), texts(names)),)
-
-
-def cipher_suites(text: str) -> tuple[str, ...]:
-    """Parses the names of cipher suites, comma separated."""
-    names = texts(text)
-    for name in names:
-        if name not in SUITES:
-            raise argparse.ArgumentTypeError(f"Cipher suite {name} not supported or doesn't exist")
-    return names
-
-
-def hsts_directives(text: str) -> tuple[str, ...]:
-    """Parses the directives of a Strict-Transport-Security header, comma separated."""
-    directives = texts(text)
-    for each in directives:
-        if not re.fullmatch(r"max-age=[0-9]+|includeSubDomains|preload", each):
-            raise argparse.ArgumentTypeError(
-                f"{each!r} is not one of max-age=SECONDS, includeSubDomains, preload (RFC 6797, 6.1)"
-            )
-    return directives
 
 
 def paths(text: str) -> tuple[Path, ...]:
@@ -277,14 +263,6 @@ def boolean(text: str) -> bool:
     return value
 
 
-def urls(text: str) -> tuple[str, ...]:
-    urls = texts(text)
-    for url in urls:
-        if not _is_url(url, "http", "https"):
-            raise argparse.ArgumentTypeError(f"{url!r} is not of the form http://HOST:PORT")
-    return urls
-
-
 def https_url(text: str) -> str:
     if not _is_url(text, "https"):
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form https://HOST/PATH")
@@ -312,22 +290,6 @@ def object_name(text: str) -> str:
     if len(text) > OBJECT_NAME_MAX or not re.fullmatch(rf"{label}(\.{label})*", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not the name of an object")
     return text
-
-
-def admission_plugins(text: str) -> tuple[str, ...]:
-    names = texts(text)
-    for name in names:
-        if name not in plugin_names.KNOWN:
-            raise argparse.ArgumentTypeError(f"{name!r} is not an admission plugin")
-    return names
-
-
-def controllers(text: str) -> tuple[str, ...]:
-    items = texts(text)
-    for item in items:
-        if item not in ("*", "-*") and item.removeprefix("-") not in KNOWN_CONTROLLERS:
-            raise argparse.ArgumentTypeError(f"{item!r} is not a controller of this server")
-    return items
 
 
 def sizes(text: str) -> dict[tuple[str, str], int]:
@@ -396,14 +358,6 @@ class AllowedLabel(NamedTuple):
     values: frozenset[str]
 
 
-def metric_names(text: str) -> tuple[str, ...]:
-    names = texts(text)
-    for name in names:
-        if not _METRIC_NAME.fullmatch(name):
-            raise argparse.ArgumentTypeError(f"{name!r} is not the name of a metric")
-    return names
-
-
 def metric_labels(text: str) -> tuple[AllowedLabel, ...]:
     """Parses `metric,label=v1,v2`, or several of them, each in double quotes and with commas between them."""
     if text.count("=") == 1:
@@ -429,6 +383,22 @@ def allowed_label(key: str, values: str) -> AllowedLabel:
         )
     return AllowedLabel(found[1], found[2], frozenset(values.strip("'").split(",")))
 
+
+signing_algorithms: Final = _items(
+    SIGNING_ALGORITHMS.__contains__, f"{{!r}} is not one of {', '.join(SIGNING_ALGORITHMS)}"
+)
+cipher_suites: Final = _items(SUITES.__contains__, "Cipher suite {} not supported or doesn't exist")
+hsts_directives: Final = _items(
+    re.compile(r"max-age=[0-9]+|includeSubDomains|preload").fullmatch,
+    "{!r} is not one of max-age=SECONDS, includeSubDomains, preload (RFC 6797, 6.1)",
+)
+metric_names: Final = _items(_METRIC_NAME.fullmatch, "{!r} is not the name of a metric")
+urls: Final = _items(lambda text: _is_url(text, "http", "https"), "{!r} is not of the form http://HOST:PORT")
+admission_plugins: Final = _items(plugin_names.KNOWN.__contains__, "{!r} is not an admission plugin")
+controllers: Final = _items(
+    lambda item: item in ("*", "-*") or item.removeprefix("-") in KNOWN_CONTROLLERS,
+    "{!r} is not a controller of this server",
+)
 
 TEXT: Final = Kind("string", str)
 TEXTS: Final = Kind("strings", texts)

@@ -56,3 +56,13 @@ class IntermixedParser(Parser):
             if action is None or action.nargs is None:
                 return action is not None and position == len(option)
         return False
+
+
+def described_parser(command: str, about: str) -> IntermixedParser:
+    """Returns the parser of a subcommand whose description keeps its lines."""
+    return IntermixedParser(
+        prog=f"apiserver {command}",
+        description=about,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import os
 import shlex
@@ -15,7 +14,7 @@ from typing import Final, NamedTuple
 
 from apiserver.cli.flag_values import release
 from apiserver.cli.flags import UsageError, build_parser
-from apiserver.cli.intermixed_parser import IntermixedParser
+from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
 from apiserver.releases.emulation import EmulatedRelease, InvalidEmulation
 from storage.private_directories import make_directory
 
@@ -217,12 +216,7 @@ def _checked_release(given: int | None) -> str:
 
 
 def _parser() -> IntermixedParser:
-    parser = IntermixedParser(
-        prog="apiserver envtest-assets",
-        description=_ABOUT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = described_parser("envtest-assets", _ABOUT)
     parser.add_argument("directory", nargs="?", metavar="DIR", help="The folder.")
     parser.add_argument(
         "--etcd",

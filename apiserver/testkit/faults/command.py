@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from apiserver.cli.api_client import ApiClient, RequestFailed, segment
 from apiserver.cli.flags import UsageError
-from apiserver.cli.intermixed_parser import IntermixedParser
+from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
 from apiserver.cli.printing import print_json, print_lines
 from apiserver.cli.server_options import ServerOptions, add_server_options
 from apiserver.meta.vocabulary import Document
@@ -161,12 +161,7 @@ def _said(given: argparse.Namespace, names: dict[str, str]) -> dict[str, Any]:
 
 
 def _parser() -> IntermixedParser:
-    parser = IntermixedParser(
-        prog="apiserver faults",
-        description=_ABOUT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = described_parser("faults", _ABOUT)
     parser.add_argument("command", choices=("add", "list", "clear", "compact"))
     parser.add_argument("arguments", nargs="*", metavar="EFFECT or ID")
     add_server_options(parser)
