@@ -116,7 +116,7 @@ def build_aggregation(
 def _read_certificate(
     paths: tuple[Path, Path], require_pair: Callable[[bytes, bytes], None]
 ) -> tuple[bytes, bytes]:
-    """Raises CannotStart."""
+    """Read the certificate of a front proxy, and its key. Raises CannotStart."""
     try:
         certificate, key = map(read_file, paths)
         expires_at(_FRONT_PROXY, certificate)

@@ -71,7 +71,7 @@ def build_audit(
 
 
 def _log_backend(config: Config, options: LogOptions, metrics: AuditMetrics) -> Backend:
-    """Raises CannotStart."""
+    """Build what writes events to a file. Raises CannotStart."""
     try:
         output = _output(config, options)
     except OSError as error:
@@ -88,7 +88,7 @@ def _log_backend(config: Config, options: LogOptions, metrics: AuditMetrics) -> 
 
 
 def _output(config: Config, options: LogOptions) -> LogOutput:
-    """Raises OSError."""
+    """Open what events are written to. Raises OSError."""
     if options.path == _STANDARD_OUTPUT:
         return StandardOutput(config.serving.data_dir / _LOCK_NAME if config.serving.workers > 1 else None)
     path = Path(options.path)

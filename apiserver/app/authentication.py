@@ -91,7 +91,7 @@ def build_authentication(
 
 
 def _token_file(config: Config) -> TokenFileAuthenticator:
-    """Raises CannotStart."""
+    """Read the file of static tokens. Raises CannotStart."""
     users: Mapping[bytes, UserInfo] = {}
     if config.authentication.token_auth_file is not None:
         try:

@@ -134,7 +134,7 @@ def _webhook_authorizer(
 
 
 def _servers(configured: Sequence[ConfiguredAuthorizer]) -> _Servers:
-    """Raises InvalidConfiguration, OSError."""
+    """Read which server each webhook asks. Raises InvalidConfiguration, OSError."""
     found = {}
     for each in configured:
         if each.webhook is not None:

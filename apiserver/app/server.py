@@ -228,7 +228,7 @@ class App:
     # ---- serving
 
     def _serving_tls(self, certificates: pki.Pki) -> ServingTls:
-        """Raises CannotStart."""
+        """Returns what connections are secured with. Raises CannotStart."""
         # Those that were signed by a clock that is ahead are good for servers that go by it.
         checks_times = not self._host.clock.can_be_ahead
         return serving_tls(

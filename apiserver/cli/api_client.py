@@ -39,7 +39,7 @@ class ApiClient:
     """
 
     def __init__(self, options: ServerOptions) -> None:
-        """Raises RequestFailed."""
+        """Read the kubeconfig, and connect nowhere yet. Raises RequestFailed."""
         try:
             target = options.target()
         except OSError as error:
@@ -181,7 +181,7 @@ def _pem(source: PemText) -> bytes:
 
 
 def _headers(credentials: ClientCredentials) -> Iterator[tuple[str, str]]:
-    """Raises OSError, UnicodeDecodeError, InvalidConfiguration."""
+    """Yields the headers that tell who asks. Raises OSError, UnicodeDecodeError, InvalidConfiguration."""
     yield from credentials.headers
     token = credentials.token
     if credentials.token_file is not None:

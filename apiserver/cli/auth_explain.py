@@ -199,7 +199,7 @@ def _fill(known: _Known, kind: str, documents: Iterable[Any], what: str) -> None
 
 
 def _fill_from(known: _Known, kind: str, documents: Iterable[Any]) -> None:
-    """Raises RequestFailed."""
+    """Add what objects of a kind say. Raises RequestFailed."""
     for document in documents:
         try:
             known.policy.put(kind, document)

@@ -59,7 +59,7 @@ def parse_file(config: Config, content: bytes) -> AuthenticationConfiguration:
 
 
 def _of_flags(config: Config) -> AuthenticationConfiguration:
-    """Raises UsageError."""
+    """Returns the configuration of the issuer that flags name. Raises UsageError."""
     options = config.authentication
     authorities = b""
     if options.oidc_ca_file is not None:
@@ -84,7 +84,7 @@ def _of_flags(config: Config) -> AuthenticationConfiguration:
 
 
 def _webhook(config: Config) -> tuple[KubeconfigCluster, ClientCredentials] | None:
-    """Raises UsageError."""
+    """Read which server reviews tokens. Raises UsageError."""
     flag, path = (
         "authentication-token-webhook-config-file",
         config.authentication.authentication_token_webhook_config_file,
@@ -98,7 +98,7 @@ def _webhook(config: Config) -> tuple[KubeconfigCluster, ClientCredentials] | No
 
 
 def _content(flag: str, path: Path) -> bytes:
-    """Raises UsageError."""
+    """Read the file of a flag. Raises UsageError."""
     try:
         return path.read_bytes()
     except OSError as error:

@@ -211,7 +211,10 @@ def _rehearsed_release(values: Mapping[str, Any], release: EmulatedRelease) -> S
 def _runtime_config(
     given: Iterable[tuple[str, bool]], release: EmulatedRelease, brand: Brand
 ) -> Mapping[str, bool]:
-    """Raises UsageError if it says two things of the same, or names what the release does not have."""
+    """Returns what is served, by key.
+
+    Raises UsageError if it says two things of the same, or names what the release does not have.
+    """
     config: dict[str, bool] = {}
     for key, is_on in given:
         key = "v1" if key == "api/v1" else key
@@ -241,7 +244,7 @@ def _metrics(values: dict[str, Any], release: EmulatedRelease) -> MetricsConfigu
 
 
 def _labels_of_manifest(path: Path) -> Sequence[flag_values.AllowedLabel]:
-    """Raises UsageError."""
+    """Read the allowed values of labels. Raises UsageError."""
     content = _yaml_mapping(path, "metric,label to values")
     try:
         return [flag_values.allowed_label(str(key), str(values)) for key, values in content.items()]
@@ -250,7 +253,7 @@ def _labels_of_manifest(path: Path) -> Sequence[flag_values.AllowedLabel]:
 
 
 def _feature_gates(release: EmulatedRelease, given: Mapping[str, bool]) -> FeatureGates:
-    """Raises UsageError."""
+    """Returns the states of gates. Raises UsageError."""
     try:
         return FeatureGates(release.minor, given)
     except InvalidGates as error:
@@ -337,7 +340,7 @@ def _with_audit(config: Config) -> Config:
 
 
 def _content(path: Path) -> bytes:
-    """Raises InvalidConfiguration."""
+    """Read a file. Raises InvalidConfiguration."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -385,7 +388,7 @@ def _unneeded(unknown: Iterable[str]) -> Iterator[str]:
 
 
 def _require_zero(name: str, value: str) -> None:
-    """Raises UsageError."""
+    """Check that the insecure port is off. Raises UsageError."""
     if value != "0":
         raise UsageError(f"--{name}: there is only the secure port; 0 is the only value")
 

@@ -84,7 +84,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _manifests(files: Iterable[str], recursive: bool) -> Iterator[Manifest]:
-    """Raises UsageError."""
+    """Yields the manifests in files. Raises UsageError."""
     count = 0
     for name in files:
         for path in _paths(name, recursive):

@@ -109,7 +109,7 @@ def _order(row: Document) -> tuple[Any, ...]:
 
 
 def _asked_once(options: ServerOptions) -> Document:
-    """Raises RequestFailed."""
+    """Ask one process of the server. Raises RequestFailed."""
     client = ApiClient(options)
     try:
         answer: Document = client.get(PATH)
@@ -137,7 +137,7 @@ def _parser() -> IntermixedParser:
 
 
 def _release(text: str) -> tuple[int, ...]:
-    """Raises UsageError."""
+    """Parse a release. Raises UsageError."""
     found = _RELEASE.fullmatch(text)
     if found is None:
         raise UsageError(f"deprecations: --fail-in: {text!r} is not a release as {MAJOR}.38")

@@ -274,7 +274,10 @@ def _name_error(name: str) -> str:
 
 
 def _check_masked(rules: Sequence[ResourceConfiguration]) -> None:
-    """Raises InvalidConfiguration if a rule can have no effect, since one before it is for all."""
+    """Check that no rule is hidden by one before it.
+
+    Raises InvalidConfiguration if a rule can have no effect, since one before it is for all.
+    """
     earlier: set[tuple[str, str]] = set()
     for rule in rules:
         for group, resource in rule.resources:

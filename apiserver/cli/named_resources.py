@@ -64,7 +64,10 @@ def found(client: ApiClient, brand: Brand, name: str) -> NamedResource:
 
 
 def _served(document: Any) -> Iterator[_Served]:
-    """Raises LookupError, TypeError, AttributeError if the document is no discovery document."""
+    """Yields what a discovery document lists.
+
+    Raises LookupError, TypeError, AttributeError if the document is no discovery document.
+    """
     for group in document["items"]:
         name = group.get("metadata", {}).get("name", "")
         for version in group["versions"]:

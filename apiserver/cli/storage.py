@@ -333,7 +333,7 @@ class Rewriter:
     # ---- requests
 
     async def _get(self, path: str) -> ServerResponse:
-        """Raises RewriteFailed."""
+        """Send a GET. Raises RewriteFailed."""
         answer = await self._with_patience("GET", path, {}, b"")
         if answer.status != 200:
             raise RewriteFailed(f"{path}: {answer.why}")
@@ -361,7 +361,10 @@ class Rewriter:
 
 @contextmanager
 def _understood(path: str) -> Iterator[None]:
-    """Raises RewriteFailed for an answer that has not the form of an API server's."""
+    """Have answers that are not understood raise an error that names their path.
+
+    Raises RewriteFailed for an answer that has not the form of an API server's.
+    """
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError):

@@ -91,7 +91,10 @@ async def fetch_identity(
 
 
 def _require_readable(stored: Stored) -> None:
-    """Raises UnusableStoredIdentity; StorageUnavailable if it may well be readable later."""
+    """Check that what is stored can be decrypted.
+
+    Raises UnusableStoredIdentity; StorageUnavailable if it may well be readable later.
+    """
     if isinstance(stored.value, UnreadableValue):
         if stored.value.is_temporary:
             raise StorageUnavailable(f"it cannot be decrypted yet: {stored.value.cause}")

@@ -133,7 +133,10 @@ def _pem_expires_soon(certificate: bytes) -> bool:
 
 
 def _require_pair(certificate: bytes, key: bytes) -> None:
-    """Raises UnusableIdentity if they are not a CA and its key."""
+    """Check that a certificate and a key are a pair.
+
+    Raises UnusableIdentity if they are not a CA and its key.
+    """
     try:
         ca = parse_pem_certificate(certificate)
         ca_key = serialization.load_pem_private_key(key, None)
@@ -397,7 +400,7 @@ def client_certificate(
 
 
 def _require_common_name(name: str) -> None:
-    """Raises ValueError."""
+    """Check that a certificate can have the name. Raises ValueError."""
     size = len(name.encode(errors="surrogatepass"))
     if not 1 <= size <= COMMON_NAME_BYTES_MAX:
         raise ValueError(

@@ -178,7 +178,7 @@ class ServingTls:
         await self._take(lambda content: replace(content, front_proxy_cas=contents[0]))
 
     async def _take(self, change: Callable[[TlsContent], TlsContent]) -> None:
-        """Raises UnusableTls."""
+        """Use what a change makes of the present content. Raises UnusableTls."""
         async with self._changing:
             content = change(self.content)
             context, expirations = await asyncio.to_thread(self._made_of, content)
@@ -187,11 +187,11 @@ class ServingTls:
                 on_change(content)
 
     def _made_of(self, content: TlsContent) -> tuple[ssl.SSLContext, Mapping[str, float]]:
-        """Raises UnusableTls."""
+        """Returns the TLS context of some content, and when its certificates expire. Raises UnusableTls."""
         return self._make(content, self._options), self._expirations_of(content)
 
     def _expirations_of(self, content: TlsContent) -> Mapping[str, float]:
-        """Raises UnusableTls."""
+        """Returns when certificates expire, in seconds since 1970, by flag. Raises UnusableTls."""
         files = [("serving certificate", content.serving.chain), ("CA", content.own_ca)]
         for (pair, _), (known, _) in zip(self._files.named, content.named, strict=True):
             files.append((f"--tls-sni-cert-key {pair[0]}", known.chain))
@@ -231,7 +231,7 @@ def make_context(content: TlsContent, options: TlsOptions) -> ssl.SSLContext:
 
 
 def _context(content: TlsContent, pair: KeyPair, options: TlsOptions) -> ssl.SSLContext:
-    """Raises UnusableTls."""
+    """Returns a TLS context that shows one certificate. Raises UnusableTls."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     # To negotiate again costs clients little and servers much, and no client needs it.
     context.options |= ssl.OP_NO_RENEGOTIATION
@@ -259,7 +259,7 @@ def _context(content: TlsContent, pair: KeyPair, options: TlsOptions) -> ssl.SSL
 
 
 def _restrict(context: ssl.SSLContext, options: TlsOptions) -> None:
-    """Raises UnusableTls."""
+    """Restrict a context to the versions and cipher suites that are configured. Raises UnusableTls."""
     older = {**PREFERRED_SUITES, **INSECURE_SUITES}
     suites = [older[each] for each in options.suites if each in older]
     minimum = _MINIMUM_VERSIONS[options.min_version]
@@ -277,17 +277,17 @@ def _restrict(context: ssl.SSLContext, options: TlsOptions) -> None:
 
 
 def _read_pair(paths: tuple[Path, Path]) -> KeyPair:
-    """Raises OSError."""
+    """Read a certificate and its key. Raises OSError."""
     return KeyPair(*map(read_file, paths))
 
 
 def _leaf(pair: KeyPair) -> x509.Certificate:
-    """Raises UnusableTls."""
+    """Returns the certificate itself of a chain. Raises UnusableTls."""
     return _certificates("the serving certificate", pair.chain)[0]
 
 
 def _certificates(what: str, pem: bytes) -> Sequence[x509.Certificate]:
-    """Raises UnusableTls."""
+    """Parse certificates. Raises UnusableTls."""
     try:
         return parse_pem_certificates(pem)
     except UNREADABLE:

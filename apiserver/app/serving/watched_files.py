@@ -181,7 +181,7 @@ def _open_at_once(path: str, flags: int) -> int:
 
 
 def _content(file: BinaryIO, path: Path) -> bytes:
-    """Raises OSError."""
+    """Read an open file. Raises OSError."""
     content = file.read(FILE_BYTES_MAX + 1)
     if len(content) > FILE_BYTES_MAX:
         raise OSError(errno.EFBIG, f"is longer than {FILE_BYTES_MAX} bytes", str(path))
