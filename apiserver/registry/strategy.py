@@ -16,7 +16,7 @@ from apiserver.meta.vocabulary import Document, UserInfo
 from apiserver.registry.allocations import ResourceAllocator
 
 
-def _nothing(*_: Document) -> None:
+def no_change(*_: Document) -> None:
     """A hook that changes nothing."""
 
 
@@ -88,7 +88,7 @@ class UpdateStrategy(NamedTuple):
         those of labels, annotations and owners with both.
     """
 
-    prepare: Callable[[Document, Document], None] = _nothing
+    prepare: Callable[[Document, Document], None] = no_change
     validate: Callable[[Document, Document], list[FieldError]] = _no_errors
     change_checks: int = 2
     object_checks: int = 1
@@ -137,7 +137,7 @@ class Strategy(NamedTuple):
     """
 
     name_rule: NameRule = names.dns_subdomain
-    prepare_create: Callable[[Document], Sequence[str] | None] = _nothing
+    prepare_create: Callable[[Document], Sequence[str] | None] = no_change
     stamp_create: Callable[[WriteContext, Document], None] | None = None
     validate: Callable[[Document], list[FieldError]] = _no_errors
     validate_ratcheting: Callable[[Document, Document | None], list[FieldError]] = _no_errors_either

@@ -25,6 +25,7 @@ from apiserver.registry.strategy import (
     UpdateStrategy,
     drop_status,
     keep_status,
+    no_change,
 )
 
 Scalar = TypeVar("Scalar", int, str)
@@ -78,10 +79,10 @@ class CustomResourceStrategies:
     def of_resource(self, *, is_costly: bool) -> Strategy:
         """Returns the strategy. is_costly: the schema is too large for validation in the event loop."""
         return Strategy(
-            prepare_create=drop_status if self._has_status else _no_change,
+            prepare_create=drop_status if self._has_status else no_change,
             expressions=self._validate,
             update=UpdateStrategy(
-                prepare=keep_status if self._has_status else _no_change,
+                prepare=keep_status if self._has_status else no_change,
                 expressions=self._validate,
                 compares_old=self._compares_old,
             ),
@@ -152,10 +153,6 @@ def _finalizer_warnings(new: Document, old: Document | None) -> list[str]:
         for name in added
         if object_meta.is_unqualified_finalizer(name)
     ]
-
-
-def _no_change(*_: Document) -> None:
-    """Sets nothing."""
 
 
 def _validate_count(document: Document, path: tuple[str, ...]) -> list[FieldError]:

@@ -163,15 +163,10 @@ class _Compiler:
 
     def _either(self, schema: Schema) -> _Decode:
         """The decoder of a message with the field `schema` for an object, and another one."""
-        known = go_struct(schema.definition)
-        assert known is not None
-        assert schema.element is not None
-        assert schema.other is not None
-        is_list = schema.other.kind is ValueKind.LIST
-        number_of_object = known.fields["schema"].number
-        (number_of_other,) = {each.number for each in known.fields.values()} - {number_of_object}
-        wire_types = {number_of_object: BYTES, number_of_other: _wire_type(schema.other)}
-        as_object, as_other = self._value(schema.element), self._value(schema.other)
+        (number_of_object, element), (number_of_other, other) = either_fields(schema)
+        is_list = other.kind is ValueKind.LIST
+        wire_types = {number_of_object: BYTES, number_of_other: _wire_type(other)}
+        as_object, as_other = self._value(element), self._value(other)
 
         def decode(raw: bytes, progress: _Progress) -> Any:
             others: list[Any] = []
@@ -205,7 +200,18 @@ class _Compiler:
         return decode
 
 
-_WIRE_TYPES: Final = {ValueKind.INTEGER: VARINT, ValueKind.BOOLEAN: VARINT, ValueKind.NUMBER: FIXED64}
+def either_fields(schema: Schema) -> tuple[tuple[int, Schema], tuple[int, Schema]]:
+    """Returns the number and the schema of the field for an object, and those of the other field."""
+    known = go_struct(schema.definition)
+    assert known is not None
+    assert schema.element is not None
+    assert schema.other is not None
+    number = known.fields["schema"].number
+    (number_of_other,) = {each.number for each in known.fields.values()} - {number}
+    return (number, schema.element), (number_of_other, schema.other)
+
+
+WIRE_TYPES: Final = {ValueKind.INTEGER: VARINT, ValueKind.BOOLEAN: VARINT, ValueKind.NUMBER: FIXED64}
 # The values of map entries that have none.
 _ABSENT: Final = {VARINT: 0, FIXED64: bytes(8), BYTES: b""}
 _KEY_OF_NAME: Final = 1 << 3 | BYTES
@@ -216,7 +222,7 @@ def _wire_type(schema: Schema) -> int:
     while schema.kind is ValueKind.LIST:
         assert schema.element is not None
         schema = schema.element
-    return _WIRE_TYPES.get(schema.kind, BYTES)
+    return WIRE_TYPES.get(schema.kind, BYTES)
 
 
 # ---- fields

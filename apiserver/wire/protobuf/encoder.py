@@ -15,7 +15,8 @@ from apiserver.golang.times import written_time
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.go_fields import GoField, fields_of, go_struct
 from apiserver.schema.structural import Schema, ValueKind
-from apiserver.wire.protobuf.wire_format import BYTES, FIXED64, VARINT, delimited, key, varint
+from apiserver.wire.protobuf.decoder import WIRE_TYPES, either_fields
+from apiserver.wire.protobuf.wire_format import BYTES, delimited, key, varint
 
 # Encodes the content of a field: bytes without their length, or a number.
 _Encode: TypeAlias = Callable[[Any], bytes]
@@ -135,7 +136,7 @@ class _Compiler:
             case ValueKind.MAP:
                 assert schema.element is not None
                 return self._map(schema.element, number)
-        wire_type = _WIRE_TYPES.get(schema.kind, BYTES)
+        wire_type = WIRE_TYPES.get(schema.kind, BYTES)
         field_key, encode = key(number, wire_type), self._value(schema)
         if wire_type == BYTES:
             return lambda pieces, value: pieces.append(delimited(field_key, encode(value)))
@@ -201,15 +202,12 @@ class _Compiler:
 
     def _either(self, schema: Schema) -> _Encode:
         """Encodes a message with the field `schema` for an object, and another one."""
-        known = go_struct(schema.definition)
-        assert known is not None
-        assert schema.element is not None
-        assert schema.other is not None
-        number_of_object = known.fields["schema"].number
-        (number_of_other,) = {each.number for each in known.fields.values()} - {number_of_object}
-        write_object = self._field(schema.element, number_of_object)
-        write_other = self._field(schema.other, number_of_other)
-        is_boolean = schema.other.kind is ValueKind.BOOLEAN
+        (number_of_object, element), (number_of_other, other) = either_fields(schema)
+        write_object, write_other = (
+            self._field(element, number_of_object),
+            self._field(other, number_of_other),
+        )
+        is_boolean = other.kind is ValueKind.BOOLEAN
 
         def encode(value: Any) -> bytes:
             pieces: list[bytes] = []
@@ -233,9 +231,6 @@ def _time_field(name: str, number: int) -> _Write:
             pieces.append(delimited(field_key, _time(document[name])))
 
     return write
-
-
-_WIRE_TYPES: Final = {ValueKind.INTEGER: VARINT, ValueKind.BOOLEAN: VARINT, ValueKind.NUMBER: FIXED64}
 
 
 # ---- values
