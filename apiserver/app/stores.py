@@ -13,7 +13,7 @@ from apiserver.registry.stored_object import ObjectDecoder, StoredObject
 from storage.embedded import EmbeddedStore
 from storage.errors import StorageError
 from storage.interface import Storage
-from storage.watch_cache import HistoryLimits, OtherKeys, WatchCache, WatchCacheOptions
+from storage.watch_cache import HistoryLimits, NonObjectKeys, WatchCache, WatchCacheOptions
 from storage.watch_cache.options import CHECK_INTERVAL_S
 
 # The memory that one object takes beside its tail.
@@ -53,7 +53,7 @@ def watch_cache(
     store: Storage,
     decode: ObjectDecoder,
     metrics: StorageMetrics,
-    others: OtherKeys | None = None,
+    others: NonObjectKeys | None = None,
 ) -> WatchCache[StoredObject]:
     """Returns the cache in front of a store.
 

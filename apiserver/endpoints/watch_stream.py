@@ -28,7 +28,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
 from storage.turns import TURN_S, Turn, in_turns
 from storage.watch_cache import EventType, KeyVersion, Watcher
-from storage.watch_cache.events import CacheEvent, Delivery
+from storage.watch_cache.events import CacheEvent, WatcherEvent
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +116,9 @@ def _mark_retrieved(done: asyncio.Task[bytes]) -> None:
 
 # Events in their frames, which can be written; the deliveries that follow them; and what prepares the first
 # of these to be written, where that takes long.
-_Batch: TypeAlias = tuple[list[bytes], Sequence[Delivery[StoredObject]], Callable[[], Awaitable[None]] | None]
+_Batch: TypeAlias = tuple[
+    list[bytes], Sequence[WatcherEvent[StoredObject]], Callable[[], Awaitable[None]] | None
+]
 
 
 class WatchStream:
@@ -155,7 +157,7 @@ class WatchStream:
         self._event_encodings = streams.event_encodings
         # Taken from the watcher, and not written yet. The first waits for its preparation, if there is one:
         # its object is being converted, or it is being encoded in a thread.
-        self._pending: Sequence[Delivery[StoredObject]] = ()
+        self._pending: Sequence[WatcherEvent[StoredObject]] = ()
         self._preparation: asyncio.Task[None] | None = None
         self._encoded_first: bytes | None = None
         # The views of pending objects, which the cache of views may not have room for.
@@ -365,7 +367,7 @@ class WatchStream:
             stream.write_frames(b"".join(pieces))
             self._metrics.count_events(self._event_sizes, pieces)
 
-    def _next_batch(self, deliveries: Sequence[Delivery[StoredObject]]) -> _Batch:
+    def _next_batch(self, deliveries: Sequence[WatcherEvent[StoredObject]]) -> _Batch:
         """Returns the next events, up to the first that has to be converted or encoded elsewhere.
 
         All streams of the same form and framing share the frames. Raises CorruptObject, ApiError.
@@ -400,7 +402,9 @@ class WatchStream:
 
     # ---- objects that have to be converted
 
-    def _converted(self, deliveries: Sequence[Delivery[StoredObject]]) -> Sequence[Delivery[StoredObject]]:
+    def _converted(
+        self, deliveries: Sequence[WatcherEvent[StoredObject]]
+    ) -> Sequence[WatcherEvent[StoredObject]]:
         """Returns the deliveries before the first whose views are missing. The others' views are held."""
         views, cached_view = self._views, self.resource.codec.cached_view
         for index, delivery in enumerate(deliveries):
@@ -411,16 +415,16 @@ class WatchStream:
                 views[obj] = view
         return deliveries
 
-    def _objects_of(self, delivery: Delivery[StoredObject]) -> Sequence[StoredObject]:
+    def _objects_of(self, delivery: WatcherEvent[StoredObject]) -> Sequence[StoredObject]:
         """Returns the states whose views are needed to select and send a delivery. Raises CorruptObject."""
         kind, change = delivery
         if self._view_predicate is None or kind is not EventType.MODIFIED:
             return (_object_of(delivery),)
-        return (_object_of(delivery), _object_of(Delivery(EventType.DELETED, change)))
+        return (_object_of(delivery), _object_of(WatcherEvent(EventType.DELETED, change)))
 
     def _selected(
-        self, delivery: Delivery[StoredObject], predicate: Callable[[StoredObject], bool]
-    ) -> Delivery[StoredObject] | None:
+        self, delivery: WatcherEvent[StoredObject], predicate: Callable[[StoredObject], bool]
+    ) -> WatcherEvent[StoredObject] | None:
         """Returns a change as the selector sees it: ADDED, MODIFIED or DELETED; None if it sees none."""
         kind, change = delivery
         selected = [predicate(self._hub_of(obj)) for obj in self._objects_of(delivery)]
@@ -428,9 +432,9 @@ class WatchStream:
             return delivery if selected[0] else None
         match selected:
             case [True, False]:
-                return Delivery(EventType.ADDED, change)
+                return WatcherEvent(EventType.ADDED, change)
             case [False, True]:
-                return Delivery(EventType.DELETED, change)
+                return WatcherEvent(EventType.DELETED, change)
         return delivery if selected[0] else None
 
     def _hub_of(self, obj: StoredObject) -> StoredObject:
@@ -452,13 +456,15 @@ class WatchStream:
         else:
             self._end_with(failure)
 
-    async def _convert(self, deliveries: Sequence[Delivery[StoredObject]]) -> None:
+    async def _convert(self, deliveries: Sequence[WatcherEvent[StoredObject]]) -> None:
         """Convert the objects of deliveries. All watches of an object share one conversion."""
         objects = [obj for each in deliveries for obj in self._objects_of(each)]
         views = await self.resource.codec.views(objects, self._call.offload)
         self._views = dict(zip(objects, views, strict=True))
 
-    async def _encode_first(self, delivery: Delivery[StoredObject], hub: StoredObject, form: object) -> None:
+    async def _encode_first(
+        self, delivery: WatcherEvent[StoredObject], hub: StoredObject, form: object
+    ) -> None:
         """Have the first pending event encoded in a thread. hub: the object in the hub version."""
         # It is for all streams of the form, and nobody's in particular.
         offload = self._call.offload.for_user(SERVER)
@@ -469,7 +475,7 @@ class WatchStream:
 
         self._encoded_first = await self._event_encodings.encoded(delivery.event, form, make)
 
-    def _framed(self, delivery: Delivery[StoredObject], hub: StoredObject, *, is_first: bool) -> bytes:
+    def _framed(self, delivery: WatcherEvent[StoredObject], hub: StoredObject, *, is_first: bool) -> bytes:
         kind, change = delivery
         obj = self.resource.codec.view_of_hub(hub)
         # A deletion has a revision of its own (rows M03, M06).
@@ -527,7 +533,7 @@ def _flush_failed(stream: WatchStream) -> None:
     stream.end()
 
 
-def _object_of(delivery: Delivery[StoredObject]) -> StoredObject:
+def _object_of(delivery: WatcherEvent[StoredObject]) -> StoredObject:
     """Returns the state of the object that a delivery sends. Raises CorruptObject."""
     kind, change = delivery
     version = change.previous if kind is EventType.DELETED else change.version

@@ -28,7 +28,7 @@ ADDRESSES_MAX: Final = 2**63 - 1
 
 
 class AllocationMetrics:
-    """Counts allocations of Services: it is their `AllocationObserver`, and gets their claims as `OtherKeys`.
+    """Counts allocations of Services, as their `AllocationObserver`; their claims come as `NonObjectKeys`.
 
     keys: tells claims. networks: returns those of which addresses are given; each has series of its own.
     node_ports: the first and the last.

@@ -1,7 +1,7 @@
 """The contents of a store in memory, in front of the store: reads and watches are served without asking it.
 
-One watch on everything below the prefix feeds it (`reflector`, and `feed`, which sorts by resource). Each
-resource has a cache of its own (`resource`; all of them, and their common budget: `resources`), made of
+One watch on everything below the prefix feeds it (`reflector`, and `cache_updater`, which sorts by resource).
+Each resource has a cache of its own (`resource`; all of them, and their common budget: `resources`), made of
 
 - `snapshots`: for every key its newest version and, linked to it, the older ones that are still kept. A
   list at any kept revision walks the keys in order and takes from each the newest version that is not
@@ -32,9 +32,9 @@ nothing is listed, and nothing decoded again.
 """
 
 from storage.watch_cache.cache import WatchCache
+from storage.watch_cache.cache_updater import NonObjectKeys
 from storage.watch_cache.events import CacheEvent, EventType
 from storage.watch_cache.fanout import EVERYTHING, WatchScope
-from storage.watch_cache.feed import OtherKeys
 from storage.watch_cache.history import HistoryLimits
 from storage.watch_cache.lists import Listing
 from storage.watch_cache.options import WatchCacheOptions
@@ -50,7 +50,7 @@ __all__ = [
     "HistoryLimits",
     "KeyVersion",
     "Listing",
-    "OtherKeys",
+    "NonObjectKeys",
     "WatchCache",
     "WatchCacheOptions",
     "WatchScope",

@@ -9,10 +9,10 @@ from typing import Generic, NamedTuple, TypeVar
 from storage.errors import RevisionCompacted, StorageError, StorageUnavailable
 from storage.interface import ANY, MOST_RECENT, Consistency, KeyRange, ReadAt, Storage, Stored
 from storage.keys import prefix_range, resource_of
+from storage.watch_cache.cache_updater import CacheUpdater, NonObjectKeys
 from storage.watch_cache.consistency import ConsistencyChecks
 from storage.watch_cache.events import Predicate
 from storage.watch_cache.fanout import WatchScope
-from storage.watch_cache.feed import Feed, OtherKeys
 from storage.watch_cache.freshness import Freshness
 from storage.watch_cache.lists import Listing, PageOptions, StoreReader, list_memory
 from storage.watch_cache.options import WatchCacheOptions
@@ -54,7 +54,7 @@ class WatchCache(Generic[T]):
         decode: Callable[[Stored], T],
         size_of: Callable[[T], int],
         options: WatchCacheOptions = WatchCacheOptions(),  # noqa: B008  immutable
-        others: OtherKeys | None = None,
+        others: NonObjectKeys | None = None,
     ) -> None:
         """prefix: all keys begin with it and a slash, as in `/registry`."""
         self._store, self._prefix, self._options = store, prefix, options
@@ -77,8 +77,10 @@ class WatchCache(Generic[T]):
             history_bytes_max=options.history_bytes_max,
             on_drop=lambda dropped: self.checks.forget(dropped),
         )
-        self._feed = Feed(prefix, self._resources, self._store_reader.version, size_of, others)
-        self._reflector = Reflector(store, prefix_range(prefix + "/"), self._progress, self._feed.callbacks)
+        self._updater = CacheUpdater(prefix, self._resources, self._store_reader.version, size_of, others)
+        self._reflector = Reflector(
+            store, prefix_range(prefix + "/"), self._progress, self._updater.callbacks
+        )
         self.checks = ConsistencyChecks(store, self._resources, self._reflector, self._progress)
 
     # ---- running
@@ -109,8 +111,8 @@ class WatchCache(Generic[T]):
                     for prefix, each in self.resources.items()
                     if (state := each.state_at(prefix, revision)).held
                 },
-                self._feed.compacted,
-                self._feed.other_keys,
+                self._updater.compacted,
+                self._updater.other_keys,
             )
         except RevisionCompacted:
             return None
@@ -120,7 +122,7 @@ class WatchCache(Generic[T]):
 
         revision: at which the store held the same, and no more. copy: makes a value for this cache.
         """
-        self._feed.begin_with(state, revision, copy)
+        self._updater.begin_with(state, revision, copy)
         self._reflector.begin_at(revision)
 
     async def wait_until_filled(self) -> None:
@@ -214,7 +216,7 @@ class WatchCache(Generic[T]):
         It is called when reads see the change, before any other task runs. It must not raise.
         Returns what ends that, to be called once, and not by `changed`.
         """
-        return self._feed.subscribe(resource_prefix, changed)
+        return self._updater.subscribe(resource_prefix, changed)
 
     async def revision_at(self, at: ReadAt = MOST_RECENT) -> int:
         """The revision at which a read would be answered. Raises as `get` does."""
@@ -263,7 +265,7 @@ class WatchCache(Generic[T]):
         if at.consistency is not Consistency.EXACT:
             return self.get_cached(key)
         resource = self._resources.of_key(key)
-        kept_since = max(resource.history.floor, self._feed.compacted)
+        kept_since = max(resource.history.floor, self._updater.compacted)
         if not self._options.serve_snapshots or at.revision < kept_since:
             return await self._store_reader.get(key, at)
         return resource.snapshots.get(key, at.revision)
@@ -291,7 +293,7 @@ class WatchCache(Generic[T]):
             answer = self._list_store(keys, at, page)
             return await (self.count_late_list(keys.start, answer) if is_counted else answer)
         is_exact = at.consistency is Consistency.EXACT
-        if is_exact and not (self._options.serve_snapshots and at.revision >= self._feed.compacted):
+        if is_exact and not (self._options.serve_snapshots and at.revision >= self._updater.compacted):
             return await self._list_store(keys, at, page)
         revision = at.revision if is_exact else self.revision
         try:
@@ -357,7 +359,7 @@ class WatchCache(Generic[T]):
         if not await self._freshness.has_reached(revision):
             raise StorageUnavailable("the watch cache has not caught up with the store")
         await self._store.compact(revision)
-        self._feed.note_compaction(revision)
+        self._updater.note_compaction(revision)
         await self._resources.forget_before(revision)
         return revision
 

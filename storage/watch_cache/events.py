@@ -88,7 +88,7 @@ class CacheEvent(Generic[T]):
         return EventType.DELETED if was_selected else None
 
 
-class Delivery(NamedTuple, Generic[T]):
+class WatcherEvent(NamedTuple, Generic[T]):
     """An event with the type that it has for one watcher.
 
     For DELETED the object to send is that of `event.previous`, at the event's revision.

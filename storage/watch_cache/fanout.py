@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
-from storage.watch_cache.events import ANY_VALUE, CacheEvent, Delivery, Predicate
+from storage.watch_cache.events import ANY_VALUE, CacheEvent, Predicate, WatcherEvent
 from storage.watch_cache.watcher import Watcher
 
 T = TypeVar("T")
@@ -90,10 +90,10 @@ class _Watchers(Generic[T]):
             if not by_value:
                 self.indexed.pop(trigger.index, None)
 
-    def concerned(self, event: CacheEvent[T]) -> Iterator[tuple[Delivery[T], Collection[Watcher[T]]]]:
+    def concerned(self, event: CacheEvent[T]) -> Iterator[tuple[WatcherEvent[T], Collection[Watcher[T]]]]:
         """Yields an event as watchers are to see it, with these watchers: once for each predicate."""
         if self.everything:
-            yield Delivery(event.type, event), self.everything
+            yield WatcherEvent(event.type, event), self.everything
         yield from _selecting(event, self.selective)
         for index, by_value in self.indexed.items():
             for by_predicate in _triggered(event, index, by_value):
@@ -109,11 +109,11 @@ def _remove(by_predicate: _ByPredicate[T], predicate: Predicate[T], watcher: Wat
 
 def _selecting(
     event: CacheEvent[T], by_predicate: _ByPredicate[T]
-) -> Iterator[tuple[Delivery[T], Collection[Watcher[T]]]]:
+) -> Iterator[tuple[WatcherEvent[T], Collection[Watcher[T]]]]:
     for predicate, watchers in by_predicate.items():
         kind = event.type_for(predicate)
         if kind is not None:
-            yield Delivery(kind, event), watchers
+            yield WatcherEvent(kind, event), watchers
 
 
 def _triggered(

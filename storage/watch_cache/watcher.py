@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
 from storage.errors import RevisionCompacted
-from storage.watch_cache.events import CacheEvent, Delivery, EventType, Predicate, Trigger
+from storage.watch_cache.events import CacheEvent, EventType, Predicate, Trigger, WatcherEvent
 from storage.watch_cache.history import History
 
 T = TypeVar("T")
@@ -53,7 +53,7 @@ class Watcher(Generic[T]):
         self._source: History[T] | None = None
         self._is_in_scope: Callable[[str], bool] | None = None
         self._reached = after
-        self._queue: deque[Delivery[T]] = deque()
+        self._queue: deque[WatcherEvent[T]] = deque()
         self.is_overrun = False  # it did not keep up, and has lost events
         self.is_ended = False  # no more events will come; what is queued may still be taken
 
@@ -74,18 +74,18 @@ class Watcher(Generic[T]):
         self._history = history if history.has_after(self.after) else None
         self._source, self._is_in_scope = history, is_in_scope
 
-    def offer(self, delivery: Delivery[T]) -> bool:
+    def offer(self, found: WatcherEvent[T]) -> bool:
         """Queue an event that the predicate selects; True if there was nothing to take before.
 
         If the queue is full, the watcher is overrun.
         """
-        if self._history is not None or delivery.event.version.revision <= self.after:
+        if self._history is not None or found.event.version.revision <= self.after:
             return False  # It will be read from the history, or comes before the start.
         queue = self._queue
         if len(queue) >= self._queued_max:
             self.is_overrun = True
             return False
-        queue.append(delivery)
+        queue.append(found)
         return len(queue) == 1
 
     def note_event(self, event: CacheEvent[T]) -> bool:
@@ -97,7 +97,7 @@ class Watcher(Generic[T]):
         self._history, self._reached = self._source, event.revision - 1
         return not self._queue
 
-    def take(self, count: int | None = None) -> list[Delivery[T]]:
+    def take(self, count: int | None = None) -> list[WatcherEvent[T]]:
         """Returns the waiting events in order, or the first `count`; `len` tells whether there are more.
 
         While the watcher is behind, this reads the next part of the history, and returns nothing if no event
@@ -153,7 +153,7 @@ class Watcher(Generic[T]):
             if revision == end:
                 return
             if self._is_in_scope(event.version.key) and (kind := self._type_for_watcher(event)) is not None:
-                self._queue.append(Delivery(kind, event))
+                self._queue.append(WatcherEvent(kind, event))
         self._reached, self._history = revision, None
 
     def _type_for_watcher(self, event: CacheEvent[T]) -> EventType | None:

@@ -35,7 +35,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.structural import Schema
 from storage.watch_cache import KeyVersion, Watcher
-from storage.watch_cache.events import CacheEvent, Delivery
+from storage.watch_cache.events import CacheEvent, WatcherEvent
 from tests.support.eventually import WITHIN_S
 from tests.unit.custom_resources.serving.version_schemas import FakeSchema
 from tests.unit.endpoints.connections import connected
@@ -118,7 +118,7 @@ async def watching_all(
         stream = WatchStream(call, chosen, resource, streams, lifetime_s=2 * WITHIN_S)
         watcher = Watcher[StoredObject](after=0, predicate=None, on_ready=stream.on_event)
         for event in happened:
-            watcher.offer(Delivery(event.type, event))
+            watcher.offer(WatcherEvent(event.type, event))
         with streams.open(stream):
             await stream.run(watcher, [], initial_bookmark=None, progress=lambda: 0, sends_bookmarks=False)
         return sent(call)

@@ -24,7 +24,7 @@ from apiserver.meta.brand import Brand
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.stored_object import StoredObject, encode
 from storage.watch_cache import KeyVersion, Watcher
-from storage.watch_cache.events import CacheEvent, Delivery
+from storage.watch_cache.events import CacheEvent, WatcherEvent
 from tests.support.eventually import WITHIN_S
 from tests.support.in_process import resource
 from tests.unit.endpoints.connections import connected
@@ -68,12 +68,12 @@ def test_a_message_is_one_frame(size: int, opcode: int) -> None:
     assert payload_of(frame) == payload
 
 
-def changed(revision: int) -> Delivery[StoredObject]:
+def changed(revision: int) -> WatcherEvent[StoredObject]:
     document = {"metadata": {"name": f"n{revision}"}, "data": {"padding": PADDING}}
     head = CONFIG_MAPS.head
     obj = StoredObject(f"/n{revision}", head, encode(document, head)[len(head) :])
     event = CacheEvent(KeyVersion(obj.key, obj, revision=revision, create_revision=revision))
-    return Delivery(event.type, event)
+    return WatcherEvent(event.type, event)
 
 
 async def test_a_client_that_reads_nothing_is_dropped() -> None:

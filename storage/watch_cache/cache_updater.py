@@ -1,4 +1,4 @@
-"""What the reflector reads, sorted by resource: the cache is filled with it, and kept up to date."""
+"""Fills the cache with what the reflector reads, sorted by resource, and keeps it up to date."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from storage.watch_cache.state import CacheState
 T = TypeVar("T")
 
 
-class OtherKeys(Protocol):
+class NonObjectKeys(Protocol):
     """Follows the keys that are of no object, as the cache hears of them. Must not raise."""
 
     def clear(self) -> None:
@@ -36,14 +36,14 @@ class OtherKeys(Protocol):
 
 
 @dataclass(slots=True)
-class _Filling(Generic[T]):
+class _ListedResource(Generic[T]):
     """What is known of a resource while everything is listed, and the sizes of its values."""
 
     snapshots: Snapshots[T]
     bytes: int = 0
 
 
-class Feed(Generic[T]):
+class CacheUpdater(Generic[T]):
     """Brings what is read of the store to the caches of its resources.
 
     version_of: what readers get of a stored value. size_of: the bytes that it keeps in memory.
@@ -56,13 +56,13 @@ class Feed(Generic[T]):
         resources: CachedResources[T],
         version_of: Callable[[Stored], KeyVersion[T]],
         size_of: Callable[[T], int],
-        others: OtherKeys | None,
+        others: NonObjectKeys | None,
     ) -> None:
         self._prefix, self._resources = prefix, resources
         self._version_of, self._size_of, self._others = version_of, size_of, others
         self._compaction_key = compaction_key(prefix)
         self.compacted = 0
-        self._filling: dict[str, _Filling[T]] = {}
+        self._listed: dict[str, _ListedResource[T]] = {}
         self._on_change: dict[str, list[Callable[[], None]]] = {}  # by resource prefix
 
     @property
@@ -89,7 +89,7 @@ class Feed(Generic[T]):
                     for key, value, changed, created in resource.held
                 ]
             )
-            self._filling[prefix] = _Filling(snapshots, resource.bytes)
+            self._listed[prefix] = _ListedResource(snapshots, resource.bytes)
         self._fill(revision)
 
     def note_compaction(self, revision: int) -> None:
@@ -110,7 +110,7 @@ class Feed(Generic[T]):
     # ---- a list
 
     def _begin(self) -> None:
-        self._filling.clear()
+        self._listed.clear()
         if self._others is not None:
             self._others.clear()
 
@@ -123,20 +123,20 @@ class Feed(Generic[T]):
             else:
                 self._note_other(item.key, item.value)
         for prefix, versions in by_resource.items():
-            filling = self._filling.get(prefix)
-            if filling is None:
-                filling = self._filling[prefix] = _Filling(Snapshots())
-            filling.snapshots.add_all(versions)
-            filling.bytes += sum(
+            listed = self._listed.get(prefix)
+            if listed is None:
+                listed = self._listed[prefix] = _ListedResource(Snapshots())
+            listed.snapshots.add_all(versions)
+            listed.bytes += sum(
                 self._size_of(version.value) for version in versions if version.value is not None
             )
 
     def _fill(self, revision: int) -> None:
         self._resources.floor = revision
-        for prefix in self._resources.by_prefix.keys() | self._filling.keys():
-            filling = self._filling.get(prefix) or _Filling(Snapshots())
-            self._resources.of(prefix).fill(filling.snapshots, revision, filling.bytes)
-        self._filling.clear()
+        for prefix in self._resources.by_prefix.keys() | self._listed.keys():
+            listed = self._listed.get(prefix) or _ListedResource(Snapshots())
+            self._resources.of(prefix).fill(listed.snapshots, revision, listed.bytes)
+        self._listed.clear()
         for changed in chain.from_iterable(self._on_change.values()):
             changed()
 
