@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import ipaddress
 from bisect import bisect_left, bisect_right
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import partial
 from typing import Final
 
 from apiserver.meta.vocabulary import IPNetwork
-from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.histograms import Histograms
 from apiserver.metrics.series import Family, family, single
 from apiserver.registry.allocations import AddressRange, Allocation, AllocationKey, AllocationKeys
 
@@ -47,7 +46,7 @@ class AllocationMetrics:
         # By network and scope; by scope.
         self._ips: Counter[tuple[str, str]] = Counter()
         self._ip_errors: Counter[tuple[str, str]] = Counter()
-        self._durations: defaultdict[str, Histogram] = defaultdict(partial(Histogram.of, _DURATIONS))
+        self._durations = Histograms[str](_DURATIONS)
         self._node_port_counts: Counter[str] = Counter()
         self._node_port_errors: Counter[str] = Counter()
 

@@ -7,13 +7,12 @@ pkg/server/options/authenticationconfig/metrics, pkg/authentication/token/cache/
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Final
 
 from apiserver.metrics.configuration_reloads import ConfigurationReloads, hash_of
-from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.histograms import Histogram, Histograms
 from apiserver.metrics.request_filters import FILTER_DURATIONS
 from apiserver.metrics.series import Family, family, single
 
@@ -40,13 +39,11 @@ class AuthenticationMetrics:
     def __init__(self, server: str, clock: Callable[[], float] = time.time) -> None:
         self._server, self._clock = hash_of(server.encode()), clock
         self.configuration = ConfigurationReloads("authentication", self._server, clock)
-        self._latencies: defaultdict[tuple[str, str], Histogram] = defaultdict(
-            partial(Histogram.of, _LATENCIES)
-        )
+        self._latencies = Histograms[tuple[str, str]](_LATENCIES)
         self._keys_fetched_at: dict[tuple[str, str], float] = {}
         self._key_sets: dict[str, str] = {}
         self._requests: Counter[str] = Counter()
-        self._request_s: defaultdict[str, Histogram] = defaultdict(partial(Histogram.of, _CACHE_REQUESTS))
+        self._request_s = Histograms[str](_CACHE_REQUESTS)
         self._fetches: Counter[str] = Counter()
         self._legacy_tokens: Counter[str] = Counter()
         # Tokens of service accounts: of Secrets that are marked as invalid; and those that are valid for

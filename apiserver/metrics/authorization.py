@@ -7,14 +7,13 @@ pkg/server/options/authorizationconfig/metrics.
 from __future__ import annotations
 
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import Final
 
 from apiserver.auth.authz.attributes import ALLOW, Decision, DecisionCount, Verdict
 from apiserver.metrics.configuration_reloads import ConfigurationReloads, hash_of
-from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.histograms import Histogram, Histograms
 from apiserver.metrics.request_filters import FILTER_DURATIONS
 from apiserver.metrics.series import Family, family
 
@@ -39,11 +38,9 @@ class AuthorizationMetrics:
         self.configuration = ConfigurationReloads("authorization", hash_of(server_id.encode()), clock)
         self.counts: Callable[[], Sequence[DecisionCount]] = lambda: ()
         self._attempts = {result: Histogram.of(_ATTEMPTS, FILTER_DURATIONS) for result in _RESULTS}
-        self._durations: defaultdict[tuple[str, str], Histogram] = defaultdict(
-            partial(Histogram.of, _WEBHOOK_CALLS)
-        )
+        self._durations = Histograms[tuple[str, str]](_WEBHOOK_CALLS)
         self._failed_open: Counter[tuple[str, str]] = Counter()
-        self._conditions: defaultdict[str, Histogram] = defaultdict(partial(Histogram.of, _CONDITIONS))
+        self._conditions = Histograms[str](_CONDITIONS)
         self._condition_errors: Counter[str] = Counter()
         self._exclusions: Counter[str] = Counter()
 

@@ -7,13 +7,12 @@ pkg/controllers/status/metrics; kube-storage-version-migrator.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
-from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.histograms import Histograms
 from apiserver.metrics.series import Family, family, single
 
 _GRAPH_ACTIONS: Final = "node_authorizer_graph_actions_duration_seconds"
@@ -67,7 +66,7 @@ class NodeGraphMetrics:
     """
 
     def __init__(self) -> None:
-        self._durations: defaultdict[str, Histogram] = defaultdict(partial(Histogram.of, _GRAPH_ACTIONS))
+        self._durations = Histograms[str](_GRAPH_ACTIONS)
 
     def changed(self, operation: str, seconds: float) -> None:
         self._durations[operation].observe(seconds)

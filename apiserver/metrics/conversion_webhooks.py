@@ -5,12 +5,10 @@ Source of names: k8s.io/apiextensions-apiserver, pkg/apiserver/conversion/metric
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
-from functools import partial
 from typing import Final
 
-from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.histograms import Histograms
 from apiserver.metrics.series import Family, family
 
 _CALLS: Final = "apiserver_conversion_webhook_duration_seconds"
@@ -25,11 +23,9 @@ class ConversionWebhookMetrics:
 
     def __init__(self) -> None:
         # By the reason of the failure, which is empty after a success.
-        self._calls: defaultdict[str, Histogram] = defaultdict(partial(Histogram.of, _CALLS))
+        self._calls = Histograms[str](_CALLS)
         # By the definition's name, both versions, and whether it has succeeded.
-        self._conversions: defaultdict[tuple[str, str, str, str], Histogram] = defaultdict(
-            partial(Histogram.of, _CONVERSIONS)
-        )
+        self._conversions = Histograms[tuple[str, str, str, str]](_CONVERSIONS)
 
     def called(self, seconds: float, failure: str = "") -> None:
         """Count a call. failure: one of `conversion_reviews.WebhookFailure`; empty if it has succeeded."""

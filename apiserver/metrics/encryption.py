@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterable
-from functools import partial
 from typing import Final, TypeVar
 
 from apiserver.metrics.configuration_reloads import ConfigurationReloads, hash_of
-from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.histograms import Histogram, Histograms
 from apiserver.metrics.series import Family, family, single
 
 _K = TypeVar("_K", bound=Hashable)
@@ -43,10 +42,8 @@ class EncryptionMetrics:
         self.configuration = ConfigurationReloads("encryption", self._server, wall)
         self._lock = threading.Lock()
         self._transformations: Counter[tuple[str, str, str]] = Counter()
-        self._durations: defaultdict[tuple[str, str], Histogram] = defaultdict(
-            partial(Histogram.of, _TRANSFORMATIONS)
-        )
-        self._calls: defaultdict[tuple[str, str, str], Histogram] = defaultdict(partial(Histogram.of, _CALLS))
+        self._durations = Histograms[tuple[str, str]](_TRANSFORMATIONS)
+        self._calls = Histograms[tuple[str, str, str]](_CALLS)
         self._data_keys = Histogram.of(_DATA_KEYS)
         self._fetched = 0
         # By direction, provider and key ID: how often it was used, and when last.

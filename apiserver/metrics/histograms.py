@@ -6,11 +6,13 @@ prometheus-client's own histograms lock and loop: 3 µs for each observation, an
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from math import inf
-from typing import Self
+from typing import Generic, Self, TypeVar
 
 from apiserver.metrics.declarations import bounds_of
+
+_K = TypeVar("_K", bound=Hashable)
 
 
 class Histogram:
@@ -61,3 +63,16 @@ class Histogram:
     @property
     def count(self) -> int:
         return sum(self.buckets)
+
+
+class Histograms(dict[_K, Histogram], Generic[_K]):
+    """The histograms of a metric, by the values of its labels. What it does not have is made."""
+
+    def __init__(self, *names: str) -> None:
+        """names: of the metric, or of all metrics that they are served as."""
+        super().__init__()
+        self._names = names
+
+    def __missing__(self, key: _K) -> Histogram:
+        found = self[key] = Histogram.of(*self._names)
+        return found

@@ -6,12 +6,11 @@ Source: k8s.io/apiserver, pkg/admission/metrics and pkg/admission/plugin/webhook
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
-from functools import partial
 from typing import Final
 
-from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.histograms import Histograms
 from apiserver.metrics.series import Family, family
 
 WEBHOOK: Final = "webhook"
@@ -29,9 +28,7 @@ class MatchConditionMetrics:
     """
 
     def __init__(self) -> None:
-        self._durations: defaultdict[tuple[str, str, str, str], Histogram] = defaultdict(
-            partial(Histogram.of, _DURATIONS)
-        )
+        self._durations = Histograms[tuple[str, str, str, str]](_DURATIONS)
         self._errors: Counter[tuple[str, str, str, str]] = Counter()
         self._exclusions: Counter[tuple[str, str, str, str]] = Counter()
         self._names: set[tuple[str, str]] = set()

@@ -6,12 +6,10 @@ Source: k8s.io/apiserver, pkg/admission/plugin/policy/{mutating,validating}/metr
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import Final, Protocol
 
-from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.histograms import Histograms
 from apiserver.metrics.match_conditions import POLICY, MatchConditionMetrics
 from apiserver.metrics.series import Family, family
 
@@ -45,9 +43,7 @@ class PolicyMetrics:
         self._checks = f"apiserver_{kind}_admission_policy_check_total"
         self._check_durations = f"apiserver_{kind}_admission_policy_check_duration_seconds"
         self._conditions = conditions or MatchConditionMetrics()
-        self._durations: defaultdict[tuple[str, ...], Histogram] = defaultdict(
-            partial(Histogram.of, self._check_durations)
-        )
+        self._durations = Histograms[tuple[str, ...]](self._check_durations)
         self._pairs: set[tuple[str, str]] = set()
 
     def observe(self, policy: str, binding: str, labels: Sequence[str], seconds: float) -> None:

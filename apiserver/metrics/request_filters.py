@@ -7,12 +7,10 @@ Source: k8s.io/apiserver, pkg/endpoints/filterlatency and pkg/endpoints/filters/
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from typing import Final
 
-from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.histograms import Histogram, Histograms
 from apiserver.metrics.series import Family, family
 
 FILTER_DURATIONS: Final = "apiserver_request_filter_duration_seconds"
@@ -26,9 +24,8 @@ class ImpersonationMetrics:
     """Counts impersonation by its mode. The modes are few and fixed: they bound the series."""
 
     def __init__(self) -> None:
-        attempts, checks = partial(Histogram.of, _ATTEMPTS, FILTER_DURATIONS), partial(Histogram.of, _CHECKS)
-        self._attempts: defaultdict[tuple[str, str], Histogram] = defaultdict(attempts)
-        self._checks: defaultdict[tuple[str, str], Histogram] = defaultdict(checks)
+        self._attempts = Histograms[tuple[str, str]](_ATTEMPTS, FILTER_DURATIONS)
+        self._checks = Histograms[tuple[str, str]](_CHECKS)
 
     def attempted(self, mode: str, is_allowed: bool, seconds: float) -> None:
         """Count a request that names another user. mode: empty if none has allowed it."""

@@ -5,13 +5,12 @@ Source: k8s.io/apiserver, pkg/admission/metrics.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable
-from functools import partial
 from typing import Final
 
 from apiserver.meta.errors import ApiError, InternalError
-from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.histograms import Histograms
 from apiserver.metrics.match_conditions import WEBHOOK, MatchConditionMetrics
 from apiserver.metrics.series import Family, family
 
@@ -29,9 +28,7 @@ class WebhookMetrics:
     def __init__(self, conditions: MatchConditionMetrics | None = None) -> None:
         """conditions: those of all policies and webhooks, which are served by themselves."""
         self._conditions = conditions or MatchConditionMetrics()
-        self._durations: defaultdict[tuple[str, str, str, str], Histogram] = defaultdict(
-            partial(Histogram.of, _DURATIONS)
-        )
+        self._durations = Histograms[tuple[str, str, str, str]](_DURATIONS)
         self._requests: Counter[tuple[str, str, str, str, str]] = Counter()
         self._rejections: Counter[tuple[str, str, str, str, str]] = Counter()
         self._failed_open: Counter[tuple[str, str]] = Counter()
