@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import orjson
 
@@ -48,11 +48,4 @@ class StorageForms:
     """
 
     def __init__(self) -> None:
-        self.shared: Mapping[GroupResource, StorageForm | None] = _NONE
-
-    def of(self, hub: GroupResource, of_release: StorageForm | None) -> StorageForm | None:
-        """Returns the form in which objects of a type are to be stored. of_release: by the release alone."""
-        return self.shared.get(hub, of_release) if self.shared else of_release
-
-
-_NONE: Final[Mapping[GroupResource, StorageForm | None]] = MappingProxyType({})
+        self.shared: Mapping[GroupResource, StorageForm | None] = MappingProxyType({})

@@ -157,7 +157,7 @@ class Transactions:
 
     def _to_be_stored(self, resource: ServedResource, key: str, value: bytes) -> bytes:
         """Returns a value in the version in which its type is stored; value: as the codec encodes it."""
-        form = self._forms.of(resource.stored_group_resource, resource.storage_form)
+        form = self._forms.shared.get(resource.stored_group_resource, resource.storage_form)
         if form is not None:
             value = form.of_hub(value)
         self._own_writes.add(key, value)
