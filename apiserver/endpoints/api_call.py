@@ -27,34 +27,49 @@ from apiserver.wire.media_types import APPLY_YAML
 class ApiCall:
     """One request, by whom it is made, and the state of its response.
 
+    Known from the start; the verb in `info` changes if an update turns out to be a create:
+
     received_at: seconds of the event loop's clock.
     offload: decides where the call's work runs, for its user once that is known.
-    resource: the served resource that the path names, once it has been found.
-    warnings: the texts of Warning headers.
+    status_encoder: encodes Statuses in the form that the client accepts; without it they are JSON.
     malformed: why the request is none that can be served; empty if it can.
-    status: the status code of the response; 0 until its first byte is written.
-    request_bytes: the size of the request's body, once it has been read.
-    body_bytes: how many bytes of its body have been sent; they are not counted for watches.
-    closes_connection: the connection must not be used again after the response.
-    has_read_body: the client has been asked for the body, which may be on its way.
-    discards_body: its body is of no use to anybody, and is being discarded.
-    has_timed_out: the time for the request is up, and its task has been cancelled for that.
-    is_answer_lost: it is not answered when it has been done: see `testkit.faults`.
-    is_answered: its answer is made, or being made as fast as the client takes it: only the client is slow.
-    head_lines: the lines of the response's head that are known before it: which pages in browsers may see
-        it, and which flow the request has.
-    flow: which requests it waits with, if it has to wait; None for those that are passed on, and if API
-        Priority and Fairness is off.
-    body_limits: those of the bodies of all requests, if its body may be read.
-    body_room: what its body has taken of them, until the request has been answered.
-    slot: its slot among the requests in flight, or its seats, if it needs any; see `take_slot`.
-    deadline: when the client gives up, by the event loop's clock, if it has said so.
-    waited_s: how many seconds it has waited for others than this server: for its turn, and for webhooks.
-    has_copied: a JSON patch has copied values within an object that may hold secrets.
-    ending: how it has ended, if otherwise than by its own answer.
+
+    Set by the stage that finds them out, and unset before:
+
+    user: by authentication; impersonation replaces it. See `known_user`.
+    resource: the served resource that the path names, by `Routes`. See `found_resource`.
+
+    Set by middleware for some calls:
+
     audit: the record of the call, if there is to be one; a level is not decided before it is known who asks.
     audit_encoder: encodes the answer as it is recorded, if it is.
-    status_encoder: encodes Statuses in the form that the client accepts; without it they are JSON.
+    deadline: when the client gives up, by the event loop's clock, if it has said so.
+    has_timed_out: the time for the request is up, and its task has been cancelled for that.
+    flow: which requests it waits with, if it has to wait; None for those that are passed on, and if API
+        Priority and Fairness is off.
+    slot: its slot among the requests in flight, or its seats, if it needs any; see `take_slot`.
+    waited_s: how many seconds it has waited for others than this server: for its turn, and for webhooks.
+
+    Set while the body of the request is read:
+
+    body_limits: those of the bodies of all requests, if its body may be read.
+    body_room: what its body has taken of them, until the request has been answered.
+    request_bytes: the size of the request's body, once it has been read.
+    has_read_body: the client has been asked for the body, which may be on its way.
+    discards_body: its body is of no use to anybody, and is being discarded.
+    has_copied: a JSON patch has copied values within an object that may hold secrets.
+
+    What is or will be answered; any stage may add to it:
+
+    warnings: the texts of Warning headers.
+    head_lines: the lines of the response's head that are known before it: which pages in browsers may see
+        it, and which flow the request has.
+    status: the status code of the response; 0 until its first byte is written.
+    body_bytes: how many bytes of its body have been sent; they are not counted for watches.
+    closes_connection: the connection must not be used again after the response.
+    is_answered: its answer is made, or being made as fast as the client takes it: only the client is slow.
+    is_answer_lost: it is not answered when it has been done: see `testkit.faults`.
+    ending: how it has ended, if otherwise than by its own answer.
     """
 
     request: web.BaseRequest
@@ -63,31 +78,48 @@ class ApiCall:
     audit_id: str
     received_at: float
     offload: Offload
-    user: UserInfo | None = None
-    resource: ServedResource | None = None
-    warnings: list[str] = field(default_factory=list)
-    malformed: str = ""
-    status: int = 0
-    request_bytes: int = 0
-    body_bytes: int = 0
-    closes_connection: bool = False
-    has_read_body: bool = False
-    discards_body: bool = False
-    has_timed_out: bool = False
-    is_answer_lost: bool = False
-    is_answered: bool = False
-    head_lines: bytes = b""
-    flow: Flow | None = None
-    slot: RequestSlot | None = None
-    body_limits: BodyLimits | None = None
-    body_room: BodyRoom | None = None
     status_encoder: StatusEncoder | None = None
-    deadline: float | None = None
-    waited_s: float = 0.0
-    has_copied: bool = False
-    ending: RequestEnding | None = None
+    malformed: str = ""
+
+    user: UserInfo = field(init=False)
+    resource: ServedResource = field(init=False)
+
     audit: RequestAudit | None = None
     audit_encoder: Encoder | None = None
+    deadline: float | None = None
+    has_timed_out: bool = False
+    flow: Flow | None = None
+    slot: RequestSlot | None = None
+    waited_s: float = 0.0
+
+    body_limits: BodyLimits | None = None
+    body_room: BodyRoom | None = None
+    request_bytes: int = 0
+    has_read_body: bool = False
+    discards_body: bool = False
+    has_copied: bool = False
+
+    warnings: list[str] = field(default_factory=list)
+    head_lines: bytes = b""
+    status: int = 0
+    body_bytes: int = 0
+    closes_connection: bool = False
+    is_answered: bool = False
+    is_answer_lost: bool = False
+    ending: RequestEnding | None = None
+
+    @property
+    def known_user(self) -> UserInfo | None:
+        """Who makes the request; None before authentication has found out."""
+        return getattr(self, "user", None)
+
+    @property
+    def found_resource(self) -> ServedResource | None:
+        """The resource that the path names; None if there is none, or it has not been looked up yet."""
+        try:
+            return self.resource
+        except AttributeError:
+            return None
 
     @property
     def connection(self) -> Connection:

@@ -156,7 +156,7 @@ class Auditor:
 
     def _begin(self, call: ApiCall, audit: RequestAudit) -> bool:
         """Have the policy asked. Returns whether the request is recorded; else its call has no record."""
-        user, request = call.user, call.request
+        user, request = call.known_user, call.request
         policy = self._policy
         key = call.info.verb, request.raw_path, policy.known_of(user) if policy.looks_at_callers else _ANYBODY
         # A malformed request is about nothing, whatever its URI names.
@@ -180,7 +180,7 @@ class Auditor:
 
     def _find_target(self, call: ApiCall, key: _TargetKey) -> AuditTarget:
         """Ask the policy. key: all that the answer depends on for requests that are not malformed."""
-        user, info, raw_path = call.user, call.info, call.request.raw_path
+        user, info, raw_path = call.known_user, call.info, call.request.raw_path
         name = info.name or (selected_name(info, call.query) if call.query else "")
         reference = None
         if info.is_resource:
@@ -209,7 +209,7 @@ class Auditor:
         if audit.level is None:
             # Nobody has been identified; what was answered before that was asked, as to a page's browser,
             # is not recorded.
-            if call.user is None and code >= 400 and self._begin(call, audit):
+            if call.known_user is None and code >= 400 and self._begin(call, audit):
                 return self._told(audit.event(RESPONSE_STARTED, now_ns, code))
             return None
         stage = PANIC if audit.has_panicked else RESPONSE_COMPLETE
@@ -249,9 +249,9 @@ def _caller(call: ApiCall, client: tuple[str, str, str]) -> Caller:
     No more of a request is kept until the next than is recorded: its other headers may be secrets.
     """
     forwarded_for, real_ip, user_agent = client
-    caller = caller_of(call.user, forwarded_for, real_ip, call.request.remote or "", user_agent)
+    caller = caller_of(call.known_user, forwarded_for, real_ip, call.request.remote or "", user_agent)
     is_short = sum(map(len, client)) <= CALLER_LENGTH_MAX
-    call.connection.audited = (call.user, client, caller) if is_short else None
+    call.connection.audited = (call.known_user, client, caller) if is_short else None
     return caller
 
 

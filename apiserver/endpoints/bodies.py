@@ -86,7 +86,7 @@ async def read_body(call: ApiCall) -> Body:
     await call.take_slot()
     content_type = request.headers.get(hdrs.CONTENT_TYPE, "")
     size = size_class_of(body, content_type)
-    if call.resource is not None and call.resource.is_custom and size is not SizeClass.HUGE:
+    if call.resource.is_custom and size is not SizeClass.HUGE:
         size = max(size, call.resource.size_of_defaults(body))
     return Body(body, content_type, size)
 
@@ -94,7 +94,6 @@ async def read_body(call: ApiCall) -> Body:
 def _room(call: ApiCall) -> BodyRoom:
     """Returns the room for the body of a call, in which none is taken yet."""
     assert call.body_limits is not None
-    assert call.user is not None
     call.body_room = call.body_limits.room_for(call.user)
     return call.body_room
 

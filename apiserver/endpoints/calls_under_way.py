@@ -33,8 +33,8 @@ class CallsUnderWay:
 
 
 def _operation(call: ApiCall) -> str:
-    info = call.info
-    if call.resource is None:
+    info, resource = call.info, call.found_resource
+    if resource is None:
         return f"{ascii(info.method)[1:-1]} {ascii(info.path[:_PATH_LENGTH_MAX])[1:-1]}"
-    resource = str(call.resource.group_resource)
-    return f"{info.verb} {resource}/{info.subresource}" if info.subresource else f"{info.verb} {resource}"
+    name = str(resource.group_resource)
+    return f"{info.verb} {name}/{info.subresource}" if info.subresource else f"{info.verb} {name}"

@@ -34,7 +34,6 @@ class DeprecatedRequests:
 
     def count(self, call: ApiCall, resource: ServedResource) -> None:
         """Count a request, which has been authorized."""
-        assert call.user is not None
         deprecation = resource.deprecation
         api = DeprecatedApi(
             resource.group_version,

@@ -134,7 +134,6 @@ class LegacyImpersonation:
 
     async def __call__(self, call: ApiCall, wanted: UserInfo) -> tuple[UserInfo, str]:
         """Returns the impersonated user, without a constraint. Raises Forbidden, and what a chain raises."""
-        assert call.user is not None
         for attributes in _required_permissions(call.user, wanted, self._reviews_group):
             await self._chain.require(attributes)
         return impersonated(wanted), ""

@@ -82,7 +82,7 @@ def errors_to_status(is_confidential: IsConfidential = lambda _: False) -> Middl
     """Turn exceptions of handlers and of inner middleware into responses, and refuse malformed requests."""
 
     async def answer(call: ApiCall, error: ApiError) -> None:
-        recorded, resource = error, call.resource
+        recorded, resource = error, call.found_resource
         if resource is not None and is_confidential(resource.stored_group_resource):
             shown = RedactedError(error, resource.group_kind, call.info.name, has_copied=call.has_copied)
             error, recorded = shown.to_client, shown.recorded
@@ -233,7 +233,6 @@ def limit_in_flight(limits: SlotLimits, body_limits: BodyLimits, fairness: Fairn
     """
 
     def slot_of(call: ApiCall, limit: SlotLimit) -> RequestSlot:
-        assert call.user is not None
         return Slot(limit, call.user, call.info)
 
     seats_of = slot_of if fairness is None else fairness.seats_of
@@ -403,7 +402,6 @@ def authorize(chain: AuthorizationChain, metrics: AuthorizationMetrics) -> Middl
 def authorizer_attributes(call: ApiCall, verb: str = "") -> Attributes:
     """Returns the attributes by which a request is authorized. verb: instead of the request's own."""
     info = call.info
-    assert call.user is not None
     field_selector = label_selector = ""
     if info.verb in _COLLECTION_VERBS and call.query and not info.has_watch_prefix:
         field_selector, label_selector = (

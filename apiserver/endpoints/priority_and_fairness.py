@@ -78,7 +78,6 @@ class Fairness:
         """Returns the seats of a request, none of which are taken yet."""
         flow, user = call.flow, call.user
         assert flow is not None
-        assert user is not None
         if flow.is_exempt and MASTERS not in user.groups:
             return Seats(self, call, flow, None, Slot(limit, user, call.info))
         return Seats(self, call, flow, limit.in_flight)
@@ -104,7 +103,6 @@ class Fairness:
             def classified(call: ApiCall) -> Awaitable[None]:
                 info = call.info
                 if not info.is_long_running or info.verb == "watch":
-                    assert call.user is not None
                     flow = call.flow = control.classify(call.user, info)
                     call.head_lines += flow.head
                 return handle(call)
@@ -225,7 +223,6 @@ class Seats(Request):
         in_flight: RequestCount | None,
         slot: Slot | None = None,
     ) -> None:
-        assert call.user is not None
         super().__init__(flow, call.user, call.info)
         self._call: ApiCall | None = call  # None once it is released
         self._queue_set = flow.level.queue_set

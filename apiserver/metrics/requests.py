@@ -93,14 +93,14 @@ class RequestTarget(Protocol):
 
 
 class ServedCall(Protocol):
-    """A request, as `endpoints.api_call.ApiCall` has it. resource: None if what it asks for is not served."""
+    """A request, as `endpoints.api_call.ApiCall` has it. found_resource: None if it is not served."""
 
     @property
     def info(self) -> RequestTarget: ...
     @property
     def is_apply(self) -> bool: ...
     @property
-    def resource(self) -> ServedResource | None: ...
+    def found_resource(self) -> ServedResource | None: ...
 
 
 class AnsweredCall(ServedCall, Protocol):
@@ -213,9 +213,9 @@ class _Requests:
         return found
 
 
-def _subject(call: ServedCall) -> _Subject:
+def _subject(call: ServedCall, resource: ServedResource | None) -> _Subject:
     """Returns what a request is about, as the labels tell it."""
-    info, resource = call.info, call.resource
+    info = call.info
     verb = _VERBS.get(info.verb) or (info.method if info.method in _METHODS else OTHER)
     if resource is None:
         # What is not served has no labels: strangers could make up any number of them.
@@ -271,8 +271,8 @@ class RequestMetrics:
 
     def observe(self, call: AnsweredCall, seconds: float) -> None:
         """Count a request that has been answered and took `seconds`."""
-        resource = call.resource
-        name, verb, subresource, scope = _subject(call)
+        resource = call.found_resource
+        name, verb, subresource, scope = _subject(call, resource)
         dry_run = _dry_run(call.query) if "dryRun" in call.query else ""
         key = (name, verb, dry_run, subresource, scope)
         requests = self._requests.get(key)
@@ -305,7 +305,7 @@ class RequestMetrics:
     @contextmanager
     def long_running(self, call: ServedCall) -> Iterator[None]:
         """Count a request that lasts as long as its client likes: a watch, or a relayed connection."""
-        kind = self._kinds[_subject(call)]
+        kind = self._kinds[_subject(call, call.found_resource)]
         if kind.long_running is None:
             kind.long_running = RequestCount()
         open_ones = kind.long_running
@@ -317,8 +317,9 @@ class RequestMetrics:
 
     def observe_watch_list(self, call: AnsweredCall, seconds: float) -> None:
         """Count a watch whose initial events have been sent, `seconds` after the request came."""
-        assert call.resource is not None
-        name = (call.resource.group_version, call.resource.resource)
+        resource = call.found_resource
+        assert resource is not None
+        name = (resource.group_version, resource.resource)
         self._watch_lists[name, _scope(call.info)].observe(seconds)
 
     def event_sizes(self, resource: ServedResource) -> Histogram:

@@ -117,7 +117,7 @@ def _recorded(call: ApiCall, at: float) -> RecordedRequest:
         resource,
         info.namespace,
         info.name,
-        "" if call.user is None else call.user.name,
+        getattr(call.known_user, "name", ""),
         call.request.headers.get(hdrs.USER_AGENT, ""),
         call.status,
         tuple(call.warnings),

@@ -62,7 +62,6 @@ class Applier:
         conversion: of a body that is not of the resource's own kind.
         """
         resource, info = call.resource, call.info
-        assert resource is not None
         options = self._requests.options(call, "PatchOptions", is_apply=True)
         body = await read_body(call)
         if body.size is not SizeClass.SMALL:

@@ -128,7 +128,6 @@ class ApplyPatcher:
         conversion: ApplyConversion | None,
     ) -> None:
         resource, info = call.resource, call.info
-        assert resource is not None
         self._resource, self._info, self._options = resource, info, options
         self._body, self._conversion = body, conversion
         self._version = field_managers.version_to_write(resource, info.subresource, is_apply=True)

@@ -27,7 +27,6 @@ def create_handler(
 
     async def create(call: ApiCall) -> None:
         resource, namespace = call.resource, call.info.namespace
-        assert resource is not None
         encoder = encoders.for_call(call)
         options = requests.options(call, "CreateOptions")
         body = await read_body(call)
@@ -58,7 +57,6 @@ class Creator:
 
         Raises Invalid, AlreadyExists, and what admission and `lifecycle` raise.
         """
-        assert call.resource is not None
         name = draft.document["metadata"].get("name", "")
         try:
             guard = await self._lifecycle.check_create(

@@ -45,14 +45,12 @@ def delete_handler(
 
     async def delete(call: ApiCall) -> None:
         resource, info = call.resource, call.info
-        assert resource is not None
         encoder = encoders.for_call(call)
         options = await options_reader.read(call)
         lifecycle.check_delete(resource, info.name)
         if resource.strategy.delete_warning and not options.propagation:
             call.warnings.append(resource.strategy.delete_warning)
         admission = requests.admission(call, Operation.DELETE, info.name, options)
-        assert call.user is not None
         request = DeleteRequest(resource, info.namespace, info.name, options, admission, call.user.name)
         if options.ignores_read_error:
             if call.audit is not None:
@@ -77,7 +75,6 @@ async def _require_may_delete_unread(call: ApiCall, authorization: Authorization
     Source: k8s.io/apiserver, pkg/endpoints/handlers/delete.go, authorizeUnsafeDelete.
     """
     resource = call.resource
-    assert resource is not None
     verdict = await authorization.decide(authorizer_attributes(call, UNSAFE_DELETE))
     if verdict.decision is not Decision.ALLOW:
         why = f'not permitted to do "{UNSAFE_DELETE}", reason: {verdict.reason}'

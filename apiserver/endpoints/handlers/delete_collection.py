@@ -72,7 +72,6 @@ def delete_collection_handler(
 
     async def delete_collection(call: ApiCall) -> None:
         resource, namespace = call.resource, call.info.namespace
-        assert resource is not None
         encoder = encoders.for_call(call)
         await wait_for_turn(call.query)
         listed = ListOptions.for_list(
@@ -103,8 +102,6 @@ def delete_collection_handler(
 
     async def delete_page(call: ApiCall, options: DeleteOptions, objects: Sequence[StoredObject]) -> None:
         resource, namespace = call.resource, call.info.namespace
-        assert resource is not None
-        assert call.user is not None
         user = call.user.name
 
         async def delete_one(name: str, on_decided: Callable[[], None]) -> None:

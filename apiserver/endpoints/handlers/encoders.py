@@ -44,7 +44,6 @@ class Encoders:
         Raises NotAcceptable, BadRequest.
         """
         resource = kind or call.resource
-        assert resource is not None
         accept = call.request.headers.get(hdrs.ACCEPT, "")
         streams = call.info.verb == "watch"
         # What most clients ask for is negotiated at once.
@@ -80,7 +79,6 @@ class Encoders:
 
     def _negotiator(self, call: ApiCall, resource: ServedResource) -> Negotiator:
         """Returns the negotiator for what resources like this one have. resource: the answer's."""
-        assert call.resource is not None
         is_stream, lists = call.info.verb == "watch", call.info.verb in ("list", "watch")
         is_routed = not call.resource.is_custom
         likeness = (resource.has_protobuf, resource.has_table, is_routed, lists, is_stream)

@@ -62,7 +62,6 @@ def forward_handler(remote: RemoteVersions, client: ExtensionClient, forwarder: 
 
 async def _target(call: ApiCall, version: RemoteVersion, client: ExtensionClient) -> ProxyTarget:
     """Raises ServiceUnreachable, UnusableBundle, OSError, NotAHeader."""
-    assert call.user is not None
     # Under one id a request is found in the audit logs of both.
     headers = [*identity_headers(call.user), ("Audit-Id", call.audit_id)]
     endpoint = await client.endpoint(version.service)

@@ -13,7 +13,6 @@ def get_handler(registry: Registry, encoders: Encoders) -> Handler:
     """Returns a handler that sends an object of the cache, at once if any version will do. Rows K01-K03."""
 
     async def get(call: ApiCall) -> None:
-        assert call.resource is not None
         encoder = encoders.for_call(call)
         info = call.info
         found = await registry.get(call.resource, info.namespace, info.name, read_at_for_get(call.query))

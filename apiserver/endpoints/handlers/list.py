@@ -39,7 +39,6 @@ def list_handler(registry: Registry, encoders: Encoders, brand: Brand, deviation
 
     async def list_(call: ApiCall) -> None:
         resource, namespace = call.resource, call.info.namespace
-        assert resource is not None
         encoder = encoders.for_call(call)
         await wait_for_turn(call.query)
         options = ListOptions.for_list(

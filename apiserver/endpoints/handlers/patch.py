@@ -47,7 +47,6 @@ def patch_handler(
 
     async def patch(call: ApiCall) -> None:
         resource = call.resource
-        assert resource is not None
         encoder = encoders.for_call(call)
         if applier.is_apply(call):
             applied, code = await applier.apply(call)
@@ -92,7 +91,6 @@ class PatchRequest(NamedTuple):
         Raises Conflict, BadRequest, and what `view` and `apply_patch` raise.
         """
         resource, info = self.call.resource, self.call.info
-        assert resource is not None
         if self.condition is not None and current.resource_version not in self.condition:
             raise Conflict(resource.group_resource, info.name)
         decoded = apply_patch(
@@ -125,7 +123,6 @@ async def read_patch(
 
 def patch_type(call: ApiCall) -> str:
     """Returns the media type of the patch. Raises UnsupportedMediaType if the resource does not accept it."""
-    assert call.resource is not None
     accepted = ACCEPTED if call.resource.definition else (JSON_PATCH, MERGE_PATCH)
     content_type = base_type(call.request.headers.get(hdrs.CONTENT_TYPE, ""))
     if content_type not in PATCHES:

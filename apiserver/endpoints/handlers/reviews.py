@@ -64,7 +64,6 @@ def review_handlers(
     def handler(review: Review) -> Handler:
         async def create(call: ApiCall) -> None:
             resource = call.resource
-            assert resource is not None
             document, options, encoder = await virtual.read_posted(call, resource)
             await virtual.admit(call, resource, document["metadata"].get("name", ""), document, options)
             # A selector in it may have ten thousands of requirements.
@@ -131,7 +130,6 @@ def all_reviews(
 
 def self_subject_review(clock: Callable[[], float]) -> Review:
     async def review(call: ApiCall, document: Document, size: SizeClass) -> Answer:
-        assert call.user is not None
         # Nothing is asked, so nothing that was sent comes back.
         metadata = {"creationTimestamp": timestamps.to_text(clock())}
         status = {"userInfo": user_info(call.user)}
@@ -185,8 +183,6 @@ def access_review(
     """
 
     async def review(call: ApiCall, document: Document, size: SizeClass) -> Answer:
-        assert call.resource is not None
-        assert call.user is not None
 
         caller = call.user
 
@@ -282,7 +278,6 @@ def attributes_of(spec: Document, user: UserInfo) -> Attributes:
 
 def rules_review(rules: RuleResolver) -> Review:
     async def review(call: ApiCall, document: Document, size: SizeClass) -> Answer:
-        assert call.user is not None
         namespace = document["spec"].get("namespace")
         if not namespace:
             raise BadRequest("no namespace on request")

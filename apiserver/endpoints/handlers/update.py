@@ -36,7 +36,6 @@ def update_handler(
 
     async def update(call: ApiCall) -> None:
         resource, info = call.resource, call.info
-        assert resource is not None
         encoder = encoders.for_call(call)
         options = requests.options(call, "UpdateOptions")
         body = await read_body(call)

@@ -37,7 +37,6 @@ def watch_handler(
 
     async def watch(call: ApiCall) -> None:
         resource, info = call.resource, call.info
-        assert resource is not None
         encoder = encoders.for_call(call)
         await wait_for_turn(call.query)
         options = ListOptions.for_watch(call.query, resource.known_fields, brand.meta_group)
@@ -90,7 +89,6 @@ def watch_handler(
             cache.unwatch(prefix, watcher, selection.scope)
 
     async def watch_in_place(call: ApiCall) -> None:
-        assert call.user is not None
         holder = streams.take_place(call.user)
         try:
             await watch(call)

@@ -54,7 +54,6 @@ class WriteRequests:
         self, call: ApiCall, name: str, options: WriteOptions, size: SizeClass, guard: TransactionGuard | None
     ) -> WriteRequest:
         """Returns the request of a create. name: of the object; empty if it is to be generated."""
-        assert call.resource is not None
         return WriteRequest(
             resource=call.resource,
             namespace=call.info.namespace,
@@ -82,7 +81,6 @@ class WriteRequests:
         view: what the subresource shows, if it has a kind of its own.
         """
         resource, info = call.resource, call.info
-        assert resource is not None
         return WriteRequest(
             resource=resource,
             namespace=info.namespace,
@@ -98,7 +96,6 @@ class WriteRequests:
         )
 
     def _manage_fields(self, call: ApiCall, options: WriteOptions) -> ManageFields:
-        assert call.resource is not None
         agent = call.request.headers.get(hdrs.USER_AGENT, "")
         name = manager_or_user_agent(options.field_manager, agent)
         return self._field_managers.updater(call.resource, call.info.subresource, name)
@@ -112,8 +109,6 @@ class WriteRequests:
         view: SubresourceView | None = None,
     ) -> Admission:
         """Returns the admission of a write by a call; options: None for one that has none."""
-        assert call.resource is not None
-        assert call.user is not None
         return self._admission.admission_for(
             AdmissionAttributes(
                 operation,

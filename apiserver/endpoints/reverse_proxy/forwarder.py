@@ -96,7 +96,6 @@ class Forwarder:
     @contextmanager
     def place(self, call: ApiCall) -> Iterator[None]:
         """Takes a place among the requests that are forwarded. Raises TooManyRequests."""
-        assert call.user is not None
         holder = holder_of(call.user)
         if not self._pool.take(holder):
             raise TooManyRequests

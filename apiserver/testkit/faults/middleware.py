@@ -55,7 +55,7 @@ def attributes_of(call: ApiCall) -> RequestAttributes:
         info.subresource,
         info.namespace,
         info.name or selected_name(info, call.query),
-        "" if call.user is None else call.user.name,
+        getattr(call.known_user, "name", ""),
         call.request.headers.get(hdrs.USER_AGENT, ""),
     )
 

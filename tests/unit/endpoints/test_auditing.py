@@ -83,7 +83,8 @@ class Recorded:
 
     async def _take(self, request: web.BaseRequest) -> web.StreamResponse:
         info, now = parse_target("GET", request.path, False), asyncio.get_running_loop().time()
-        call = ApiCall(request, info, parse_query(""), "audit", now, OFFLOAD, user=ALICE)
+        call = ApiCall(request, info, parse_query(""), "audit", now, OFFLOAD)
+        call.user = ALICE
         self.connections.append(call.connection)
         await self._handle(call)
         return sent(call) if call.body_bytes else web.Response()

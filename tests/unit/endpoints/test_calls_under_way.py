@@ -25,8 +25,10 @@ CALLS: Final[dict[str, tuple[str, str, str]]] = {
 
 def call(method: str, path: str) -> ApiCall:
     info = parse_target(method, path, False)
-    served = resource("pods", "") if info.is_resource else None
-    return ApiCall(cast(Any, None), info, {}, "", 0.0, cast(Any, None), resource=served)
+    made = ApiCall(cast(Any, None), info, {}, "", 0.0, cast(Any, None))
+    if info.is_resource:
+        made.resource = resource("pods", "")
+    return made
 
 
 async def asked_about(calls: CallsUnderWay, *under_way: ApiCall) -> str:

@@ -71,16 +71,8 @@ class Watches:
 
     async def _watch(self, request: web.BaseRequest) -> web.StreamResponse:
         info, user = parse_target("GET", request.path, True), UserInfo(request.headers["User"])
-        call = ApiCall(
-            request,
-            info,
-            parse_query("watch=1"),
-            "audit",
-            self.loop.time(),
-            OFFLOAD,
-            user=user,
-            resource=CONFIG_MAPS,
-        )
+        call = ApiCall(request, info, parse_query("watch=1"), "audit", self.loop.time(), OFFLOAD)
+        call.user, call.resource = user, CONFIG_MAPS
         self.arrived += 1
         await self.begins.wait()
         encoder = JsonEncoder(CONFIG_MAPS, Brand())

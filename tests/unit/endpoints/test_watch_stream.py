@@ -114,7 +114,8 @@ async def watching_all(
 
     async def watch(request: web.BaseRequest) -> web.StreamResponse:
         info, query = parse_target("GET", PATH, True), parse_query("watch=1")
-        call = ApiCall(request, info, query, "audit", loop.time(), OFFLOAD, resource=resource)
+        call = ApiCall(request, info, query, "audit", loop.time(), OFFLOAD)
+        call.resource = resource
         stream = WatchStream(call, chosen, resource, streams, lifetime_s=2 * WITHIN_S)
         watcher = Watcher[StoredObject](after=0, predicate=None, on_ready=stream.on_event)
         for event in happened:

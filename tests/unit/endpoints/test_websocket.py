@@ -85,7 +85,8 @@ async def test_a_client_that_reads_nothing_is_dropped() -> None:
 
     async def watch(request: web.BaseRequest) -> web.StreamResponse:
         info, query = parse_target("GET", PATH, True), parse_query("watch=1")
-        call = ApiCall(request, info, query, "audit", loop.time(), Offload(), resource=CONFIG_MAPS)
+        call = ApiCall(request, info, query, "audit", loop.time(), Offload())
+        call.resource = CONFIG_MAPS
         encoder = JsonEncoder(CONFIG_MAPS, Brand())
         stream = WatchStream(call, encoder, CONFIG_MAPS, streams, lifetime_s=100 * WITHIN_S)
         on_ready = stream.on_event

@@ -28,7 +28,6 @@ def connect_handler(
 
     async def connect(call: ApiCall) -> None:
         info = call.info
-        assert call.resource is not None
         options: Document = {}
         kind = kinds.get(call.resource.subresources[info.subresource].kind)
         if kind is not None:

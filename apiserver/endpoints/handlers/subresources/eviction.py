@@ -86,7 +86,6 @@ def eviction_handlers(
 
     async def create(call: ApiCall) -> None:
         info, pods = call.info, call.resource
-        assert pods is not None
         eviction, options, _ = await virtual.read_posted(call, kind)
         if eviction["metadata"].get("name") != info.name:
             raise BadRequest("name in URL does not match name in Eviction object")

@@ -139,7 +139,6 @@ def pod_connectors(
     async def place_of(call: ApiCall, place: Callable[[Document], _Place]) -> _Place:
         """Returns where the pod is that is asked for. Raises NotFound, and what `place` raises."""
         info = call.info
-        assert call.resource is not None
         found = await registry.get(call.resource, info.namespace, info.name, MOST_RECENT)
         return await call.offload.read(found, place)
 

@@ -108,13 +108,11 @@ def proxy_connectors(
 
     async def read(call: ApiCall, address: Address, reading: Callable[[Document], _T]) -> _T:
         """Returns what is read of the object of a name. Raises NotFound, and what `reading` raises."""
-        assert call.resource is not None
         found = await registry.get(call.resource, call.info.namespace, address.name, MOST_RECENT)
         return await call.offload.read(found, reading)
 
     async def to_service(call: ApiCall, _: Document) -> None:
         address = _address_of(call, "service")
-        assert call.resource is not None
         port_name = await read(call, address, functools.partial(_port_name, port=address.port))
         host, port = await services.endpoint(call, address.name, port_name)
         await forwarder.forward(call, target(call, backend(address.scheme, host, port)))
@@ -230,7 +228,6 @@ class _Services:
         It tells, as in Kubernetes, whether there is no object Endpoints, whether that is empty, and whether
         nothing in it is ready or has the port.
         """
-        assert call.resource is not None
         found, resource = [*slices], self._endpoints()
         if resource is not None:
             with suppress(NotFound):

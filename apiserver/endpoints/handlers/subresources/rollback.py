@@ -36,7 +36,6 @@ def rollback_handlers(registry: Registry, virtual: VirtualKinds, definition: str
 
     async def create(call: ApiCall) -> None:
         info, deployments = call.info, call.resource
-        assert deployments is not None
         rollback, options, _ = await virtual.read_posted(call, kind)
         name = rollback.get("name", "")
         if errors := validate_rollback(rollback):

@@ -64,7 +64,6 @@ class ScaledType(NamedTuple):
     @classmethod
     def of(cls, call: ApiCall, kind: ServedResource) -> Self:
         """Returns the type of the object that a call is about."""
-        assert call.resource is not None
         fields = call.resource.subresources[call.info.subresource].scale
         assert fields is not None
         return cls(call.resource, fields, kind)

@@ -109,7 +109,6 @@ def token_handlers(
 
     async def create(call: ApiCall) -> None:
         info, accounts = call.info, call.resource
-        assert accounts is not None
         request, options, encoder = await virtual.read_posted(call, kind)
         meta, spec = request["metadata"], request["spec"]
         if meta.get("name") and meta["name"] != info.name:

@@ -32,7 +32,9 @@ def call(method: str, target: str, **headers: str) -> ApiCall:
     request = make_mocked_request(
         method, target, headers={name.replace("_", "-"): value for name, value in headers.items()}
     )
-    return ApiCall(request, info, parse_query(query), "audit", 0.0, Offload(), user=ALICE, resource=served)
+    made = ApiCall(request, info, parse_query(query), "audit", 0.0, Offload())
+    made.user, made.resource = ALICE, served
+    return made
 
 
 def stored(of: ServedResource, document: Document, revision: int = 7) -> StoredObject:
