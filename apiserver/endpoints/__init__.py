@@ -9,7 +9,6 @@ On the way in:
     middleware       metrics, errors to Status, authentication, deadlines, authorization, slots and seats
     calls_under_way  which calls are being worked on, for deadlines and for lines about stalls
     priority_and_fairness  one more: has requests wait for their seats, by their flows
-    failure_throttle how fast requests are answered whose credentials nobody accepts
     request_slots    how many requests may be in flight, and whose, where fairness does not say it
     impersonation    one more middleware: `kubectl --as`; impersonation_modes: what each way of it requires
     confidentiality  what errors and audit events do not say about Secrets and credentials

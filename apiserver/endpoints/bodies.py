@@ -86,8 +86,9 @@ async def read_body(call: ApiCall) -> Body:
     await call.take_slot()
     content_type = request.headers.get(hdrs.CONTENT_TYPE, "")
     size = size_class_of(body, content_type)
-    if call.resource.is_custom and size is not SizeClass.HUGE:
-        size = max(size, call.resource.size_of_defaults(body))
+    resource = call.found_resource
+    if resource is not None and resource.is_custom and size is not SizeClass.HUGE:
+        size = max(size, resource.size_of_defaults(body))
     return Body(body, content_type, size)
 
 

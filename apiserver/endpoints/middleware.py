@@ -29,7 +29,6 @@ from apiserver.endpoints.body_limits import BodyLimits
 from apiserver.endpoints.calls_under_way import CallsUnderWay
 from apiserver.endpoints.confidentiality import RedactedError
 from apiserver.endpoints.connection import Connection
-from apiserver.endpoints.failure_throttle import FailureThrottle
 from apiserver.endpoints.priority_and_fairness import Fairness
 from apiserver.endpoints.request_info import READ_VERBS, selected_name
 from apiserver.endpoints.request_slots import RequestSlot, Slot, SlotLimit, SlotLimits
@@ -150,6 +149,36 @@ def measure(metrics: RequestMetrics) -> Middleware:
         return measured
 
     return middleware
+
+
+# Beyond a burst, the answers of a second: together they take some tenth of a processor.
+FAILURES_PER_S: Final = 200
+BURST: Final = 100
+# No answer waits for longer: a connection costs more than the request.
+DELAY_S_MAX: Final = 1.0
+
+
+class FailureThrottle:
+    """Delays answers to requests whose credentials nobody accepts: a token bucket whose debt is waited for.
+
+    To find a signed token bad takes as long as a read from the cache: a client that sends one after the other
+    would take most of the event loop's time. One whose token has expired asks a few times, without delay.
+    """
+
+    def __init__(self) -> None:
+        self._next_at = 0.0
+
+    def delay_s(self, now: float) -> float:
+        """Count a failure at `now`, in seconds of a clock that never goes back; returns how long to wait."""
+        earliest = now - BURST / FAILURES_PER_S
+        self._next_at = min(max(self._next_at, earliest) + 1 / FAILURES_PER_S, now + DELAY_S_MAX)
+        return max(0.0, self._next_at - now)
+
+    async def wait(self) -> None:
+        """Wait before a failure is answered."""
+        delay_s = self.delay_s(asyncio.get_running_loop().time())
+        if delay_s:
+            await asyncio.sleep(delay_s)
 
 
 _EXTRA_SPACE: Final = (

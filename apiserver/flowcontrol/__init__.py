@@ -1,15 +1,13 @@
 """API Priority and Fairness: which requests begin now, which wait, and which are refused.
 
     flow_schemas      FlowSchemas: which requests each matches, and what divides them into flows
-    priority_levels   PriorityLevelConfigurations: what they say, and the level that each makes
-    flow_control      all levels and schemas: classifies requests, shares the server's seats among levels
+    priority_levels   PriorityLevelConfigurations: what they say, the level that each makes, Retry-After
+    flow_control      all levels and schemas: classifies requests, deals flows their queues, shares seats
     queue_set         one level: its seats, its queues, and whose turn is next
-    shuffle_sharding  which few of a level's queues a flow may use
     seat_allocation   what each level may have now, by what all could use: lending and borrowing
     seat_usage        what a level has used, as statistics over time
     work_estimates    how many seats a request takes, and for how long after its answer
     watch_counts      how many watches a write has to tell
-    retry_after       how long those who are refused should stay away
     flow_statistics   what is counted of each schema and level
     request_kinds     reads and writes under way, over time
     metrics           all of that under Kubernetes' names

@@ -5,6 +5,7 @@ Source: k8s.io/apiserver, pkg/util/flowcontrol/apf_controller.go.
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
 from collections.abc import Iterable, Mapping
@@ -16,7 +17,6 @@ from apiserver.flowcontrol.priority_levels import CATCH_ALL, LevelSpec, Priority
 from apiserver.flowcontrol.queue_set import QueuedFlow
 from apiserver.flowcontrol.request_kinds import RequestKinds
 from apiserver.flowcontrol.seat_allocation import allocate
-from apiserver.flowcontrol.shuffle_sharding import deal, flow_hash
 from apiserver.meta.vocabulary import UserInfo
 from apiserver.metrics.requests import InFlight
 
@@ -30,6 +30,7 @@ FLOWS_MAX: Final = 4_096
 # Longer paths, and users with more groups, are not remembered.
 _PATH_LENGTH_MAX: Final = 256
 _GROUPS_MAX: Final = 64
+_HASH_BYTES: Final = 8
 
 
 class ExecutingRequests(NamedTuple):
@@ -72,6 +73,29 @@ def _head(schema_uid: str, level_uid: str) -> bytes:
 def _header_value(uid: str) -> bytes:
     """Returns a UID; nothing for one that somebody has made up to break the head."""
     return uid.encode() if uid.isascii() and uid.isprintable() else b""
+
+
+def flow_hash(schema: str, flow: str) -> int:
+    """Returns the same number for a flow on every server. flow: what distinguishes it within its schema."""
+    digest = hashlib.sha256(f"{schema}\0{flow}".encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(digest[:_HASH_BYTES], "little")
+
+
+def deal(hashed: int, queues: int, hand_size: int) -> tuple[int, ...]:
+    """Returns the queues that a flow may use: different numbers, as a dealer takes cards from a deck.
+
+    Two flows seldom have the same hand: one that fills its queues leaves most of the others some that are
+    empty. Source: k8s.io/apiserver, pkg/util/shufflesharding.
+    """
+    hand: list[int] = []
+    for dealt in range(hand_size):
+        hashed, card = divmod(hashed, queues - dealt)
+        # It is the number of a card among those that are left.
+        for taken in sorted(hand):
+            if card >= taken:
+                card += 1
+        hand.append(card)
+    return tuple(hand)
 
 
 _Key: TypeAlias = tuple[str, tuple[str, ...], str, str, str, str, str]

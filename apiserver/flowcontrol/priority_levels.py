@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from typing import Final, NamedTuple
 
 from apiserver.flowcontrol.flow_schemas import Malformed
 from apiserver.flowcontrol.queue_set import QueueRules, QueueSet
-from apiserver.flowcontrol.retry_after import RetryAfter
 from apiserver.flowcontrol.seat_allocation import Claim
 from apiserver.flowcontrol.seat_usage import Capacity
 from apiserver.meta.vocabulary import Document
@@ -75,6 +75,44 @@ class LevelSpec(NamedTuple):
     def rules(self) -> QueueRules:
         is_closed = not (self.shares or self.queues or self.is_exempt)
         return QueueRules(self.queues, self.queue_length_max, self.is_exempt, is_closed)
+
+
+RETRY_AFTER_MAX_S: Final = 32
+_MANY: Final = 3
+
+
+class RetryAfter:
+    """How long clients whose requests a level refuses should wait: longer while many are refused.
+
+    seconds: to wait. They double when three requests in each second of the last period were refused, and
+        shrink by one when fewer than one was.
+    Source: k8s.io/apiserver, pkg/util/flowcontrol/dropped_requests_tracker.go.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 1
+        self._raised_at = -RETRY_AFTER_MAX_S
+        # Seconds in which some were refused, and how many; the last may not be over.
+        self._history: deque[tuple[int, int]] = deque(maxlen=RETRY_AFTER_MAX_S + 1)
+
+    def refused(self, second: int) -> int:
+        """Note that a request is refused. second: now, of any clock. Returns what to tell it, in seconds."""
+        history = self._history
+        if history and history[-1][0] == second:
+            history[-1] = second, history[-1][1] + 1
+        else:
+            self._adjust(second)
+            history.append((second, 1))
+        return self.seconds
+
+    def _adjust(self, second: int) -> None:
+        period_s = self.seconds
+        refused = sum(count for when, count in self._history if second - period_s <= when < second)
+        if refused >= _MANY * period_s and second - self._raised_at >= period_s:
+            self.seconds = min(period_s * 2, RETRY_AFTER_MAX_S)
+            self._raised_at = second
+        elif refused < period_s and period_s > 1:
+            self.seconds -= 1
 
 
 class PriorityLevel:

@@ -31,19 +31,18 @@ class Freshness:
                 return current <= self._progress.revision or await self._wait_for(
                     current, self._options.catch_up_wait_s, key
                 )
+            case Consistency.NOT_OLDER_THAN | Consistency.EXACT if at.revision <= self._progress.revision:
+                return True  # So is a list at the revision that has been settled for it.
             case Consistency.NOT_OLDER_THAN:
-                if at.revision <= self._progress.revision:
-                    return True
                 exists = at.revision <= await self._store.current_revision()
                 wait_s = self._options.future_revision_wait_s
                 if not await self._wait_for(at.revision, wait_s, key, exists=exists):
                     raise RevisionTooLarge(requested=at.revision, current=self._progress.revision)
                 return True
             case Consistency.EXACT:
-                if at.revision > self._progress.revision:
-                    current = await self._store.current_revision()
-                    if at.revision > current:
-                        raise RevisionTooLarge(requested=at.revision, current=current)
+                current = await self._store.current_revision()
+                if at.revision > current:
+                    raise RevisionTooLarge(requested=at.revision, current=current)
                 return await self._wait_for(at.revision, self._options.catch_up_wait_s, key)
 
     async def has_reached(self, revision: int) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apiserver.endpoints.failure_throttle import BURST, DELAY_S_MAX, FAILURES_PER_S, FailureThrottle
+from apiserver.endpoints.middleware import BURST, DELAY_S_MAX, FAILURES_PER_S, FailureThrottle
 
 
 def test_a_burst_is_answered_at_once() -> None:

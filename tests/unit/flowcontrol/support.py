@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from apiserver.endpoints.request_info import RequestInfo, parse_target
+from apiserver.flowcontrol.flow_control import deal, flow_hash
 from apiserver.flowcontrol.flow_statistics import FlowStatistics
 from apiserver.flowcontrol.queue_set import QueuedFlow, QueueRules, QueueSet, Request
-from apiserver.flowcontrol.shuffle_sharding import deal, flow_hash
 from apiserver.flowcontrol.work_estimates import ONE_SEAT, WorkEstimate
 from apiserver.meta.vocabulary import UserInfo
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from apiserver.flowcontrol.shuffle_sharding import deal, flow_hash
+from apiserver.flowcontrol.flow_control import deal, flow_hash
 
 
 @pytest.mark.parametrize(("queues", "hand_size"), [(1, 1), (4, 4), (64, 6), (128, 6), (10_000_000, 2)])

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from apiserver.flowcontrol.retry_after import RETRY_AFTER_MAX_S, RetryAfter
+from apiserver.flowcontrol.priority_levels import RETRY_AFTER_MAX_S, RetryAfter
 from apiserver.flowcontrol.watch_counts import WatchCounts
 from apiserver.flowcontrol.work_estimates import (
     ONE_SEAT,

@@ -33,7 +33,7 @@ def requests() -> tuple[Callable[[], Iterable[Family]], Observe]:
         call: Any = SimpleNamespace(
             info=target,
             query={},
-            resource=None,
+            found_resource=None,
             status=next(codes),
             body_bytes=10,
             waited_s=0.05,
