@@ -344,13 +344,16 @@ def _resource(resource: ServedResource) -> Document:
         "kind": resource.kind,
         "verbs": list(resource.verbs),
     }
-    if resource.short_names:
-        document["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        document["categories"] = list(resource.categories)
+    document |= _other_names(resource)
     if "watch" in resource.verbs:  # what is not stored cannot be watched
         document["storageVersionHash"] = _storage_version_hash(resource)
     return document
+
+
+def _other_names(resource: ServedResource) -> Document:
+    """Returns the fields of a resource's short names and categories, if it has some."""
+    names = {"shortNames": list(resource.short_names), "categories": list(resource.categories)}
+    return {field: texts for field, texts in names.items() if texts}
 
 
 def _subresource(resource: ServedResource, subresource: Subresource) -> Document:
@@ -396,10 +399,7 @@ def _aggregated_resource(resource: ServedResource) -> Document:
         "singularResource": resource.singular,
         "verbs": list(resource.verbs),
     }
-    if resource.short_names:
-        document["shortNames"] = list(resource.short_names)
-    if resource.categories:
-        document["categories"] = list(resource.categories)
+    document |= _other_names(resource)
     if resource.subresources:
         document["subresources"] = [
             _aggregated_subresource(resource, sub) for sub in resource.subresources.values()

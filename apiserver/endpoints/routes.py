@@ -6,7 +6,7 @@ The table is read for each request; what is served changes by replacing it. Rows
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -47,8 +47,7 @@ _NOT_YET: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class VerbHandlers:
+class VerbHandlers(NamedTuple):
     """The handlers of resources, by verb."""
 
     get: Handler
@@ -137,9 +136,7 @@ class Routes:
     ) -> None:
         """knows_everything: whether all stored definitions are served, and all APIServices known."""
         self._served = served
-        self._handlers: Mapping[str, Handler] = {
-            verb.name: getattr(resources.verbs, verb.name) for verb in fields(VerbHandlers)
-        }
+        self._handlers: Mapping[str, Handler] = resources.verbs._asdict()
         self._virtual = resources.virtual
         self._connect = resources.connect
         self._discovery = discovery = non_resources.discovery

@@ -594,21 +594,22 @@ class WatchStreams:
             call, encoder, resource, self, lifetime_s=lifetime_s, view_predicate=view_predicate
         )
 
-    def take_place(self, user: UserInfo) -> str | None:
-        """Take the place of a watch. Users share the places as they do slots.
+    @contextmanager
+    def place(self, user: UserInfo) -> Iterator[None]:
+        """Hold the place of a watch, of which users share all there are as they do slots.
 
-        Returns who holds it, None if the watch needs none. Raises TooManyRequests if the user has its share.
+        Raises TooManyRequests if the user has its share.
         """
         if MASTERS in user.groups:
-            return None
+            yield
+            return
         holder = holder_of(user)
         if not self._places.take(holder):
             self.refused_total += 1
             raise TooManyRequests("Too many watches, please try again later.")
-        return holder
-
-    def give_back_place(self, holder: str | None) -> None:
-        if holder is not None:
+        try:
+            yield
+        finally:
             self._places.give_back(holder)
 
     @contextmanager

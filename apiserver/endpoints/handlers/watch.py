@@ -89,11 +89,8 @@ def watch_handler(
             cache.unwatch(prefix, watcher, selection.scope)
 
     async def watch_in_place(call: ApiCall) -> None:
-        holder = streams.take_place(call.user)
-        try:
+        with streams.place(call.user):
             await watch(call)
-        finally:
-            streams.give_back_place(holder)
 
     return watch_in_place
 

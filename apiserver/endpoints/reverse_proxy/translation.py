@@ -25,7 +25,7 @@ from apiserver.endpoints.reverse_proxy.errors import BackendRequestFailed, Forwa
 from apiserver.endpoints.reverse_proxy.headers import Headers
 from apiserver.endpoints.reverse_proxy.spdy import SpdyClient
 from apiserver.endpoints.reverse_proxy.target import ProxyTarget
-from apiserver.endpoints.reverse_proxy.upgrades import UNSENT_BYTES_MAX, ask, dial, refuse
+from apiserver.endpoints.reverse_proxy.upgrades import UNSENT_BYTES_MAX, ask, dial, first_of, refuse
 from apiserver.endpoints.websocket import accept_websocket, asks_for_websocket
 from storage.turns import Turn
 
@@ -76,8 +76,8 @@ async def translate_shell(
     async def relay(connection: BackendConnection, socket: web.WebSocketResponse) -> None:
         await _Shell(SpdyClient(*connection), socket).run(("error", *streams))
 
-    way = _ProtocolPair(SHELL_PROTOCOL, "v4.channel.k8s.io", relay)
-    await _translate(call, backends, target, headers, origins, way)
+    pair = _ProtocolPair(SHELL_PROTOCOL, "v4.channel.k8s.io", relay)
+    await _translate(call, backends, target, headers, origins, pair)
 
 
 async def tunnel_ports(
@@ -93,8 +93,8 @@ async def tunnel_ports(
     async def relay(connection: BackendConnection, socket: web.WebSocketResponse) -> None:
         await first_of(_messages_to(connection.writer, socket), _bytes_to(socket, connection.reader))
 
-    way = _ProtocolPair(PORTS_PROTOCOL, "portforward.k8s.io", relay)
-    await _translate(call, backends, target, headers, origins, way)
+    pair = _ProtocolPair(PORTS_PROTOCOL, "portforward.k8s.io", relay)
+    await _translate(call, backends, target, headers, origins, pair)
 
 
 async def _translate(
@@ -103,19 +103,19 @@ async def _translate(
     target: ProxyTarget,
     headers: Headers,
     origins: AllowedOrigins,
-    way: _ProtocolPair,
+    pair: _ProtocolPair,
 ) -> None:
     connection = await dial(backends, target)
     try:
-        head = await ask(connection, "POST", target, _spdy_headers(headers, way.kubelet_protocol))
+        head = await ask(connection, "POST", target, _spdy_headers(headers, pair.kubelet_protocol))
         if head.status >= 400:
             await refuse(call, connection, head)
             return
         if head.status != HTTPStatus.SWITCHING_PROTOCOLS:
             raise ForwardingFailed(f"invalid upgrade response: status code {head.status}")
-        socket = await accept_websocket(call, origins, way.protocol, MESSAGE_BYTES_MAX)
+        socket = await accept_websocket(call, origins, pair.protocol, MESSAGE_BYTES_MAX)
         with call.connection.relaying():
-            await way.relay(connection, socket)
+            await pair.relay(connection, socket)
             await socket.close()
     finally:
         connection.writer.close()
@@ -129,20 +129,6 @@ def _spdy_headers(headers: Headers, protocol: str) -> Headers:
     ]
     upgrade = [("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1"), ("X-Stream-Protocol-Version", protocol)]
     return [*kept, *upgrade, ("Content-Length", "0")]
-
-
-async def first_of(*ways: Coroutine[Any, Any, None]) -> None:
-    """Runs both ways until one has ended. Raises what the first has raised."""
-    tasks = {asyncio.ensure_future(way) for way in ways}
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
-    failures = [task.exception() for task in tasks if not task.cancelled()]
-    for failure in filter(None, failures):
-        raise failure
 
 
 async def messages(socket: web.WebSocketResponse) -> AsyncIterator[bytes]:

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Coroutine
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.responses import begin_response
@@ -125,17 +126,22 @@ async def _relay(call: ApiCall, backend: BackendConnection, head: AnswerHead) ->
         raise ConnectionResetError("the client is gone")
     connection.transport.write(head.raw)
     backend.writer.transport.set_write_buffer_limits(UNSENT_BYTES_MAX)
-    ways = {
-        asyncio.create_task(_to_backend(client, backend.writer)),
-        asyncio.create_task(_to_client(call, backend.reader)),
-    }
+    with connection.relaying():
+        await first_of(_to_backend(client, backend.writer), _to_client(call, backend.reader))
+
+
+async def first_of(*relays: Coroutine[Any, Any, None]) -> None:
+    """Relay in both directions until one has ended. Raises what the first has raised."""
+    tasks = {asyncio.ensure_future(relay) for relay in relays}
     try:
-        with connection.relaying():
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for way in ways:
-            way.cancel()
-        await asyncio.wait(ways)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    failures = [task.exception() for task in tasks if not task.cancelled()]
+    for failure in filter(None, failures):
+        raise failure
 
 
 async def _to_backend(client: UpgradedClientReader, writer: asyncio.StreamWriter) -> None:

@@ -3,48 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from time import monotonic
 from typing import Final
 
-from apiserver.catalogue.flowcontrol.defaults import FLOW_SCHEMAS, PRIORITY_LEVELS
-from apiserver.catalogue.flowcontrol.flow_schemas import MANDATORY_FLOW_SCHEMAS
-from apiserver.catalogue.flowcontrol.priority_level_configurations import MANDATORY_PRIORITY_LEVELS
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.priority_and_fairness import Fairness, Seats
 from apiserver.endpoints.request_info import parse_query, parse_target
-from apiserver.flowcontrol.flow_control import FlowControl
-from apiserver.flowcontrol.flow_schemas import FlowSchema
-from apiserver.flowcontrol.priority_levels import LevelSpec
+from apiserver.flowcontrol.flow_control import Flow
 from apiserver.flowcontrol.queue_set import Request
-from apiserver.meta.vocabulary import AUTHENTICATED, Document, UserInfo
+from apiserver.meta.vocabulary import AUTHENTICATED, UserInfo
 from apiserver.metrics.requests import InFlight
 from tests.unit.endpoints.handlers import calls
+from tests.unit.flowcontrol.support import LEVELS, SCHEMAS, mandatory_only
 
 ALICE: Final = UserInfo("alice", (AUTHENTICATED,))
 TARGET: Final = "/api/v1/namespaces/a/configmaps"
 
 
 def fairness(in_flight: InFlight) -> Fairness:
-    now = monotonic()
-    mandatory = _specs(MANDATORY_PRIORITY_LEVELS), _schemas(MANDATORY_FLOW_SCHEMAS)
-    control = FlowControl(600, *mandatory, in_flight, now)
-    control.configure(_specs(PRIORITY_LEVELS), _schemas(FLOW_SCHEMAS), now)
+    control = mandatory_only(in_flight, monotonic())
+    control.configure(LEVELS, SCHEMAS, monotonic())
     return Fairness(control, lambda _: None, asyncio.get_running_loop(), request_timeout_s=60.0)
 
 
-def _specs(objects: Mapping[str, Document]) -> list[LevelSpec]:
-    return [LevelSpec.of(each) for each in _documents(objects)]
-
-
-def _schemas(objects: Mapping[str, Document]) -> list[FlowSchema]:
-    return [FlowSchema.of(each) for each in _documents(objects)]
-
-
-def _documents(objects: Mapping[str, Document]) -> list[Document]:
-    return [
-        {"metadata": {"name": name, "uid": f"uid-{name}"}, "spec": spec} for name, spec in objects.items()
-    ]
+def write(of: Fairness) -> tuple[ApiCall, Flow]:
+    """Returns a write that has been classified, and its flow."""
+    call = calls.call("POST", TARGET)
+    call.user = ALICE
+    call.flow = of.control.classify(ALICE, call.info)
+    return call, call.flow
 
 
 def watch(of: Fairness) -> ApiCall:
@@ -110,9 +97,7 @@ async def test_a_watch_whose_client_goes_while_it_waits_leaves_nothing() -> None
 async def test_a_request_whose_level_ends_before_its_body_is_there_takes_seats_of_another() -> None:
     in_flight = InFlight()
     of = fairness(in_flight)
-    call = calls.call("POST", TARGET)
-    call.user, call.info = ALICE, parse_target("POST", TARGET, False)
-    flow = call.flow = of.control.classify(ALICE, call.info)
+    call, flow = write(of)
     assert flow.level.name == "global-default"
     call.head_lines = b"Other: line\r\n" + flow.head
     seats = Seats(of, call, flow, in_flight.mutating)
@@ -121,6 +106,7 @@ async def test_a_request_whose_level_ends_before_its_body_is_there_takes_seats_o
     assert not flow.level.queue_set.executing
     catch_all = of.control.levels["catch-all"]
     assert list(catch_all.queue_set.executing) == [seats]
+    assert call.flow is not None
     assert call.flow is not flow
     assert call.head_lines == b"Other: line\r\n" + call.flow.head
     seats.release()
@@ -132,9 +118,7 @@ async def test_a_request_stays_in_its_deleted_level_while_others_use_that() -> N
     """It ends when they have."""
     in_flight = InFlight()
     of = fairness(in_flight)
-    call = calls.call("POST", TARGET)
-    call.user, call.info = ALICE, parse_target("POST", TARGET, False)
-    flow = call.flow = of.control.classify(ALICE, call.info)
+    call, flow = write(of)
     other = Request(flow, ALICE, call.info)
     flow.level.queue_set.arrive(other, monotonic())
     seats = Seats(of, call, flow, in_flight.mutating)
@@ -146,9 +130,7 @@ async def test_a_request_stays_in_its_deleted_level_while_others_use_that() -> N
 
 async def post(of: Fairness, in_flight: InFlight) -> tuple[ApiCall, Seats]:
     """A write that has its seats."""
-    call = calls.call("POST", TARGET)
-    call.user, call.info = ALICE, parse_target("POST", TARGET, False)
-    flow = call.flow = of.control.classify(ALICE, call.info)
+    call, flow = write(of)
     seats = call.slot = Seats(of, call, flow, in_flight.mutating)
     await call.take_slot()
     return call, seats
@@ -176,9 +158,7 @@ async def test_a_request_that_begins_to_wait_before_its_seats_are_there_gives_th
     """A write of what a webhook converts takes its seats when its body is there."""
     in_flight = InFlight()
     of = fairness(in_flight)
-    call = calls.call("POST", TARGET)
-    call.user, call.info = ALICE, parse_target("POST", TARGET, False)
-    flow = call.flow = of.control.classify(ALICE, call.info)
+    call, flow = write(of)
     seats = call.slot = Seats(of, call, flow, in_flight.mutating)
     with call.elsewhere():
         await call.take_slot()

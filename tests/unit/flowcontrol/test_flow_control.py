@@ -6,20 +6,17 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.catalogue.flowcontrol.defaults import FLOW_SCHEMAS, PRIORITY_LEVELS
+from apiserver.catalogue.flowcontrol.defaults import FLOW_SCHEMAS
 from apiserver.catalogue.flowcontrol.flow_schemas import MANDATORY_FLOW_SCHEMAS
-from apiserver.catalogue.flowcontrol.priority_level_configurations import MANDATORY_PRIORITY_LEVELS
 from apiserver.flowcontrol import dumps
 from apiserver.flowcontrol.flow_control import FLOWS_MAX, FlowControl
 from apiserver.flowcontrol.flow_schemas import FlowSchema, Malformed
 from apiserver.flowcontrol.metrics import FlowControlMetrics
-from apiserver.flowcontrol.priority_levels import LevelSpec
 from apiserver.flowcontrol.queue_set import Request
 from apiserver.flowcontrol.seat_allocation import Claim, allocate
 from apiserver.flowcontrol.work_estimates import WorkEstimate
 from apiserver.meta.vocabulary import AUTHENTICATED, MASTERS, UNAUTHENTICATED, Document, UserInfo
-from apiserver.metrics.requests import InFlight
-from tests.unit.flowcontrol.support import target
+from tests.unit.flowcontrol.support import LEVELS, SCHEMAS, flow_schema, level_spec, mandatory_only, target
 
 USER: Final = UserInfo("alice", ("dev", AUTHENTICATED))
 NODE: Final = UserInfo("system:node:n", ("system:nodes", AUTHENTICATED))
@@ -30,28 +27,6 @@ SYSTEM_ACCOUNT: Final = UserInfo(
 )
 LEASE: Final = target("PUT", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/l")
 PODS: Final = target("GET", "/api/v1/namespaces/a/pods")
-
-
-def level(name: str, spec: Document) -> LevelSpec:
-    return LevelSpec.of({"metadata": {"name": name, "uid": f"uid-of-{name}"}, "spec": spec})
-
-
-def schema(name: str, spec: Document) -> FlowSchema:
-    return FlowSchema.of({"metadata": {"name": name, "uid": f"uid-of-{name}"}, "spec": spec})
-
-
-LEVELS: Final = [level(*each) for each in PRIORITY_LEVELS.items()]
-SCHEMAS: Final = [schema(*each) for each in FLOW_SCHEMAS.items()]
-
-
-def mandatory_only(seats: int = 600) -> FlowControl:
-    return FlowControl(
-        seats,
-        [level(*each) for each in MANDATORY_PRIORITY_LEVELS.items()],
-        [schema(*each) for each in MANDATORY_FLOW_SCHEMAS.items()],
-        InFlight(),
-        0.0,
-    )
 
 
 @pytest.fixture
@@ -87,7 +62,7 @@ def test_classification(control: FlowControl, who: UserInfo, what: Any, name: st
 
 def test_of_equal_precedence_the_first_name_matches(control: FlowControl) -> None:
     everything = {**FLOW_SCHEMAS["global-default"], "matchingPrecedence": 50}
-    control.configure(LEVELS, [*SCHEMAS, schema("b", everything), schema("a", everything)], 1.0)
+    control.configure(LEVELS, [*SCHEMAS, flow_schema("b", everything), flow_schema("a", everything)], 1.0)
     assert control.classify(USER, PODS).schema.name == "a"
 
 
@@ -183,7 +158,7 @@ def test_a_level_that_is_gone_ends_with_its_last_request(control: FlowControl) -
 def test_counts_of_schemas_that_are_gone_are_dropped(control: FlowControl) -> None:
     for number in range(20):
         everything = {**FLOW_SCHEMAS["global-default"], "matchingPrecedence": 50}
-        control.configure(LEVELS, [*SCHEMAS, schema(f"s-{number}", everything)], float(number))
+        control.configure(LEVELS, [*SCHEMAS, flow_schema(f"s-{number}", everything)], float(number))
         control.classify(USER, PODS)
     control.configure(LEVELS, SCHEMAS, 30.0)
     assert not any(each.schema.startswith("s-") for each in control.statistics)
@@ -209,7 +184,7 @@ BROKEN: Final[dict[str, Document]] = {
 @pytest.mark.parametrize("spec", BROKEN.values(), ids=BROKEN)
 def test_stored_levels_that_cannot_be_used(spec: Document) -> None:
     with pytest.raises(Malformed):
-        level("x", spec)
+        level_spec("x", spec)
 
 
 # Claims, and what each gets of 100.

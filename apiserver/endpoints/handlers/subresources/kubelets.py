@@ -66,15 +66,12 @@ class Kubelets:
 
     def _host(self, node: Document) -> str:
         addresses = (node.get("status") or {}).get("addresses") or ()
+        labels = node["metadata"].get("labels") or {}
         for wanted in self._address_types:
             for each in addresses:
                 if each.get("type") == wanted and each.get("address"):
                     return str(each["address"])
             # Nodes that have no address of this type may have the label.
-            if wanted == "Hostname" and (label := _hostname_label(node)):
-                return label
+            if wanted == "Hostname" and (label := labels.get("kubernetes.io/hostname")):
+                return str(label)
         raise NoNodeAddress(node)
-
-
-def _hostname_label(node: Document) -> str:
-    return str((node["metadata"].get("labels") or {}).get("kubernetes.io/hostname") or "")

@@ -33,13 +33,12 @@ from apiserver.endpoints.reverse_proxy.target import ProxyBackend, ProxyTarget
 from apiserver.endpoints.reverse_proxy.translation import (
     PORTS_PROTOCOL,
     SHELL_PROTOCOL,
-    first_of,
     messages,
     protocol_to_translate,
     translate_shell,
     tunnel_ports,
 )
-from apiserver.endpoints.reverse_proxy.upgrades import upgrade
+from apiserver.endpoints.reverse_proxy.upgrades import first_of, upgrade
 from apiserver.endpoints.websocket import (
     CLIENT_MESSAGE_BYTES_MAX,
     accept_websocket,

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 
 from apiserver.endpoints.reverse_proxy.backends import BackendConnection
 from apiserver.endpoints.reverse_proxy.errors import BackendRequestFailed
-from apiserver.endpoints.reverse_proxy.translation import first_of
+from apiserver.endpoints.reverse_proxy.upgrades import first_of
 from apiserver.testkit.simulation.kubelet_server.channels import Channels
 from apiserver.testkit.simulation.kubelet_server.requests import CONNECTIONS_MAX, NO_ADDRESS
 from apiserver.testkit.simulation.kubelet_server.sessions import ClientGone

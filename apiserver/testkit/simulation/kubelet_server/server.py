@@ -18,7 +18,7 @@ from aiohttp import hdrs, web
 
 from apiserver.endpoints.reverse_proxy.backends import BackendConnection, BackendConnector
 from apiserver.endpoints.reverse_proxy.target import ProxyBackend
-from apiserver.endpoints.reverse_proxy.translation import first_of
+from apiserver.endpoints.reverse_proxy.upgrades import first_of
 from apiserver.golang.quoting import go_quote
 from apiserver.meta.errors import ApiError, BadRequest, NotFound, TooManyRequests
 from apiserver.meta.vocabulary import Document

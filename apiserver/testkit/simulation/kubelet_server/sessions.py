@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeAlias
 
 import orjson
 
-from apiserver.endpoints.reverse_proxy.translation import first_of
+from apiserver.endpoints.reverse_proxy.upgrades import first_of
 from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.kubelet_server.terminals import LineDiscipline, shown
 from apiserver.testkit.simulation.pod_status import KILLED

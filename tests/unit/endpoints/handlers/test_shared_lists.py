@@ -6,7 +6,6 @@ import asyncio
 import gc
 import threading
 from collections.abc import Callable, Iterator
-from typing import Final
 
 import pytest
 
@@ -24,29 +23,12 @@ from apiserver.load.offload import Offload
 from apiserver.load.size_class import SizeClass
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import Expired, NotAcceptable
-from apiserver.meta.table import AGE, columns
-from apiserver.meta.vocabulary import GroupVersion
 from apiserver.registry.results import ObjectList
-from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.schema.structural import Schema
 from apiserver.wire.media_types import JSON
 from storage.errors import StorageUnavailable
-
-
-def no_schema() -> Schema:
-    raise AssertionError("a list needs no schema")
-
-
-WIDGETS: Final = ServedResource(
-    GroupVersion("shop.example.com", "v1"),
-    "widgets",
-    "Widget",
-    is_namespaced=True,
-    schema=no_schema,
-    columns=columns(AGE),
-)
+from tests.unit.endpoints.test_representation import WIDGETS
 
 
 class Work:

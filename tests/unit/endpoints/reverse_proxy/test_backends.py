@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterable, Sequence
 
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -26,14 +26,17 @@ async def backends() -> AsyncIterator[BackendConnector]:
     await backends.close()
 
 
+def connections(backends: BackendConnector, backend: ProxyBackend) -> Iterable[Awaitable[object]]:
+    """Yields both ways to connect to a backend."""
+    yield backends.request("GET", ProxyTarget(backend, "/"), [], None)
+    yield backends.dial(backend)
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "::ffff:127.0.0.1", "localhost"])
 async def test_denied_addresses_are_not_connected_to(backends: BackendConnector, host: str) -> None:
     """Names are resolved first: what is checked is what is connected to."""
     backend = ProxyBackend(host, 9)
-    for connecting in (
-        backends.request("GET", ProxyTarget(backend, "/"), [], None),
-        backends.dial(backend),
-    ):
+    for connecting in connections(backends, backend):
         with pytest.raises(AddressDenied, match="denied by --proxy-deny-cidrs"):
             await connecting
 
@@ -66,10 +69,7 @@ async def test_what_is_no_host_leads_nowhere(backends: BackendConnector, host: s
 
     async with await asyncio.start_server(close, "127.0.0.1", 0) as listening:
         backend = ProxyBackend(host, listening.sockets[0].getsockname()[1])
-        for connecting in (
-            backends.request("GET", ProxyTarget(backend, "/"), [], None),
-            backends.dial(backend),
-        ):
+        for connecting in connections(backends, backend):
             with pytest.raises(BackendRequestFailed):
                 await connecting
     assert not connected
@@ -83,10 +83,7 @@ async def test_a_name_that_cannot_be_asked_for_has_no_addresses(backends: Backen
 @pytest.mark.parametrize("port", [-1, 0, 65_536, 1 << 31])
 async def test_ports_that_cannot_be(backends: BackendConnector, port: int) -> None:
     backend = ProxyBackend("192.0.2.1", port)
-    for connecting in (
-        backends.request("GET", ProxyTarget(backend, "/"), [], None),
-        backends.dial(backend),
-    ):
+    for connecting in connections(backends, backend):
         with pytest.raises(BackendRequestFailed, match=f"address {port}: invalid port"):
             await connecting
 
@@ -135,9 +132,6 @@ async def test_of_addresses_that_all_fail_the_first_failure_is_told() -> None:
 @pytest.mark.parametrize("host", ["0251.254.1", "no.such.host.invalid", ""])
 async def test_hosts_that_are_nowhere(backends: BackendConnector, host: str) -> None:
     backend = ProxyBackend(host, 9)
-    for connecting in (
-        backends.request("GET", ProxyTarget(backend, "/"), [], None),
-        backends.dial(backend),
-    ):
+    for connecting in connections(backends, backend):
         with pytest.raises(BackendRequestFailed):
             await connecting
