@@ -70,7 +70,7 @@ class Waiting(Protocol):
 
     waited_s: float
 
-    def elsewhere(self) -> AbstractContextManager[None]:
+    def without_slot(self) -> AbstractContextManager[None]:
         """Have the request hold nothing that others need while it waits for another server."""
         ...
 
@@ -120,9 +120,9 @@ class AdmissionAttributes(NamedTuple):
         if self.audit is not None:
             self.audit.took(layer, seconds)
 
-    def elsewhere(self) -> AbstractContextManager[None]:
+    def without_slot(self) -> AbstractContextManager[None]:
         """Have the request hold nothing that others need while a plugin waits: see `Waiting`."""
-        return nullcontext() if self.request is None else self.request.elsewhere()
+        return nullcontext() if self.request is None else self.request.without_slot()
 
     def annotate(self, key: str, value: str, level: AuditLevel = AuditLevel.METADATA) -> None:
         """Add an annotation to the record of the request, if there is one, and the key is valid.

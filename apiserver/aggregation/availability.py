@@ -46,7 +46,7 @@ ATTEMPTS: Final = 5
 _BY_SERVER: Final = UpdateStrategy()
 
 
-class Verdict(NamedTuple):
+class CheckResult(NamedTuple):
     """What a check has found: the fields of the condition."""
 
     status: str
@@ -58,9 +58,9 @@ class Verdict(NamedTuple):
         return self.status == "True"
 
 
-LOCAL: Final = Verdict("True", "Local", "Local APIServices are always available")
+LOCAL: Final = CheckResult("True", "Local", "Local APIServices are always available")
 FAILED: Final = "FailedDiscoveryCheck"
-PASSED: Final = Verdict("True", "Passed", "all checks passed")
+PASSED: Final = CheckResult("True", "Passed", "all checks passed")
 
 
 class WatchedResources(NamedTuple):
@@ -207,7 +207,7 @@ class AvailabilityController:
             self._resting[name] = now + cooldown_s
         return True
 
-    async def _write(self, name: str, verdict: Verdict) -> None:
+    async def _write(self, name: str, verdict: CheckResult) -> None:
         """Raises NotFound, and the storage's errors."""
         now = timestamps.to_text(self._clock())
 
@@ -227,29 +227,29 @@ class AvailabilityController:
         )
         await self._registry.update(request, with_condition)
 
-    async def _check(self, version: RemoteVersion) -> Verdict:
+    async def _check(self, version: RemoteVersion) -> CheckResult:
         service = version.service
         named = f'service/{service.name} in "{service.namespace}"'
         found = await self._client.services.service(service.namespace, service.name)
         if found is None:
-            return Verdict("False", "ServiceNotFound", f"{named} is not present")
+            return CheckResult("False", "ServiceNotFound", f"{named} is not present")
         spec = found.get("spec") or {}
         if (spec.get("type") or "ClusterIP") == "ClusterIP":
             port = next((each for each in spec.get("ports") or () if each.get("port") == service.port), None)
             if port is None:
-                return Verdict(
+                return CheckResult(
                     "False", "ServicePortError", f"{named} is not listening on port {service.port}"
                 )
             slices = list(await self._client.services.slices(service.namespace, service.name))
             if not slices:
-                return Verdict("False", "EndpointsNotFound", f"cannot find endpointslices for {named}")
+                return CheckResult("False", "EndpointsNotFound", f"cannot find endpointslices for {named}")
             port_name = port.get("name") or ""
             if not any(ready_endpoints(each, port_name) for each in slices):
                 message = f'endpointslices for {named} have no addresses with port name "{port_name}"'
-                return Verdict("False", "MissingEndpoints", message)
+                return CheckResult("False", "MissingEndpoints", message)
         return await self._ask(version)
 
-    async def _ask(self, version: RemoteVersion) -> Verdict:
+    async def _ask(self, version: RemoteVersion) -> CheckResult:
         """Asks for the version's resources: once, and if that fails a few times more, all at once."""
         try:
             await self._ask_once(version)
@@ -269,7 +269,7 @@ class AvailabilityController:
             raise ExtensionFailed(f"failing or missing response from {answer.url}: {text}")
 
 
-def _first_success(results: Iterable[BaseException | None]) -> Verdict:
+def _first_success(results: Iterable[BaseException | None]) -> CheckResult:
     failure: BaseException | None = None
     for each in results:
         if each is None:
@@ -277,10 +277,10 @@ def _first_success(results: Iterable[BaseException | None]) -> Verdict:
         if not isinstance(each, ExtensionFailed):
             raise each
         failure = each
-    return Verdict("False", FAILED, str(failure))
+    return CheckResult("False", FAILED, str(failure))
 
 
-def _says(document: Document, verdict: Verdict) -> bool:
+def _says(document: Document, verdict: CheckResult) -> bool:
     """Whether the condition of an APIService says what a check has found, but for the message."""
     condition = find_condition(document, AVAILABLE) or {}
     return (condition.get("status"), condition.get("reason")) == (verdict.status, verdict.reason)

@@ -105,8 +105,8 @@ class ExtensionClient:
         if self._session is not None:
             await self._session.close()
 
-    def show(self, certificate: tuple[bytes, bytes]) -> None:
-        """Show another certificate from now on, on new connections."""
+    def use_certificate(self, certificate: tuple[bytes, bytes]) -> None:
+        """Use another certificate on new connections."""
         self._certificate = certificate
         self._contexts.clear()
 

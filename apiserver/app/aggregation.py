@@ -77,7 +77,7 @@ def build_aggregation(
         expires = expires_at(_FRONT_PROXY, shown)
         require_pair(shown, key)
         expirations[_FRONT_PROXY] = expires
-        client.show((shown, key))
+        client.use_certificate((shown, key))
 
     watched = WatchedFiles(
         _FRONT_PROXY,

@@ -136,7 +136,7 @@ class ApiCall:
             await waiting
 
     @contextmanager
-    def elsewhere(self) -> Iterator[None]:
+    def without_slot(self) -> Iterator[None]:
         """Give the slot, or the seats, back while the request waits for another server, as a webhook."""
         slot = self.slot
         if slot is None:

@@ -50,7 +50,7 @@ class _DocumentKey(NamedTuple):
     of: str = ""
 
 
-class _Everything(NamedTuple):
+class _ServedVersions(NamedTuple):
     """All that documents are built from. Tables compare by identity."""
 
     own: ResourceTable
@@ -58,7 +58,7 @@ class _Everything(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Built:
+class _BuiltDocuments:
     """What has been built from a table of other servers' versions, and from our own, with which it goes.
 
     groups: those of both. documents: by media type; the oldest are evicted first. aggregated: with ETags.
@@ -71,10 +71,10 @@ class _Built:
 
 
 @dataclass(slots=True)
-class _Latest:
+class _LatestDocuments:
     """What was built last from a table of our own."""
 
-    built: _Built | None = None
+    built: _BuiltDocuments | None = None
 
 
 class Discovery:
@@ -151,10 +151,10 @@ class Discovery:
         """Returns the versions of each group, here and on other servers, in the order of their priorities."""
         return self._built(self._now()).groups
 
-    def _now(self) -> _Everything:
-        return _Everything(self._served.current, self._remote.current)
+    def _now(self) -> _ServedVersions:
+        return _ServedVersions(self._served.current, self._remote.current)
 
-    def _merge(self, now: _Everything) -> Mapping[str, tuple[GroupVersion, ...]]:
+    def _merge(self, now: _ServedVersions) -> Mapping[str, tuple[GroupVersion, ...]]:
         """What is served here is nobody else's, whatever their APIServices say."""
         own = now.own.groups
         others = {
@@ -238,17 +238,17 @@ class Discovery:
             _evict_oldest(cache)
         return body
 
-    def _built(self, now: _Everything) -> _Built:
+    def _built(self, now: _ServedVersions) -> _BuiltDocuments:
         """Returns what is built from a state. Each has its own: encoding for the last one may go on."""
-        latest = now.own.derived(self, lambda _: _Latest())
+        latest = now.own.derived(self, lambda _: _LatestDocuments())
         built = latest.built
         if built is None or built.remote is not now.remote:
-            built = latest.built = _Built(now.remote, self._merge(now))
+            built = latest.built = _BuiltDocuments(now.remote, self._merge(now))
         return built
 
     # ---- aggregated discovery
 
-    def _aggregated(self, now: _Everything, which: str) -> tuple[bytes, str]:
+    def _aggregated(self, now: _ServedVersions, which: str) -> tuple[bytes, str]:
         """Returns the document of the core group or of the named groups, and its ETag."""
         built = self._built(now)
         if which not in built.aggregated:
@@ -256,7 +256,7 @@ class Discovery:
         return built.aggregated[which]
 
     def _make_aggregated(
-        self, now: _Everything, groups: Mapping[str, tuple[GroupVersion, ...]], which: str
+        self, now: _ServedVersions, groups: Mapping[str, tuple[GroupVersion, ...]], which: str
     ) -> tuple[bytes, str]:
         for gone in self._groups.keys() - groups.keys():
             del self._groups[gone]
@@ -273,7 +273,7 @@ class Discovery:
         body = b'%b,"items":[%b]}\n' % (orjson.dumps(about)[:-1], b",".join(filter(None, items)))
         return body, f'"{hashlib.sha256(body).hexdigest().upper()}"'
 
-    def _aggregated_group(self, now: _Everything, name: str, versions: Sequence[GroupVersion]) -> bytes:
+    def _aggregated_group(self, now: _ServedVersions, name: str, versions: Sequence[GroupVersion]) -> bytes:
         """Returns the part of a group; empty if nothing is known yet of what other servers have of it."""
         own, discovered = now.own.group_versions, now.remote.discovered
         known_versions = [gv for gv in versions if gv in own or gv in discovered]

@@ -185,7 +185,7 @@ class Routes:
             return
         resource = self._served.find(info.group, info.version, info.resource)
         if resource is None or not _matches_scope(call, resource):
-            if resource is None and await self._serve_elsewhere(call):
+            if resource is None and await self._forward_to_extension_server(call):
                 return
             if self._served.current.is_custom(info.group):
                 await self._no_such_path(call)
@@ -206,7 +206,7 @@ class Routes:
             await handle(call)
             return
         # Each step may wait for a conversion, and little else is done for one object.
-        with call.elsewhere():
+        with call.without_slot():
             await handle(call)
 
     def _note_deprecated(self, call: ApiCall, resource: ServedResource) -> None:
@@ -301,7 +301,7 @@ class Routes:
 
     async def _group_version(self, call: ApiCall, group_version: GroupVersion) -> None:
         if group_version not in self._served.current.group_versions:
-            if await self._serve_elsewhere(call):
+            if await self._forward_to_extension_server(call):
                 return
             if self._served.current.is_custom(group_version.group):
                 await self._no_such_path(call)
@@ -335,7 +335,7 @@ class Routes:
         if call.info.method not in ("GET", "HEAD"):
             raise MethodNotAllowed
 
-    async def _serve_elsewhere(self, call: ApiCall) -> bool:
+    async def _forward_to_extension_server(self, call: ApiCall) -> bool:
         """Forwards a request for a version that another server has; False if none has it.
 
         Raises ServiceUnavailable while it is not known yet what is served here: that is nobody else's.
@@ -352,7 +352,7 @@ class Routes:
         """Raises ServiceUnavailable while it is not known yet: clients give up for good at a 404."""
         if not self._knows_everything() and call.info.path.startswith("/apis/"):
             raise ServiceUnavailable(_NOT_YET)
-        if await self._serve_elsewhere(call):
+        if await self._forward_to_extension_server(call):
             return
         await send(call, 404, b"404 page not found\n", TEXT, {"X-Content-Type-Options": "nosniff"})
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from apiserver.flowcontrol.flow_schemas import Malformed
 from apiserver.flowcontrol.queue_set import QueueRules, QueueSet
-from apiserver.flowcontrol.seat_allocation import Claim
+from apiserver.flowcontrol.seat_allocation import SeatClaim
 from apiserver.flowcontrol.seat_usage import Capacity
 from apiserver.meta.vocabulary import Document
 
@@ -159,10 +159,10 @@ class PriorityLevel:
         watermark = self.queue_set.usage.demand.high_watermark
         return max(self.low, watermark if self.spec.is_exempt else min(self.nominal, watermark))
 
-    def claim(self) -> Claim:
+    def claim(self) -> SeatClaim:
         needed = self.needed
         self.target = max(float(needed), self.queue_set.usage.demand.smoothed)
-        return Claim(self.target, needed, self.high)
+        return SeatClaim(self.target, needed, self.high)
 
     def set_current(self, current: int, *, server_seats: int, now: float) -> None:
         """Have so many seats from now on."""

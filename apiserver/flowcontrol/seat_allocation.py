@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 _TARGET_MIN: Final = 0.001
 
 
-class Claim(NamedTuple):
+class SeatClaim(NamedTuple):
     """What a level could use, and the least and the most that it may be given. target >= low >= 0."""
 
     target: float
@@ -23,7 +23,7 @@ class Claim(NamedTuple):
         return min(self.high, max(self.low, proportion * max(self.target, _TARGET_MIN)))
 
 
-def allocate(total: float, claims: Sequence[Claim]) -> tuple[list[float], float]:
+def allocate(total: float, claims: Sequence[SeatClaim]) -> tuple[list[float], float]:
     """Returns what each gets, which adds up to `total`, and the proportion of the targets.
 
     Each gets the same proportion of its target, as far as its bounds allow. Where the bounds do not allow the

@@ -64,7 +64,7 @@ class ImagePolicyWebhook(Plugin):
         status = self._known(key)
         if status is None:
             try:
-                with attributes.elsewhere():
+                with attributes.without_slot():
                     answer = await self._server.ask(body, attributes.deadline)
                 status = _status(answer)
             except CallFailed as failed:

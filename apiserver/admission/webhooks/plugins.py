@@ -239,7 +239,7 @@ class WebhookPlugin(Plugin):
         uid, request = await write.review_request(invocation.resource, invocation.description)
         body = admission_reviews.encode(self._review_group, webhook.version, request)
         try:
-            with write.attributes.elsewhere():
+            with write.attributes.without_slot():
                 document = await self._with.caller.post(webhook.client, body, timeout_s)
         except CallFailed as failed:
             raise WebhookFailed(webhook, f"failed to call webhook: {failed}") from None

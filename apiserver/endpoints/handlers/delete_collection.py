@@ -40,7 +40,7 @@ CONCURRENT_DELETES: Final = 16
 KEPT_BYTES_MAX: Final = 4 * 1024 * 1024
 
 
-class _Answer:
+class _DeletedObjects:
     """What has been deleted, for the answer."""
 
     def __init__(self, kept_bytes_max: int) -> None:
@@ -85,7 +85,7 @@ def delete_collection_handler(
             why = "is not allowed with DELETECOLLECTION, try again after removing the option"
             kind = GroupKind(brand.meta_group, "DeleteOptions")
             raise Invalid(kind, "", [invalid(IGNORE_READ_ERROR, True, why)])
-        answer = _Answer(KEPT_BYTES_MAX)
+        answer = _DeletedObjects(KEPT_BYTES_MAX)
         async for page in registry.pages(resource, namespace, listed):
             await delete_page(call, options, page.objects)
             answer.add(page)

@@ -197,7 +197,7 @@ def access_review(
             raise Invalid(GroupKind(call.resource.group_version.group, ""), "", errors)
         verdict = authorizers(attributes)
         if isinstance(verdict, PendingDecision):
-            with call.elsewhere():
+            with call.without_slot():
                 verdict = await verdict.decide()
         status: Document = {"allowed": verdict.decision is Decision.ALLOW}
         if verdict.decision is Decision.DENY:

@@ -57,7 +57,7 @@ async def test_a_new_certificate_is_shown_on_new_connections(tmp_path: Path) -> 
     before = await client.context(VERSION)
     assert await shown(client, server) == "CN=one"
     assert await client.context(VERSION) is before
-    client.show((other.certificate.read_bytes(), other.key.read_bytes()))
+    client.use_certificate((other.certificate.read_bytes(), other.key.read_bytes()))
     assert await shown(client, server) == "CN=other"
 
 

@@ -143,12 +143,12 @@ async def test_a_request_that_waits_for_webhooks_has_no_seats() -> None:
     call, seats = await post(of, in_flight)
     assert call.flow is not None
     queue_set = call.flow.level.queue_set
-    with call.elsewhere():
-        with call.elsewhere():
+    with call.without_slot():
+        with call.without_slot():
             assert (list(queue_set.executing), queue_set.paused) == ([], 1)
         assert queue_set.paused == 1
     assert (list(queue_set.executing), queue_set.paused) == ([seats], 0)
-    with call.elsewhere():
+    with call.without_slot():
         seats.release()
     assert queue_set.is_idle
     assert of.paused.held(ALICE.name) == 0
@@ -160,7 +160,7 @@ async def test_a_request_that_begins_to_wait_before_its_seats_are_there_gives_th
     of = fairness(in_flight)
     call, flow = write(of)
     seats = call.slot = Seats(of, call, flow, in_flight.mutating)
-    with call.elsewhere():
+    with call.without_slot():
         await call.take_slot()
         assert (list(flow.level.queue_set.executing), flow.level.queue_set.paused) == ([], 1)
     assert list(flow.level.queue_set.executing) == [seats]
@@ -175,7 +175,7 @@ async def test_only_so_many_requests_of_a_user_wait_without_seats() -> None:
     assert call.flow is not None
     while of.paused.take(ALICE.name):
         pass
-    with call.elsewhere():
+    with call.without_slot():
         assert list(call.flow.level.queue_set.executing) == [seats]
     seats.release()
     assert call.flow.level.queue_set.is_idle

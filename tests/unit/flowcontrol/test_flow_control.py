@@ -13,7 +13,7 @@ from apiserver.flowcontrol.flow_control import FLOWS_MAX, FlowControl
 from apiserver.flowcontrol.flow_schemas import FlowSchema, Malformed
 from apiserver.flowcontrol.metrics import FlowControlMetrics
 from apiserver.flowcontrol.queue_set import Request
-from apiserver.flowcontrol.seat_allocation import Claim, allocate
+from apiserver.flowcontrol.seat_allocation import SeatClaim, allocate
 from apiserver.flowcontrol.work_estimates import WorkEstimate
 from apiserver.meta.vocabulary import AUTHENTICATED, MASTERS, UNAUTHENTICATED, Document, UserInfo
 from tests.unit.flowcontrol.support import LEVELS, SCHEMAS, flow_schema, level_spec, mandatory_only, target
@@ -188,18 +188,18 @@ def test_stored_levels_that_cannot_be_used(spec: Document) -> None:
 
 
 # Claims, and what each gets of 100.
-ALLOCATIONS: Final[dict[str, tuple[list[Claim], list[float]]]] = {
-    "in proportion": ([Claim(10, 0, 100), Claim(30, 0, 100)], [25, 75]),
-    "nobody wants any": ([Claim(0, 0, 100), Claim(0, 0, 100)], [50, 50]),
-    "not below the lower bound": ([Claim(90, 90, 100), Claim(90, 0, 100)], [90, 10]),
-    "not above the upper bound": ([Claim(50, 0, 20), Claim(50, 0, 100)], [20, 80]),
-    "lower bounds that are too much": ([Claim(80, 80, 80), Claim(80, 80, 90)], [80, 80]),
-    "upper bounds that are too little": ([Claim(80, 0, 10), Claim(80, 0, 20)], [10, 20]),
+ALLOCATIONS: Final[dict[str, tuple[list[SeatClaim], list[float]]]] = {
+    "in proportion": ([SeatClaim(10, 0, 100), SeatClaim(30, 0, 100)], [25, 75]),
+    "nobody wants any": ([SeatClaim(0, 0, 100), SeatClaim(0, 0, 100)], [50, 50]),
+    "not below the lower bound": ([SeatClaim(90, 90, 100), SeatClaim(90, 0, 100)], [90, 10]),
+    "not above the upper bound": ([SeatClaim(50, 0, 20), SeatClaim(50, 0, 100)], [20, 80]),
+    "lower bounds that are too much": ([SeatClaim(80, 80, 80), SeatClaim(80, 80, 90)], [80, 80]),
+    "upper bounds that are too little": ([SeatClaim(80, 0, 10), SeatClaim(80, 0, 20)], [10, 20]),
 }
 
 
 @pytest.mark.parametrize(("claims", "seats"), ALLOCATIONS.values(), ids=ALLOCATIONS)
-def test_allocation(claims: list[Claim], seats: list[float]) -> None:
+def test_allocation(claims: list[SeatClaim], seats: list[float]) -> None:
     assert allocate(100, claims)[0] == pytest.approx(seats)
 
 

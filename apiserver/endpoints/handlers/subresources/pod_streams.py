@@ -111,7 +111,7 @@ class KubeletAnswered(ApiError):
         self.reason = _REASONS.get(status, "InternalError" if status >= 500 else "")
 
 
-class _Place(NamedTuple):
+class _PodLocation(NamedTuple):
     """Where a pod is: that is kept while it is connected to, which takes hours, and not the whole pod.
 
     node: the name of its node; empty if it has none. path: what is asked of the node's kubelet.
@@ -135,7 +135,7 @@ def pod_connectors(
     splits_log_streams: whether one of the streams of a log may be asked for.
     """
 
-    async def place_of(call: ApiCall, place: Callable[[Document], _Place]) -> _Place:
+    async def place_of(call: ApiCall, place: Callable[[Document], _PodLocation]) -> _PodLocation:
         """Returns where the pod is that is asked for. Raises NotFound, and what `place` raises."""
         info = call.info
         found = await registry.get(call.resource, info.namespace, info.name, MOST_RECENT)
@@ -149,7 +149,7 @@ def pod_connectors(
         return await call.offload.read(node, partial(kubelets.backend_of, trusts_any=trusts_any))
 
     async def stream(
-        call: ApiCall, place: _Place, query: Sequence[tuple[str, str]], upgrader: Upgrader
+        call: ApiCall, place: _PodLocation, query: Sequence[tuple[str, str]], upgrader: Upgrader
     ) -> None:
         if not place.node:
             raise BadRequest(f"pod {call.info.name} does not have a host assigned")
@@ -219,17 +219,17 @@ def for_creators(chain: AuthorizationChain, connectors: Mapping[str, Connector])
     return {name: each if name == _LOG else for_creator(each) for name, each in connectors.items()}
 
 
-def _place_of_container(pod: Document, *, what: str, name: str) -> _Place:
+def _place_of_container(pod: Document, *, what: str, name: str) -> _PodLocation:
     """As `_place_of_pod`, with the container that is meant. Raises BadRequest."""
     return _place_of_pod(pod, what=what, container=container_of(pod, name))
 
 
-def _place_of_pod(pod: Document, *, what: str, container: str = "") -> _Place:
+def _place_of_pod(pod: Document, *, what: str, container: str = "") -> _PodLocation:
     """what: what its kubelet is asked for."""
     meta = pod["metadata"]
     end = f"/{container}" if container else ""
     path = escaped(f"/{what}/{meta['namespace']}/{meta['name']}{end}")
-    return _Place(pod["spec"].get("nodeName") or "", path)
+    return _PodLocation(pod["spec"].get("nodeName") or "", path)
 
 
 def container_of(pod: Document, name: str) -> str:

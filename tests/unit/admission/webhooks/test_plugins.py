@@ -219,7 +219,7 @@ class Request:
     pauses = 0
 
     @contextmanager
-    def elsewhere(self) -> Iterator[None]:
+    def without_slot(self) -> Iterator[None]:
         self.pauses += 1
         yield
 
