@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Iterator
-from typing import Protocol
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Protocol, TypeAlias
 
 from apiserver.endpoints.compression import BodySlices
 from apiserver.endpoints.representation import Encoder, ListTotals, Slice, Slicer, WorkAhead
@@ -11,13 +11,8 @@ from apiserver.load.offload import Offload
 from apiserver.load.size_class import SizeClass
 from apiserver.registry.results import PagedList
 
-
-class SliceReader(Protocol):
-    """Reads a body from its beginning."""
-
-    def next(self) -> Awaitable[bytes | None]:
-        """Returns the next slice, which may be empty; None at the end. Raises what making it raises."""
-        ...
+# Returns the next slice of a body, which may be empty; None at the end. Raises what making it raises.
+NextSlice: TypeAlias = Callable[[], Awaitable[bytes | None]]
 
 
 class ResponseBody(Protocol):
@@ -33,8 +28,8 @@ class ResponseBody(Protocol):
     @property
     def is_shared(self) -> bool: ...
 
-    def reader(self, offload: Offload) -> SliceReader:
-        """Returns a reader of the slices. offload: decides where slices are made."""
+    def reader(self, offload: Offload) -> NextSlice:
+        """Returns what reads the body from its beginning. offload: decides where slices are made."""
         ...
 
 
@@ -50,8 +45,8 @@ class UnsharedBody:
     def is_gzipped(self) -> bool:
         return self._slices.is_gzipped
 
-    def reader(self, offload: Offload) -> SliceReader:
-        return _Reader(iter(self._slices), offload)
+    def reader(self, offload: Offload) -> NextSlice:
+        return _reader(iter(self._slices), offload)
 
 
 class PagedBody:
@@ -64,8 +59,9 @@ class PagedBody:
         self._encoder = encoder
         self._listed = listed
 
-    def reader(self, offload: Offload) -> SliceReader:
-        return _PageReader(self._slices(offload))
+    def reader(self, offload: Offload) -> NextSlice:
+        slices = self._slices(offload)
+        return lambda: anext(slices, None)
 
     async def _slices(self, offload: Offload) -> AsyncIterator[bytes]:
         encoder, listed = self._encoder, self._listed
@@ -81,29 +77,20 @@ class PagedBody:
 
     async def _encoded_items(self, offload: Offload) -> AsyncIterator[bytes]:
         async for page in self._listed.pages():
-            reader = _Reader(self._encoder.encoded_items(page), offload)
-            while (items := await reader.next()) is not None:
+            next_items = _reader(self._encoder.encoded_items(page), offload)
+            while (items := await next_items()) is not None:
                 yield items
 
 
-class _PageReader:
-    def __init__(self, slices: AsyncIterator[bytes]) -> None:
-        self._slices = slices
+def _reader(slices: Iterator[Slice], offload: Offload) -> NextSlice:
+    ahead = SizeClass.SMALL
 
-    async def next(self) -> bytes | None:
-        return await anext(self._slices, None)
-
-
-class _Reader:
-    def __init__(self, slices: Iterator[Slice], offload: Offload) -> None:
-        self._slices = slices
-        self._offload = offload
-        self._ahead = SizeClass.SMALL
-
-    async def next(self) -> bytes | None:
-        made = await self._offload.run_begun(self._ahead, next, self._slices, None)
-        made, self._ahead = data_and_work_ahead(made)
+    async def next_slice() -> bytes | None:
+        nonlocal ahead
+        made, ahead = data_and_work_ahead(await offload.run_begun(ahead, next, slices, None))
         return made
+
+    return next_slice
 
 
 def data_and_work_ahead(made: Slice | None) -> tuple[bytes | None, SizeClass]:

@@ -202,9 +202,9 @@ async def record_list(call: ApiCall, body: ResponseBody) -> None:
     audit = call.audit
     if audit is None or not audit.wants_response:
         return
-    following = body.reader(call.offload).next
+    next_slice = body.reader(call.offload)
     turn = Turn()
-    while (piece := await following()) is not None:
+    while (piece := await next_slice()) is not None:
         if not audit.add_to_response(piece):
             return
         if turn.is_over():
@@ -220,9 +220,9 @@ async def send_slices(call: ApiCall, body: ResponseBody, content_type: str = JSO
     """
     pieces: list[bytes] = []
     size = 0
-    following = body.reader(call.offload).next
+    next_slice = body.reader(call.offload)
     turn = Turn()
-    while (piece := await following()) is not None:
+    while (piece := await next_slice()) is not None:
         if piece:
             pieces.append(piece)
             size += len(piece)
@@ -248,7 +248,7 @@ async def send_slices(call: ApiCall, body: ResponseBody, content_type: str = JSO
             await stream.drain()
         if turn.is_over():
             await turn.next()
-        piece = await following()
+        piece = await next_slice()
         if piece is None:
             break
         if piece:

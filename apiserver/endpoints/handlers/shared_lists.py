@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import itertools
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Final
 from weakref import WeakValueDictionary
 
 from apiserver.endpoints.compression import BodySlices
-from apiserver.endpoints.response_bodies import ResponseBody, SliceReader, UnsharedBody, data_and_work_ahead
+from apiserver.endpoints.response_bodies import NextSlice, ResponseBody, UnsharedBody, data_and_work_ahead
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import SizeClass
 from apiserver.registry.results import ObjectList
@@ -44,10 +45,11 @@ class SharedBody:
     def is_gzipped(self) -> bool:
         return self._slices.is_gzipped
 
-    def reader(self, offload: Offload) -> SliceReader:
-        return _SharedReader(self, offload)
+    def reader(self, offload: Offload) -> NextSlice:
+        indexes = itertools.count()
+        return lambda: self._slice_at(next(indexes), offload)
 
-    async def slice_at(self, index: int, offload: Offload) -> bytes | None:
+    async def _slice_at(self, index: int, offload: Offload) -> bytes | None:
         """Returns the slice, or None behind the last. Raises what making it has raised, to each reader."""
         while index == len(self._made):
             if self._failure is not None:
@@ -80,17 +82,6 @@ class SharedBody:
             self._failure = failure
         finally:
             self._making = None
-
-
-class _SharedReader:
-    def __init__(self, body: SharedBody, offload: Offload) -> None:
-        self._body = body
-        self._offload = offload
-        self._index = 0
-
-    def next(self) -> Awaitable[bytes | None]:
-        self._index += 1
-        return self._body.slice_at(self._index - 1, self._offload)
 
 
 class _NotShared(enum.Enum):

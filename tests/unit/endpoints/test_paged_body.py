@@ -82,7 +82,7 @@ def paged(pages: Sequence[Sequence[StoredObject]], **head: Any) -> PagedList:
 
 async def slices_of(body: PagedBody) -> list[bytes]:
     reader, slices = body.reader(Offload()), list[bytes]()
-    while (made := await reader.next()) is not None:
+    while (made := await reader()) is not None:
         slices.append(made)
     return slices
 
@@ -113,7 +113,7 @@ async def test_one_page_is_in_memory_at_a_time(form: ResponseForm) -> None:
 
     body = PagedBody(encoder(form), PagedList(ObjectList([], 9), 3, read))
     reader = body.reader(Offload())
-    while await reader.next() is not None:
+    while await reader() is not None:
         slices += 1
     assert behind == sorted(set(behind))
 
@@ -124,6 +124,6 @@ async def test_a_page_that_cannot_be_read_any_more_is_told() -> None:
         raise Expired("too old")
 
     reader = PagedBody(encoder(FORMS["JSON"]), PagedList(ObjectList([], 9), 2, read)).reader(Offload())
-    assert await reader.next()
+    assert await reader()
     with pytest.raises(Expired):
-        await reader.next()
+        await reader()

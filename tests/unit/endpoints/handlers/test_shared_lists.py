@@ -67,7 +67,7 @@ def offload() -> Iterator[Offload]:
 
 async def whole(body: ResponseBody, offload: Offload) -> bytes:
     reader, pieces = body.reader(offload), []
-    while (piece := await reader.next()) is not None:
+    while (piece := await reader()) is not None:
         pieces.append(piece)
     return b"".join(pieces)
 
@@ -90,7 +90,7 @@ async def test_concurrent_calls_share_one_read_and_one_body(offload: Offload) ->
     # Slower readers get the slices that faster ones have encoded.
     readers = [body.reader(offload) for body in bodies]
     for part in (b"a", b"b", b"c", None):
-        assert {await reader.next() for reader in readers} == {part}
+        assert {await reader() for reader in readers} == {part}
     assert (work.reads, work.encoded) == (1, 3)
     late = await shared.body("key", work.find, work.encode)
     assert await whole(late, offload) == b"abc"
@@ -205,9 +205,9 @@ async def test_an_error_of_encoding_is_raised_to_every_reader(offload: Offload) 
 
     body = await shared.body("key", work.find, lambda _: BodySlices(parts()))
     for reader in (body.reader(offload), body.reader(offload), body.reader(offload)):
-        assert await reader.next() == b"a"
+        assert await reader() == b"a"
         with pytest.raises(LookupError):
-            await reader.next()
+            await reader()
 
 
 async def test_a_large_slice_is_made_once_in_a_thread_though_its_first_reader_goes(
