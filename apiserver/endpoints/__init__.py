@@ -6,16 +6,17 @@ On the way in:
     request_handler  one request to one `ApiCall`
     api_call         the record of a request: who asks for what, and what has been answered
     request_info     method, path and query to verb, resource, subresource, namespace and name
-    middleware       metrics, errors to Status, authentication, deadlines, authorization, slots and seats
+    middleware       metrics, errors to Status, authentication, deadlines, authorization, slots and seats;
+                     the others that are middleware, too: impersonation, auditing, cors, priority_and_fairness
     calls_under_way  which calls are being worked on, for deadlines and for lines about stalls
-    priority_and_fairness  one more: has requests wait for their seats, by their flows
+    priority_and_fairness  makes requests wait for their seats, by their flows
     request_slots    how many requests may be in flight, and whose, where fairness does not say it
-    impersonation    one more middleware: `kubectl --as`; impersonation_modes: what each way of it requires
+    impersonation    `kubectl --as`; impersonation_modes: what each mode of it requires
     confidentiality  what errors and audit events do not say about Secrets and credentials
-    auditing         two more: records requests, as the audit policy says
-    cors             one more: which pages in browsers may use the API
+    auditing         records requests, as the audit policy says
+    cors             which pages in browsers may use the API
     load_shedding    what is refused while the server is short of memory
-    removal_rehearsal  one more, if a flag allows it: clients for which what a later release removes is gone
+    removal_rehearsal  hides what a later release removes from clients that ask for that
     routes           a path to what answers it: fixed paths, or the table of served resources
     body_limits      how many bytes of bodies may be on their way, whose, and how slowly
     bodies           reads a request's body within bounds, and parses it by its media type

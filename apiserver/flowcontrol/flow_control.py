@@ -34,7 +34,7 @@ _HASH_BYTES: Final = 8
 
 
 class ExecutingRequests(NamedTuple):
-    """Requests that are executed. seats: also those of requests that have ended and keep theirs."""
+    """Requests that are executing. seats: with those of requests that have ended and keep theirs."""
 
     executing: int = 0
     seats: int = 0
@@ -135,7 +135,7 @@ class FlowControl:
         return list(self._statistics.values())
 
     def under_way(self) -> Mapping[FlowStatistics, ExecutingRequests]:
-        """Returns what is executed at this moment; nothing of flows of which nothing is."""
+        """Returns the requests that are executing now, of flows that have some."""
         found: dict[FlowStatistics, ExecutingRequests] = {}
         for level in self.levels.values():
             for requests, count in ((level.queue_set.executing, 1), (level.queue_set.lingering, 0)):
@@ -177,7 +177,7 @@ class FlowControl:
     # ---- configuration
 
     def configure(self, levels: Iterable[LevelSpec], schemas: Iterable[FlowSchema], now: float) -> None:
-        """Have these levels and schemas from now on. Schemas whose level is missing match nothing.
+        """Replace the levels and schemas. Schemas whose level is missing match nothing.
 
         A level that is gone ends when its last request has.
         """
@@ -198,7 +198,7 @@ class FlowControl:
         self._forget_statistics()
 
     def adjust(self, now: float) -> None:
-        """Have seats go where they are needed, by what was needed since the last time."""
+        """Move seats between levels, by the demand of each since the last time."""
         levels = {
             name: level
             for name, level in self.levels.items()
@@ -250,7 +250,7 @@ class FlowControl:
             level.set_current(level.needed, server_seats=self.seats, now=now)
 
     def _forget_statistics(self) -> None:
-        """Drop the counts of what is gone: otherwise who makes and deletes schemas would fill memory."""
+        """Drop the counts of schemas and levels that are gone, which would fill memory one day."""
         schemas, under_way = {each.name for each in self.schemas}, self.under_way()
         for (level, schema), statistics in list(self._statistics.items()):
             is_idle = statistics not in under_way and not statistics.waiting

@@ -1,4 +1,4 @@
-"""FlowSchemas as they are asked: which requests they match, and what divides these into flows.
+"""FlowSchemas: which requests they match, and what divides these into flows.
 
 Source: k8s.io/apiserver, pkg/util/flowcontrol/rule.go.
 """

@@ -139,7 +139,7 @@ class PriorityLevel:
         return self.spec.name
 
     def set_shares(self, seats: int, shares: int) -> None:
-        """Take its part of the server's seats. shares: of all levels together.
+        """Set the level's part of the server's seats. shares: of all levels together.
 
         Parts are rounded up: all together may have some more seats than the server.
         """
@@ -165,7 +165,7 @@ class PriorityLevel:
         return SeatClaim(self.target, needed, self.high)
 
     def set_current(self, current: int, *, server_seats: int, now: float) -> None:
-        """Have so many seats from now on."""
+        """Set how many seats the level has now."""
         self.current = current
         spec = self.spec
         seats = current or max(1, round(server_seats / 10))

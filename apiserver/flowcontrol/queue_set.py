@@ -208,7 +208,7 @@ class QueueSet:
     # ---- the life of a request
 
     def arrive(self, request: Request, now: float) -> str:
-        """Have a request begin, wait, or be refused. Returns the reason if it is refused, else an empty text.
+        """Start a request, queue it, or refuse it. Returns the reason if it is refused, else an empty text.
 
         One that waits ends with `on_start`, or with `give_up`.
         """
@@ -355,12 +355,12 @@ class QueueSet:
         return (min(starts), max(starts)), (min(discounted), max(discounted))
 
     def fill_histograms(self, now: float) -> None:
-        """Have the histograms of `usage` contain all that lasted until now."""
+        """Add the usage until now to the histograms of `usage`."""
         self.usage.observe(self._state, now)
         self.usage.fill_histograms()
 
     def _observe(self, now: float) -> None:
-        """Have the usage know how it was until now, if that is due. Before every change."""
+        """Record the usage until now, if that is due: before every change."""
         if now >= self.usage.observe_at:
             self.usage.observe(self._state, now)
 
@@ -420,7 +420,7 @@ class QueueSet:
         return _Arrival.WAITS
 
     def _pass_time(self, now: float) -> None:
-        """Have R progress by the time since the last event. Before every change, while the level is busy."""
+        """Advance R by the time since the last event: before every change, while the level is busy."""
         seconds = now - self._known_at
         if seconds <= 0:
             return
@@ -484,7 +484,7 @@ class QueueSet:
         self._note_demand()
 
     def _leave_queue(self, queue: Queue, request: Request) -> None:
-        """Note that a request waits no longer, which has been taken out of its queue."""
+        """Update the counts for a request that has been taken out of its queue."""
         queue.waiting_work = queue.waiting_work - request.work if queue.waiting else 0.0
         queue.waiting_seats -= request.seats
         if not queue.waiting:
@@ -563,7 +563,7 @@ class QueueSet:
             self.usage.high = wanted
 
     def _give_back(self, request: Request, now: float) -> None:
-        """Note that a request has no seats any more, while the level is busy."""
+        """Release the seats of a request, while the level is busy."""
         queue = request.queue
         if queue is not None:
             queue.seats_in_use -= request.seats

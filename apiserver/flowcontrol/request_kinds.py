@@ -41,7 +41,7 @@ class RequestKinds:
         self._executing_max, self._waiting_max = max(1, executing), max(1, waiting)
 
     def observe(self, now: float) -> None:
-        """Note that this is how it was since it was last observed."""
+        """Record that it has been like this since it was last observed."""
         seconds = now - self._observed_at
         self._observed_at = now
         if seconds <= 0:

@@ -44,7 +44,7 @@ class SeatDemand:
 
 
 class Capacity(NamedTuple):
-    """What is seen as all of it: seats, and places in queues."""
+    """The seats and the places in queues that count as a utilization of 1."""
 
     seats: int = 1
     places: int = 1
@@ -75,7 +75,7 @@ class SeatUsage:
         self.demand_ratios = TimedHistogram.of("apiserver_flowcontrol_demand_seats")
 
     def observe(self, state: UsageState, now: float) -> None:
-        """Note that this is how it was since the level was last observed."""
+        """Record that the level has been in this state since it was last observed."""
         seconds = now - self._observed_at
         self._observed_at, self.observe_at = now, now + _OBSERVE_EVERY_S
         if seconds <= 0:
@@ -113,7 +113,7 @@ class SeatUsage:
             self._capacity = capacity
 
     def fill_histograms(self) -> None:
-        """Have the histograms contain all that was observed."""
+        """Add what was observed to the histograms."""
         seats_max, places_max = self._capacity
         for (executing, seats, waiting, wanted), seconds in self._seconds_in.items():
             self.seat_ratios.add(seats / seats_max, seconds)

@@ -1,4 +1,4 @@
-"""How many watches are open, and so how many a write may have to tell.
+"""How many watches are open, and so how many may have to be sent an event about a write.
 
 Watches of this server only; selectors are not looked at, but for the one by which the watch cache finds the
 watches of pods. Source: k8s.io/apiserver, pkg/util/flowcontrol/watch_tracker.go.
@@ -39,7 +39,7 @@ class WatchCounts:
                 del self._open[key]
 
     def interested_in(self, target: ClassifiedRequest) -> int:
-        """Returns how many watches may have to be told of a write."""
+        """Returns how many watches may have to be sent an event about a write."""
         scopes = self._open.get((target.group, target.resource))
         if scopes is None:
             return 0
