@@ -15,9 +15,10 @@ from apiserver.controllers.flow_control_objects import FlowControlObjects, maint
 from apiserver.endpoints.health import Health
 from apiserver.endpoints.priority_and_fairness import Fairness
 from apiserver.flowcontrol.flow_control import FlowControl
-from apiserver.flowcontrol.flow_schemas import ClassifiedRequest, FlowSchema
+from apiserver.flowcontrol.flow_schemas import FlowSchema
 from apiserver.flowcontrol.priority_levels import LevelSpec
 from apiserver.flowcontrol.work_estimates import ResourceSize
+from apiserver.meta.vocabulary import RequestInfo
 from apiserver.registry.object_sizes import ObjectSizes
 
 
@@ -41,7 +42,7 @@ def build_fairness(core: Core) -> Fairness | None:
     )
     sizes = ObjectSizes(core.registry.cache, monotonic)
 
-    def size_of(target: ClassifiedRequest) -> ResourceSize | None:
+    def size_of(target: RequestInfo) -> ResourceSize | None:
         resource = core.served.find(target.group, target.version, target.resource)
         return None if resource is None else ResourceSize(*sizes.of(core.registry.prefix_of(resource)))
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, NewType
 
-from apiserver.meta.vocabulary import RequestTarget, UserInfo
+from apiserver.meta.vocabulary import RequestInfo, UserInfo
 
 # Kinds of requests whose rules are remembered; if there are more, all are forgotten.
 REMEMBERED_MAX: Final = 10_000
@@ -66,7 +66,7 @@ class GroupResources(NamedTuple):
     resources: tuple[str, ...] = ()
     resource_names: tuple[str, ...] = ()
 
-    def matches(self, target: RequestTarget, name: str) -> bool:
+    def matches(self, target: RequestInfo, name: str) -> bool:
         if self.group not in (target.group, _ALL):
             return False
         if not self.resources:
@@ -92,7 +92,7 @@ class PolicyRule:
     namespaces: frozenset[str] = frozenset()
     non_resource_urls: tuple[str, ...] = ()
 
-    def matches(self, target: RequestTarget, user: UserInfo | None, name: str) -> bool:
+    def matches(self, target: RequestInfo, user: UserInfo | None, name: str) -> bool:
         """Tells whether a request matches. user: None if unknown. name: of the object, if there is one."""
         if self.users and (user is None or user.name not in self.users):
             return False
@@ -108,7 +108,7 @@ class PolicyRule:
             )
         return True
 
-    def _matches_resource(self, target: RequestTarget, name: str) -> bool:
+    def _matches_resource(self, target: RequestInfo, name: str) -> bool:
         if self.namespaces and target.namespace not in self.namespaces:
             return False
         return not self.resources or any(each.matches(target, name) for each in self.resources)
@@ -147,7 +147,7 @@ class Policy:
             user.groups if self._looks_at_groups else (),
         )
 
-    def config_of(self, target: RequestTarget, user: UserInfo | None, name: str) -> RequestConfig:
+    def config_of(self, target: RequestInfo, user: UserInfo | None, name: str) -> RequestConfig:
         """Returns how a request is recorded.
 
         user: who makes the request; None if that is not known. name: of the object, if there is one.
@@ -168,7 +168,7 @@ class Policy:
                 self._known[key] = known
         return known
 
-    def _find(self, target: RequestTarget, user: UserInfo | None, name: str) -> RequestConfig:
+    def _find(self, target: RequestInfo, user: UserInfo | None, name: str) -> RequestConfig:
         for rule in self.rules:
             if rule.matches(target, user, name):
                 return rule.config

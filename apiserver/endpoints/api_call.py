@@ -13,11 +13,10 @@ from apiserver.audit.request_audit import RequestAudit
 from apiserver.endpoints.body_limits import BodyLimits, BodyRoom
 from apiserver.endpoints.connection import Connection
 from apiserver.endpoints.representation import Encoder, StatusEncoder
-from apiserver.endpoints.request_info import RequestInfo
 from apiserver.endpoints.request_slots import RequestSlot
 from apiserver.flowcontrol.flow_control import Flow
 from apiserver.load.offload import Offload
-from apiserver.meta.vocabulary import Query, UserInfo
+from apiserver.meta.vocabulary import Query, RequestInfo, UserInfo
 from apiserver.metrics.requests import RequestEnding
 from apiserver.registry.served_resource import ServedResource
 from apiserver.wire.media_types import APPLY_YAML

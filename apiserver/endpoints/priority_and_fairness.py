@@ -16,7 +16,7 @@ from time import monotonic, time
 from typing import Final
 
 from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
-from apiserver.endpoints.request_info import READ_VERBS, RequestInfo, selected_name, selected_value
+from apiserver.endpoints.request_info import READ_VERBS, selected_name, selected_value
 from apiserver.endpoints.request_slots import RequestSlot, Slot, SlotLimit
 from apiserver.endpoints.responses import TEXT, send_text
 from apiserver.flowcontrol import dumps
@@ -40,7 +40,7 @@ from apiserver.flowcontrol.work_estimates import (
 from apiserver.load.shared_pool import SharedPool, holder_of
 from apiserver.load.size_class import SizeClass
 from apiserver.meta.errors import TooManyRequests
-from apiserver.meta.vocabulary import MASTERS, Query
+from apiserver.meta.vocabulary import MASTERS, Query, RequestInfo
 from apiserver.metrics.requests import RequestCount
 
 # A request waits for its seats for this part of the time that it has, and no longer than the most.

@@ -5,7 +5,6 @@ Source: k8s.io/apiserver, pkg/endpoints/request/requestinfo.go; rows A02, I01-I1
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import parse_qs, unquote
@@ -13,7 +12,7 @@ from urllib.parse import parse_qs, unquote
 from apiserver.meta import names
 from apiserver.meta.selectors import SelectorSyntaxError, parse_field_selector
 from apiserver.meta.text_caches import text_cache
-from apiserver.meta.vocabulary import CONNECTING_SUBRESOURCES, Query
+from apiserver.meta.vocabulary import CONNECTING_SUBRESOURCES, Query, RequestInfo
 
 # Anybody can request any number of paths: only short ones are cached.
 CACHED_LENGTH_MAX: Final = 512
@@ -39,30 +38,6 @@ _VERBS: Final = {
 
 class MalformedRequest(ValueError):
     """The head of the request cannot be parsed."""
-
-
-@dataclass(frozen=True, slots=True)
-class RequestInfo:
-    """What a request is about.
-
-    For paths of no resource only `method`, `path` and `verb` (the method in lower case) are set.
-    """
-
-    method: str
-    path: str  # decoded, without the query
-    verb: str  # get, list, watch, create, update, patch, delete or deletecollection
-    is_resource: bool = False
-    group: str = ""
-    version: str = ""
-    namespace: str = ""
-    resource: str = ""
-    name: str = ""
-    subresource: str = ""
-    rest: tuple[str, ...] = ()  # what follows the subresource
-    # A watch, or passed on to another server. It follows from the others.
-    is_long_running: bool = field(default=False, compare=False)
-    has_watch_prefix: bool = False  # /api/v1/watch/..., an old way to say ?watch=true
-    is_namespace_itself: bool = False  # the path ends with the namespace, or a subresource of it
 
 
 def parse_target(method: str, raw_path: str, is_watch: bool) -> RequestInfo:

@@ -15,10 +15,9 @@ import math
 from collections.abc import Awaitable
 from typing import Final, Protocol
 
-from apiserver.endpoints.request_info import RequestInfo
 from apiserver.load.shared_pool import SharedPool, holder_of
 from apiserver.meta.errors import TooManyRequests
-from apiserver.meta.vocabulary import MASTERS, UserInfo
+from apiserver.meta.vocabulary import MASTERS, RequestInfo, UserInfo
 from apiserver.metrics.requests import InFlight, RequestCount
 
 # Renewals of leases that nobody else's requests can keep from a slot: several for each component that elects

@@ -20,12 +20,11 @@ from apiserver.endpoints.health import Health
 from apiserver.endpoints.load_shedding import LoadShedding
 from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.openid import CONFIGURATION_PATH, JWKS_PATH, OpenId
-from apiserver.endpoints.request_info import RequestInfo
 from apiserver.endpoints.responses import TEXT, send, send_document, send_text
 from apiserver.endpoints.zpages import ZPages
 from apiserver.load.size_class import SizeClass
 from apiserver.meta.errors import MethodNotAllowed, NoSuchEndpoint, NotFound, ServiceUnavailable
-from apiserver.meta.vocabulary import Deprecation, Document, GroupVersion
+from apiserver.meta.vocabulary import Deprecation, Document, GroupVersion, RequestInfo
 from apiserver.metrics.exposition import CONTENT_TYPE
 from apiserver.metrics.health_checks import HealthCheckMetrics
 from apiserver.registry.served_resource import ServedResource, ServedTable, Subresource

@@ -11,13 +11,13 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from apiserver.flowcontrol.flow_schemas import ClassifiedRequest, FlowSchema
+from apiserver.flowcontrol.flow_schemas import FlowSchema
 from apiserver.flowcontrol.flow_statistics import FlowStatistics
 from apiserver.flowcontrol.priority_levels import CATCH_ALL, LevelSpec, PriorityLevel
 from apiserver.flowcontrol.queue_set import QueuedFlow
 from apiserver.flowcontrol.request_kinds import RequestKinds
 from apiserver.flowcontrol.seat_allocation import allocate
-from apiserver.meta.vocabulary import UserInfo
+from apiserver.meta.vocabulary import RequestInfo, UserInfo
 from apiserver.metrics.requests import InFlight
 
 log = logging.getLogger(__name__)
@@ -144,7 +144,7 @@ class FlowControl:
                     found[each.flow.statistics] = ExecutingRequests(executing + count, seats + each.seats)
         return found
 
-    def classify(self, user: UserInfo, target: ClassifiedRequest) -> Flow:
+    def classify(self, user: UserInfo, target: RequestInfo) -> Flow:
         """Returns the flow of a request."""
         key = (
             user.name,
@@ -164,7 +164,7 @@ class FlowControl:
                 self._flows[key] = flow
         return flow
 
-    def _find_flow(self, user: UserInfo, target: ClassifiedRequest) -> Flow:
+    def _find_flow(self, user: UserInfo, target: RequestInfo) -> Flow:
         # One of the mandatory schemas matches everybody who has authenticated, and who has not.
         schema = next((each for each in self.schemas if each.matches(user, target)), self._catch_all)
         level = self.levels[schema.level]

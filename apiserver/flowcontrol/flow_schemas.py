@@ -6,23 +6,12 @@ Source: k8s.io/apiserver, pkg/util/flowcontrol/rule.go.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from apiserver.meta.vocabulary import Document, RequestTarget, UserInfo
+from apiserver.meta.vocabulary import Document, RequestInfo, UserInfo
 
 _ALL: Final = "*"
 _ACCOUNT: Final = "system:serviceaccount:"
-
-
-class ClassifiedRequest(RequestTarget, Protocol):
-    """What a request is about, as `endpoints.request_info.RequestInfo` says it."""
-
-    @property
-    def method(self) -> str: ...
-    @property
-    def version(self) -> str: ...
-    @property
-    def name(self) -> str: ...
 
 
 class Malformed(ValueError):
@@ -57,7 +46,7 @@ class _ResourceRule(NamedTuple):
     namespaces: _Texts
     is_cluster_scoped: bool
 
-    def matches(self, target: ClassifiedRequest) -> bool:
+    def matches(self, target: RequestInfo) -> bool:
         resource = target.resource
         if target.subresource:
             resource = f"{resource}/{target.subresource}"
@@ -80,7 +69,7 @@ class _PathRule(NamedTuple):
     paths: frozenset[str]
     below: tuple[str, ...]
 
-    def matches(self, target: ClassifiedRequest) -> bool:
+    def matches(self, target: RequestInfo) -> bool:
         return (self.verbs is None or target.verb in self.verbs) and (
             self.is_any_path or target.path in self.paths or target.path.startswith(self.below)
         )
@@ -91,7 +80,7 @@ class _Rule(NamedTuple):
     resources: tuple[_ResourceRule, ...]
     paths: tuple[_PathRule, ...]
 
-    def matches(self, user: UserInfo, target: ClassifiedRequest) -> bool:
+    def matches(self, user: UserInfo, target: RequestInfo) -> bool:
         if not self.subjects.contain(user):
             return False
         rules: tuple[_ResourceRule | _PathRule, ...] = self.resources if target.is_resource else self.paths
@@ -129,10 +118,10 @@ class FlowSchema(NamedTuple):
         """The sort key of FlowSchemas: the first that matches a request is its own."""
         return self.precedence, self.name
 
-    def matches(self, user: UserInfo, target: ClassifiedRequest) -> bool:
+    def matches(self, user: UserInfo, target: RequestInfo) -> bool:
         return any(rule.matches(user, target) for rule in self.rules)
 
-    def flow_of(self, user: UserInfo, target: ClassifiedRequest) -> str:
+    def flow_of(self, user: UserInfo, target: RequestInfo) -> str:
         """Returns what distinguishes the request's flow from the others of the schema."""
         if self.distinguisher == "ByUser":
             return user.name

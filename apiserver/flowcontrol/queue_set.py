@@ -18,12 +18,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from apiserver.flowcontrol.flow_schemas import ClassifiedRequest
 from apiserver.flowcontrol.flow_statistics import FlowStatistics
 from apiserver.flowcontrol.seat_usage import Capacity, SeatUsage, UsageState
 from apiserver.flowcontrol.work_estimates import ONE_SEAT, WorkEstimate
 from apiserver.load.shared_pool import SHARE_OF_FREE
-from apiserver.meta.vocabulary import UserInfo
+from apiserver.meta.vocabulary import RequestInfo, UserInfo
 
 # How long a request is taken to last before that is known.
 SERVICE_S: Final = 0.003
@@ -107,7 +106,7 @@ class Request:
     work: float
 
     def __init__(
-        self, flow: QueuedFlow, user: UserInfo, target: ClassifiedRequest, estimate: WorkEstimate = ONE_SEAT
+        self, flow: QueuedFlow, user: UserInfo, target: RequestInfo, estimate: WorkEstimate = ONE_SEAT
     ) -> None:
         self.flow = flow
         self.user, self.target = user, target

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final, TypeAlias
 
-from apiserver.flowcontrol.flow_schemas import ClassifiedRequest
+from apiserver.meta.vocabulary import RequestInfo
 
 _GroupResource: TypeAlias = tuple[str, str]
 # The field that kubelets select by, for each resource that has one: who selects a value is told of few
@@ -24,11 +24,11 @@ class WatchCounts:
         # By group and resource, then by namespace and name; both empty for all.
         self._open: dict[_GroupResource, Counter[tuple[str, str]]] = {}
 
-    def add(self, target: ClassifiedRequest, name: str) -> None:
+    def add(self, target: RequestInfo, name: str) -> None:
         """Count a watch that opens. name: that of the only object that is watched; empty for all."""
         self._open.setdefault((target.group, target.resource), Counter())[target.namespace, name] += 1
 
-    def discard(self, target: ClassifiedRequest, name: str) -> None:
+    def discard(self, target: RequestInfo, name: str) -> None:
         """Note that a watch which was added has ended."""
         key, scope = (target.group, target.resource), (target.namespace, name)
         scopes = self._open[key]
@@ -38,7 +38,7 @@ class WatchCounts:
             if not scopes:
                 del self._open[key]
 
-    def interested_in(self, target: ClassifiedRequest) -> int:
+    def interested_in(self, target: RequestInfo) -> int:
         """Returns how many watches may have to be sent an event about a write."""
         scopes = self._open.get((target.group, target.resource))
         if scopes is None:

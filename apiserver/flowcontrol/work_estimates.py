@@ -9,9 +9,8 @@ import math
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
-from apiserver.flowcontrol.flow_schemas import ClassifiedRequest
 from apiserver.flowcontrol.watch_counts import WatchCounts
-from apiserver.meta.vocabulary import Query
+from apiserver.meta.vocabulary import Query, RequestInfo
 
 BYTES_PER_SEAT: Final = 100_000
 # A list from memory is sent as it is made, whatever its length.
@@ -54,7 +53,7 @@ class ResourceSize(NamedTuple):
 
 
 # Returns the size of the resource that a request is about; None if it is not stored here.
-SizeOf: TypeAlias = Callable[[ClassifiedRequest], ResourceSize | None]
+SizeOf: TypeAlias = Callable[[RequestInfo], ResourceSize | None]
 
 
 class ListSize(NamedTuple):
@@ -92,7 +91,7 @@ def write_estimate(watches: int, seats_max: int) -> WorkEstimate:
     return estimate.within(min(seats_max or WRITE_SEATS_MAX, WRITE_SEATS_MAX))
 
 
-def interested_watches(target: ClassifiedRequest, watches: WatchCounts) -> int:
+def interested_watches(target: RequestInfo, watches: WatchCounts) -> int:
     """Returns how many watches a write may have to tell. Tokens are not stored: nobody is told of them."""
     if target.subresource == "token" and target.resource == "serviceaccounts":
         return 0

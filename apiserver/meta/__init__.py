@@ -1,6 +1,6 @@
 """The words that all packages share: errors, groups and versions, metadata, selectors, options, tables.
 
-    vocabulary     types and constants: documents, group versions, users
+    vocabulary     types and constants: documents, group versions, users, what requests are about
     brand          the two words that a deployment may choose, and the names made from them
     errors         what a request is answered when it fails, as a Status
     field_errors   what is wrong with one field of an object

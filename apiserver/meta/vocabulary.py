@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeAlias
 
 # The values of a query string's parameters, in their order.
 Query: TypeAlias = Mapping[str, list[str]]
@@ -101,20 +102,25 @@ class UserInfo(NamedTuple):
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
-class RequestTarget(Protocol):
-    """What a request is about. For a path of no resource only `verb` and `path` count."""
+@dataclass(frozen=True, slots=True)
+class RequestInfo:
+    """What a request is about.
 
-    @property
-    def verb(self) -> str: ...
-    @property
-    def is_resource(self) -> bool: ...
-    @property
-    def path(self) -> str: ...
-    @property
-    def group(self) -> str: ...
-    @property
-    def resource(self) -> str: ...
-    @property
-    def subresource(self) -> str: ...
-    @property
-    def namespace(self) -> str: ...
+    For paths of no resource only `method`, `path` and `verb` (the method in lower case) are set.
+    """
+
+    method: str
+    path: str  # decoded, without the query
+    verb: str  # get, list, watch, create, update, patch, delete or deletecollection
+    is_resource: bool = False
+    group: str = ""
+    version: str = ""
+    namespace: str = ""
+    resource: str = ""
+    name: str = ""
+    subresource: str = ""
+    rest: tuple[str, ...] = ()  # what follows the subresource
+    # A watch, or passed on to another server. It follows from the others.
+    is_long_running: bool = field(default=False, compare=False)
+    has_watch_prefix: bool = False  # /api/v1/watch/..., an old way to say ?watch=true
+    is_namespace_itself: bool = False  # the path ends with the namespace, or a subresource of it

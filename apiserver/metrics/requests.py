@@ -11,7 +11,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, Protocol, TypeAlias
 
-from apiserver.meta.vocabulary import CONNECTING_SUBRESOURCES, GroupResource, GroupVersion, Query
+from apiserver.meta.vocabulary import CONNECTING_SUBRESOURCES, GroupResource, GroupVersion, Query, RequestInfo
 from apiserver.metrics.declarations import bounds_of
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.resource_series import (
@@ -77,26 +77,11 @@ class RequestEnding(enum.Enum):
 _ENDED_BY: Final = {RequestEnding.TERMINATED: _COMPONENT, RequestEnding.UNAVAILABLE: "aggregator"}
 
 
-class RequestTarget(Protocol):
-    """What a request is about, as `endpoints.request_info.RequestInfo` says it."""
-
-    @property
-    def method(self) -> str: ...
-    @property
-    def verb(self) -> str: ...
-    @property
-    def namespace(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def subresource(self) -> str: ...
-
-
 class ServedCall(Protocol):
     """A request, as `endpoints.api_call.ApiCall` has it. found_resource: None if it is not served."""
 
     @property
-    def info(self) -> RequestTarget: ...
+    def info(self) -> RequestInfo: ...
     @property
     def is_apply(self) -> bool: ...
     @property
@@ -230,7 +215,7 @@ def _subject(call: ServedCall, resource: ServedResource | None) -> _Subject:
     return (resource.group_version, resource.resource), verb, subresource, _scope(info)
 
 
-def _scope(info: RequestTarget) -> str:
+def _scope(info: RequestInfo) -> str:
     """Returns the scope of a request for a resource, as k8s.io/apiserver's CleanScope does."""
     if info.name or info.verb == "create":
         return "resource"

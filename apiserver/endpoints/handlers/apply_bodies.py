@@ -7,10 +7,9 @@ from typing import Any
 
 from apiserver.endpoints.bodies import load_json, looks_like_json
 from apiserver.endpoints.handlers.decoding import Decoded, require_name, require_namespace
-from apiserver.endpoints.request_info import RequestInfo
 from apiserver.golang.formatting import json_type
 from apiserver.meta.errors import BadRequest
-from apiserver.meta.vocabulary import Document
+from apiserver.meta.vocabulary import Document, RequestInfo
 from apiserver.registry.served_resource import ServedResource
 from apiserver.schema.duplicates import duplicate_fields
 from apiserver.wire import cbor, yaml

@@ -10,8 +10,7 @@ from typing import cast
 from apiserver.auth.authz.attributes import Attributes, AuthorizationChain, Decision, Verdict
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.middleware import QUICK_ANSWERS, authorize
-from apiserver.endpoints.request_info import RequestInfo
-from apiserver.meta.vocabulary import UserInfo
+from apiserver.meta.vocabulary import RequestInfo, UserInfo
 from apiserver.metrics.authorization import AuthorizationMetrics
 from storage.turns import TURN_S, Turn
 from tests.support.eventually import WITHIN_S

@@ -15,11 +15,11 @@ from apiserver.endpoints.request_info import (
     QUERY_PARAMETERS_MAX,
     SELECTOR_LENGTH_MAX,
     MalformedRequest,
-    RequestInfo,
     parse_query,
     parse_target,
     selected_name,
 )
+from apiserver.meta.vocabulary import RequestInfo
 
 
 def info(verb: str, resource: str = "pods", **more: str | bool | tuple[str, ...]) -> RequestInfo:

@@ -7,10 +7,10 @@ from typing import Final
 
 import pytest
 
-from apiserver.endpoints.request_info import RequestInfo, parse_target
+from apiserver.endpoints.request_info import parse_target
 from apiserver.endpoints.request_slots import LEASE_SLOTS, SCRAPES_MAX, Slot, SlotLimit, SlotLimits
 from apiserver.meta.errors import TooManyRequests
-from apiserver.meta.vocabulary import MASTERS, UserInfo
+from apiserver.meta.vocabulary import MASTERS, RequestInfo, UserInfo
 from apiserver.metrics.requests import InFlight, RequestCount
 
 SLOTS_MAX: Final = 10

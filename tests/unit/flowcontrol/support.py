@@ -7,14 +7,14 @@ from typing import Final
 from apiserver.catalogue.flowcontrol.defaults import FLOW_SCHEMAS, PRIORITY_LEVELS
 from apiserver.catalogue.flowcontrol.flow_schemas import MANDATORY_FLOW_SCHEMAS
 from apiserver.catalogue.flowcontrol.priority_level_configurations import MANDATORY_PRIORITY_LEVELS
-from apiserver.endpoints.request_info import RequestInfo, parse_target
+from apiserver.endpoints.request_info import parse_target
 from apiserver.flowcontrol.flow_control import FlowControl, deal, flow_hash
 from apiserver.flowcontrol.flow_schemas import FlowSchema
 from apiserver.flowcontrol.flow_statistics import FlowStatistics
 from apiserver.flowcontrol.priority_levels import LevelSpec
 from apiserver.flowcontrol.queue_set import QueuedFlow, QueueRules, QueueSet, Request
 from apiserver.flowcontrol.work_estimates import ONE_SEAT, WorkEstimate
-from apiserver.meta.vocabulary import Document, UserInfo
+from apiserver.meta.vocabulary import Document, RequestInfo, UserInfo
 from apiserver.metrics.requests import InFlight
 
 ALICE = UserInfo("alice", ("dev", "system:authenticated"))
