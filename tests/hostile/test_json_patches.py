@@ -8,17 +8,11 @@ import pytest
 
 from tests.hostile.support import longest_turn
 from tests.support.api import Api
+from tests.support.schema_values import nested
 
 _LIST: Final = {"op": "add", "path": "/x", "value": [[]]}
 _DOUBLE: Final = {"op": "copy", "from": "/x", "path": "/x/-"}
 _DEPTH: Final = 150
-
-
-def nested(levels: int) -> Any:
-    value: Any = 1
-    for _ in range(levels):
-        value = {"a": value}
-    return value
 
 
 _DEEP: Final = {"op": "add", "path": "/x", "value": nested(_DEPTH)}

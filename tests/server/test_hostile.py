@@ -15,18 +15,12 @@ from apiserver.cli.config import Config
 from tests.support.api import Answer, Api
 from tests.support.eventually import eventually, until
 from tests.support.raw import raw_connection, read_all
+from tests.support.schema_values import nested
 from tests.support.server_process import ServerProcess
 
 CONFIGMAPS: Final = "/api/v1/namespaces/{}/configmaps"
 # An answer to a mistake; a list may be longer.
 ERROR_BYTES_MAX: Final = 2_000_000
-
-
-def nested(levels: int) -> Any:
-    value: Any = 1
-    for _ in range(levels):
-        value = {"a": value}
-    return value
 
 
 def deep(levels: int) -> bytes:

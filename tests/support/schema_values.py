@@ -102,3 +102,11 @@ def _documents(draw: st.DrawFn, struct_of: Callable[[], _Struct]) -> dict[str, A
     if struct.amend is not None:
         struct.amend(draw, drawn, struct.fields)
     return drawn
+
+
+def nested(levels: int) -> Any:
+    """Returns an object in an object, as deep as this."""
+    value: Any = 1
+    for _ in range(levels):
+        value = {"a": value}
+    return value

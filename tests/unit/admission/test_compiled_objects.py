@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -45,13 +45,6 @@ class Listed(Lister):
 
     async def list_with_damaged(self) -> Sequence[StoredObject]:
         return list(self.objects)
-
-
-@pytest.fixture
-def offload() -> Iterator[Offload]:
-    offload = Offload()
-    yield offload
-    offload.close()
 
 
 async def test_many_writes_after_a_change_compile_it_once(offload: Offload) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -22,14 +22,6 @@ from apiserver.meta.errors import TooManyRequests
 from apiserver.registry.stored_object import StoredObject
 from storage.interface import Stored
 from tests.support.offloaded import done_by
-
-
-@pytest.fixture
-def offload() -> Iterator[Offload]:
-    offload = Offload()
-    yield offload
-    offload.close()
-
 
 SIZE_NAMES = ("small", "large", "huge")
 SIZES = {

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.patch import json_patch, merge_patch
+from tests.support.schema_values import nested
 
 Operation = dict[str, Any]
 
@@ -241,13 +242,6 @@ def test_the_items_moved_in_lists_are_bounded(operation: str) -> None:
         json_patch.apply({"a": [1] * 1_000_000}, [step] * json_patch.OPERATIONS_MAX)
     moved = json_patch.apply({"a": [1] * 10_000}, [step] * json_patch.OPERATIONS_MAX)
     assert len(moved["a"]) == {"add": 20_000, "remove": 0, "move": 10_000}[operation]
-
-
-def nested(levels: int) -> Any:
-    value: Any = 1
-    for _ in range(levels):
-        value = {"a": value}
-    return value
 
 
 # As deep as the parser of bodies lets through.

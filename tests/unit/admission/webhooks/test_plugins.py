@@ -51,13 +51,6 @@ class Configured(WebhookConfigurations):
         return self._webhooks
 
 
-@pytest.fixture
-def offload() -> Iterator[Offload]:
-    offload = Offload()
-    yield offload
-    offload.close()
-
-
 SLOW_S: Final = 0.02
 
 

@@ -58,13 +58,6 @@ class Work:
             yield part
 
 
-@pytest.fixture
-def offload() -> Iterator[Offload]:
-    offload = Offload()
-    yield offload
-    offload.close()
-
-
 async def whole(body: ResponseBody, offload: Offload) -> bytes:
     reader, pieces = body.reader(offload), []
     while (piece := await reader()) is not None:
