@@ -2,50 +2,29 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import pytest
 
 from tests.support.api import Api
+from tests.support.audit import audit_flags
+from tests.support.definitions import define, definition, version
 from tests.support.eventually import until
+from tests.support.objects import config_map
 from tests.support.server_process import ServerProcess
+from tests.support.traced_server import Visits, visits
 from tests.support.webhook_server import Reply, Review, WebhookServer
 
 ARCHITECTURE: Final = (Path(__file__).parent.parent / "docs" / "explanation" / "architecture.md").read_text()
-APPLY: Final = "application/apply-patch+yaml"
 WRITE_HOPS_MAX: Final = 25
 
 _ITEM: Final = re.compile(r"^\d+\. (.+?)(?=^\d+\. |^\S|\n\n|\Z)", re.MULTILINE | re.DOTALL)
 _FILE: Final = re.compile(r"`((?:apiserver|storage)/[\w/]+\.py)")
 
 CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
-DEFINITION: Final = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "widgets.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Namespaced",
-        "names": {"plural": "widgets", "kind": "Widget"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-                },
-            }
-        ],
-    },
-}
-
-
 REGISTRATION: Final = "/apis/admissionregistration.k8s.io/v1"
 CONFIG_MAP_RULES: Final = [
     {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
@@ -60,10 +39,6 @@ class Allowing(WebhookServer):
         return {"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response}
 
 
-def config_map(name: str, **data: str) -> dict[str, object]:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
-
-
 def hops(heading: str) -> list[str]:
     """The first file of each item of the numbered list below a heading."""
     _, found, rest = ARCHITECTURE.partition(f"# {heading}\n")
@@ -73,37 +48,43 @@ def hops(heading: str) -> list[str]:
     return [match[1] for match in first if match is not None]
 
 
-class TracedServer:
-    """A server that tells which of its files were visited; see `tests.support.traced_server`."""
+class TracedServer(NamedTuple):
+    process: ServerProcess
+    api: Api
+    audit_log: Path
 
-    def __init__(self, process: ServerProcess, api: Api, audit_log: Path) -> None:
-        self._process = process
-        self.api = api
-        self.audit_log = audit_log
-
-    def visited(self) -> set[str]:
-        """The files that were visited since the last call."""
-        written = self._process.data_dir / "visited"
-        os.kill(self._process.pid, signal.SIGUSR1)
-        until(written.exists, what="the server writes what was visited")
-        files = set(written.read_text().split("\n"))
-        written.unlink()
-        return files
+    def visits(self) -> Visits:
+        """What was visited since the last call."""
+        return visits(self.process)
 
 
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TracedServer]:
     directory = tmp_path_factory.mktemp("traced")
-    policy = directory / "audit.yaml"
     rules = "omitStages: [RequestReceived], rules: [{level: Request}]"
-    policy.write_text(f"{{apiVersion: audit.k8s.io/v1, kind: Policy, {rules}}}")
-    audit_log = directory / "audit.log"
-    flags = (f"--audit-policy-file={policy}", f"--audit-log-path={audit_log}")
+    flags = audit_flags(directory, f"{{apiVersion: audit.k8s.io/v1, kind: Policy, {rules}}}")
     with (
         ServerProcess(directory / "data", *flags, module="tests.support.traced_server") as process,
         Api(process) as api,
     ):
-        yield TracedServer(process, api, audit_log)
+        yield TracedServer(process, api, directory / "audit.log")
+
+
+# What requests visit is named on one of the ways, or is a leaf: a module, or all of a package.
+_WAYS: Final = ARCHITECTURE.partition("\n## The way of a read")[2].partition("\n## Where to add")[0]
+NAMED: Final = frozenset(_FILE.findall(_WAYS))
+LEAVES: Final = tuple(re.findall(r"`((?:apiserver|storage)/(?:\w+/)+)`", _WAYS))
+
+
+def assert_nothing_is_missing(found: Visits) -> None:
+    assert found.by_requests, "nothing was noted"
+    assert {each for each in found.by_requests - NAMED if not each.startswith(LEAVES)} == set()
+
+
+def assert_is_on_page(heading: str, found: Visits) -> None:
+    """A way is what is listed below its heading, and what its requests visit is on the page."""
+    assert set(hops(heading)) - found.files == set()
+    assert_nothing_is_missing(found)
 
 
 def test_a_write_has_few_hops() -> None:
@@ -114,27 +95,27 @@ def test_a_write_has_few_hops() -> None:
 def test_the_way_of_a_read(traced: TracedServer) -> None:
     path = f"{CONFIG_MAPS}?resourceVersion=0"
     traced.api.get(path).ok()
-    traced.visited()
+    traced.visits()
     traced.api.get(path).ok()
-    assert set(hops("The way of a read")) - traced.visited() == set()
+    assert_is_on_page("The way of a read", traced.visits())
 
 
 def test_the_way_of_a_write_to_its_watcher(traced: TracedServer) -> None:
     version = traced.api.post(CONFIG_MAPS, config_map("put")).ok()["metadata"]["resourceVersion"]
     with traced.api.watch(f"{CONFIG_MAPS}?watch=true&resourceVersion={version}") as events:
         assert events.status == 200
-        traced.visited()
+        traced.visits()
         traced.api.put(f"{CONFIG_MAPS}/put", config_map("put", k="2")).ok()
         assert events.next()["type"] == "MODIFIED"
-        assert set(hops("The way of a write")) - traced.visited() == set()
+        assert_is_on_page("The way of a write", traced.visits())
 
 
 def test_how_apply_differs(traced: TracedServer) -> None:
     path = f"{CONFIG_MAPS}/applied?fieldManager=m"
-    traced.api.patch(path, config_map("applied"), APPLY).ok()
-    traced.visited()
-    traced.api.patch(path, config_map("applied", k="2"), APPLY).ok()
-    assert set(hops("How apply differs")) - traced.visited() == set()
+    traced.api.apply(path, config_map("applied")).ok()
+    traced.visits()
+    traced.api.apply(path, config_map("applied", k="2")).ok()
+    assert_is_on_page("How apply differs", traced.visits())
 
 
 def test_how_a_create_that_others_judge_differs(traced: TracedServer, tmp_path: Path) -> None:
@@ -165,25 +146,50 @@ def test_how_a_create_that_others_judge_differs(traced: TracedServer, tmp_path: 
         api.post(f"{REGISTRATION}/validatingadmissionpolicies", policy).ok()
         api.post(f"{REGISTRATION}/validatingadmissionpolicybindings", binding).ok()
         until(lambda: api.post(f"{path}?dryRun=All", config_map("refused")).status, lambda it: it == 422)
-        traced.visited()
+        traced.visits()
         api.post(path, config_map("a")).ok()
         until(lambda: f'"requestURI":"{path}",' in traced.audit_log.read_text(), what="the audit event")
-        assert set(hops("How a create that others judge differs")) - traced.visited() == set()
+        assert_is_on_page("How a create that others judge differs", traced.visits())
 
 
 def test_the_way_of_a_watch_event(traced: TracedServer) -> None:
-    traced.visited()
+    traced.visits()
     with traced.api.watch(f"{CONFIG_MAPS}?watch=true&fieldSelector=metadata.name=watched") as events:
         assert events.status == 200
         traced.api.post(CONFIG_MAPS, config_map("watched")).ok()
         assert events.next()["type"] == "ADDED"
-        assert set(hops("The way of a watch event")) - traced.visited() == set()
+        assert_is_on_page("The way of a watch event", traced.visits())
 
 
 def test_the_way_of_a_definition(traced: TracedServer) -> None:
-    traced.visited()
-    traced.api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", DEFINITION).ok()
-    until(lambda: traced.api.get("/apis/example.com/v1/widgets").status, lambda status: status == 200)
-    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}}
-    traced.api.post("/apis/example.com/v1/namespaces/default/widgets", widget).ok()
-    assert set(hops("The way of a definition")) - traced.visited() == set()
+    traced.visits()
+    defined = define(traced.api, definition("example.com"))
+    defined.create("a").ok()
+    assert_is_on_page("The way of a definition", traced.visits())
+
+
+WITH_A_RULE: Final = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "properties": {"n": {"type": "integer", "default": 1}, "m": {"type": "integer"}},
+            "x-kubernetes-validations": [{"rule": "self.m >= self.n"}],
+        }
+    },
+}
+NUMBERS: Final = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+
+def test_how_often_a_create_enters_the_package_of_custom_resources(
+    traced: TracedServer,
+) -> None:
+    """Rules and defaults included, once what is compiled at the first use is there."""
+    defined = define(traced.api, definition("entered.example.com", version(schema=WITH_A_RULE)))
+    for name in ("a", "b"):
+        traced.visits()
+        defined.create(name, spec={"m": 2}).ok()
+    found = traced.visits()
+    assert_nothing_is_missing(found)
+    (said,) = re.findall(r"A create enters the package (\w+) times", ARCHITECTURE)
+    assert NUMBERS.index(said) + 1 == len(found.entrances), found.entrances
