@@ -123,7 +123,7 @@ class InvalidMark(Exception):
 
 
 @dataclass(slots=True)
-class _Wanted:
+class _MarkSettings:
     """What the marks of a test say."""
 
     manifests: list[Any] = field(default_factory=list)
@@ -132,7 +132,7 @@ class _Wanted:
     flags: list[str] = field(default_factory=list)
 
     @classmethod
-    def of(cls, node: pytest.Item) -> _Wanted:
+    def of(cls, node: pytest.Item) -> _MarkSettings:
         """Returns what all marks of a test say together. Raises InvalidMark."""
         wanted = cls()
         for mark in reversed(list(node.iter_markers(MARK))):  # those of the module first
@@ -173,7 +173,7 @@ class _Servers:
         self._servers: dict[object, ApiServer] = {}
         self._snapshots: dict[object, Snapshot] = {}
 
-    def server(self, wanted: _Wanted) -> ApiServer:
+    def server(self, wanted: _MarkSettings) -> ApiServer:
         """Returns the server with the flags and gates that are wanted, which nothing is loaded into."""
         from apiserver.testing import ApiServer
 
@@ -184,7 +184,7 @@ class _Servers:
             self._servers[settings] = self._stack.enter_context(server)
         return server
 
-    def fork(self, wanted: _Wanted) -> ApiServer:
+    def fork(self, wanted: _MarkSettings) -> ApiServer:
         """Returns a new server with all that is wanted."""
         server = self.server(wanted)
         contents = (id(server), repr(wanted.manifests))
@@ -213,7 +213,7 @@ def apiserver(_apiserver_servers: _Servers, request: pytest.FixtureRequest) -> I
 
     It is a fork, too: what is done to it, and to its clock, is nothing to those of `kube`.
     """
-    with _apiserver_servers.fork(_Wanted()) as server:
+    with _apiserver_servers.fork(_MarkSettings()) as server:
         request.config.stash[_SESSION_SERVER] = server
         yield server
         del request.config.stash[_SESSION_SERVER]
@@ -226,7 +226,7 @@ def kube(_apiserver_servers: _Servers, request: pytest.FixtureRequest) -> Iterat
 
     failure = ""
     try:
-        server = _apiserver_servers.fork(_Wanted.of(request.node))
+        server = _apiserver_servers.fork(_MarkSettings.of(request.node))
     except (InvalidMark, ManifestNotLoaded, ServerDidNotStart) as error:
         failure = str(error)
     if failure:
@@ -239,7 +239,7 @@ def kube(_apiserver_servers: _Servers, request: pytest.FixtureRequest) -> Iterat
 @pytest.fixture
 def kube_users(kube: ApiServer, request: pytest.FixtureRequest) -> dict[str, Path]:
     """Kubeconfigs of the users that the marks of the test name, by name."""
-    users = _Wanted.of(request.node).users
+    users = _MarkSettings.of(request.node).users
     return {name: kube.user(name, groups=groups) for name, groups in users.items()}
 
 

@@ -52,7 +52,7 @@ class _WatchEnded(Exception):
     """The server has ended a watch."""
 
 
-class _Found:
+class _ObjectsOfName:
     """The objects of one name that there are, by their namespaces, and their last changes, as text."""
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ def wait_for(
     LookupError says that a field is not there yet; NotInTime tells of it.
     """
     __tracebackhide__ = HIDES_ASSERTIONS
-    found, deadline, wanted = _Found(), time.monotonic() + timeout_s, _Wanted(until)
+    found, deadline, wanted = _ObjectsOfName(), time.monotonic() + timeout_s, _Expectation(until)
     while True:
         with contextlib.closing(_observe(server, resource, namespace, name, found, deadline)) as steps:
             for written in steps:
@@ -121,7 +121,7 @@ def wait_for(
 
 
 def _observe(
-    server: ApiServer, resource: Resource, namespace: str, name: str, found: _Found, deadline: float
+    server: ApiServer, resource: Resource, namespace: str, name: str, found: _ObjectsOfName, deadline: float
 ) -> Generator[Sequence[Document]]:
     """Yields what a list has and then each object that is written, or nothing if one was deleted.
 
@@ -164,7 +164,7 @@ def until_answered(ask: Callable[[], T], deadline: float) -> T:
         time.sleep(_RETRY_S)
 
 
-class _Wanted:
+class _Expectation:
     """How an object should be. until: what is true of it then; None if it should be gone."""
 
     def __init__(self, until: Callable[[Document], bool] | None) -> None:
@@ -215,18 +215,18 @@ def assert_quiet(server: ApiServer, resources: Sequence[Resource], namespace: st
         raise NotQuiet(f"{count} in {seconds:g} s:\n{lines}")
 
 
-def _watched(server: ApiServer, resource: Resource, namespace: str, seconds: float) -> _Watched:
+def _watched(server: ApiServer, resource: Resource, namespace: str, seconds: float) -> _ResumedWatch:
     """Returns a watch that begins now, also of a server that is being reset.
 
     Raises RequestFailed, and NotQuiet if the server is reset again and again.
     """
     path, ends_at = resource.path(namespace), time.monotonic() + _BEGINS_WITHIN_S
 
-    def begun() -> _Watched:
+    def begun() -> _ResumedWatch:
         code, listing = server.request("GET", path, query={"limit": "1"})
         if code != HTTPStatus.OK:
             raise RequestFailed(f"a list of {resource.plural}", code, listing)
-        return _Watched(server, path, listing["metadata"]["resourceVersion"]).open(seconds)
+        return _ResumedWatch(server, path, listing["metadata"]["resourceVersion"]).open(seconds)
 
     while time.monotonic() < ends_at:
         # A reset between the list and the watch is as one before both: nothing has been looked at yet.
@@ -241,7 +241,7 @@ class _HistoryGone(Exception):
     """A server cannot tell what was written since a resourceVersion."""
 
 
-class _Watched:
+class _ResumedWatch:
     """A watch of a path that goes on where it ended. resource_version: where it begins."""
 
     def __init__(self, server: ApiServer, path: str, resource_version: str) -> None:

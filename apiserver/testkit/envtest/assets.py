@@ -38,7 +38,7 @@ STAND_IN_FILE: Final = Path(__file__).with_name("etcd_stand_in.py")
 _SHOWN: Final = "the flags that a server has are shown as they were when this was made"
 
 
-class CannotMake(Exception):
+class AssetsNotMade(Exception):
     """The folder of envtest's assets cannot be made. The message is one line."""
 
 
@@ -86,7 +86,7 @@ def run(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -
         assets = _assets(given.etcd, _checked_release(given.emulated_version), programs)
         directory = directory or _cache(environment) / "apiserver" / "envtest-assets" / assets.digest
         make(directory, assets)
-    except CannotMake as error:
+    except AssetsNotMade as error:
         print(f"apiserver envtest-assets: {error}", file=sys.stderr)
         return NOT_MADE
     except OSError as error:
@@ -97,7 +97,7 @@ def run(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -
 
 
 def make(directory: Path, assets: Assets) -> None:
-    """Make the folder, or bring it up to date; processes may do so at once. Raises CannotMake, OSError."""
+    """Make the folder, or bring it up to date; processes may do so at once. Raises AssetsNotMade, OSError."""
     _check_nothing_in_the_way(directory)
     # Whoever could write there could have the tests run other programs.
     make_directory(directory, 0o755)
@@ -110,14 +110,14 @@ def make(directory: Path, assets: Assets) -> None:
 
 
 def _check_nothing_in_the_way(directory: Path) -> None:
-    """Raises CannotMake."""
+    """Raises AssetsNotMade."""
     if directory.exists() and not directory.is_dir():
-        raise CannotMake(f"{directory} is in the way: it is not a directory")
+        raise AssetsNotMade(f"{directory} is in the way: it is not a directory")
     names = (KUBE_APISERVER, HELP, ETCD, KUBECTL)
     found = [directory / name for name in names if os.path.lexists(directory / name)]
     # In this order: another process may be making the folder.
     if found and not _is_ours(directory / KUBE_APISERVER):
-        raise CannotMake(f"{found[0]} is in the way: it was not made by apiserver envtest-assets")
+        raise AssetsNotMade(f"{found[0]} is in the way: it was not made by apiserver envtest-assets")
 
 
 def _is_ours(program: Path) -> bool:
@@ -153,7 +153,7 @@ def _link(path: Path, target: Path) -> None:
 
 
 def _assets(etcd: str, emulated_version: str, programs: ProgramsOnPath) -> Assets:
-    """Returns what the folder is to have. Raises CannotMake."""
+    """Returns what the folder is to have. Raises AssetsNotMade."""
     python = shlex.quote(str(Path(sys.executable).absolute()))
     flags = f" --emulated-version={emulated_version}" if emulated_version else ""
     texts = {
@@ -180,26 +180,26 @@ def _program(text: str) -> str:
 
 
 def _real_etcd(given: str, programs: ProgramsOnPath) -> Path:
-    """Raises CannotMake."""
+    """Raises AssetsNotMade."""
     if given == REAL:
         found = programs.find(ETCD)
         if found is None:
-            raise CannotMake("there is no etcd on PATH; --etcd PATH says where one is")
+            raise AssetsNotMade("there is no etcd on PATH; --etcd PATH says where one is")
         return found
     path = Path(given).absolute()
     if not (path.is_file() and os.access(path, os.X_OK)):
-        raise CannotMake(f"--etcd: {path} is not a program")
+        raise AssetsNotMade(f"--etcd: {path} is not a program")
     return path
 
 
 def _cache(environment: Mapping[str, str]) -> Path:
-    """Returns the directory of the user's caches, as Go's os.UserCacheDir does. Raises CannotMake."""
+    """Returns the directory of the user's caches, as Go's os.UserCacheDir does. Raises AssetsNotMade."""
     if sys.platform != "darwin" and (named := environment.get("XDG_CACHE_HOME", "")):
         if Path(named).is_absolute():
             return Path(named)
-        raise CannotMake(f"$XDG_CACHE_HOME: {named} is not an absolute path")
+        raise AssetsNotMade(f"$XDG_CACHE_HOME: {named} is not an absolute path")
     if not (home := environment.get("HOME", "")):
-        raise CannotMake("$HOME is not set; name a DIR")
+        raise AssetsNotMade("$HOME is not set; name a DIR")
     return (
         Path(home).absolute().joinpath(*(("Library", "Caches") if sys.platform == "darwin" else (".cache",)))
     )

@@ -39,7 +39,7 @@ _TOO_OLD = "The resourceVersion for the provided watch is too old."
 
 
 @dataclass(slots=True)
-class _Ending:
+class _PendingEnd:
     """A fault that ends a watch after so many more of its events."""
 
     fault: Fault
@@ -48,7 +48,7 @@ class _Ending:
 
 
 @dataclass(slots=True)
-class _Hold:
+class _ActiveHold:
     """A fault that holds something back, until its time is up or it is cleared."""
 
     fault: Fault
@@ -60,7 +60,7 @@ class _Hold:
         return not (self.is_up or self.fault.is_cleared)
 
 
-class _Held(Protocol):
+class _EventHold(Protocol):
     """Whether the events of a watch are held back."""
 
     @property
@@ -74,18 +74,18 @@ class FaultyTransport:
     """
 
     def __init__(
-        self, transport: EventTransport, call: ApiCall, held: _Held, on_end: Callable[[EndWatch], None]
+        self, transport: EventTransport, call: ApiCall, held: _EventHold, on_end: Callable[[EndWatch], None]
     ) -> None:
         self._transport, self._call, self._held, self._on_end = transport, call, held, on_end
         self._split: Callable[[bytes], Sequence[bytes]] = (
             split_messages if isinstance(transport, WebSocketEvents) else split_chunks
         )
-        self._endings: list[_Ending] = []
+        self._endings: list[_PendingEnd] = []
         self._is_over = False
 
     def end_by(self, fault: Fault, effect: EndWatch | CutConnection) -> None:
         """Ends the watch by a fault, once its time has come."""
-        self._endings.append(_Ending(fault, effect, effect.after_events))
+        self._endings.append(_PendingEnd(fault, effect, effect.after_events))
         self._end_if_due()
 
     def finish(self) -> None:
@@ -174,7 +174,7 @@ class FaultyWatchStream(WatchStream):
         self._injector = streams.injector
         self._attributes = attributes_of(call)
         self._known: set[int] = set()
-        self._holds: list[_Hold] = []
+        self._holds: list[_ActiveHold] = []
         self._timers: list[asyncio.TimerHandle] = []
         self._released = self._loop.create_future()
         self._faulty: FaultyTransport | None = None
@@ -230,12 +230,12 @@ class FaultyWatchStream(WatchStream):
             case EndWatch() | CutConnection() as effect if self._faulty is not None:
                 self._faulty.end_by(fault, effect)
             case HoldEvents(seconds) | HoldBookmarks(seconds) if fault.hit():
-                hold = _Hold(fault, isinstance(fault.effect, HoldEvents))
+                hold = _ActiveHold(fault, isinstance(fault.effect, HoldEvents))
                 self._holds.append(hold)
                 if seconds is not None:
                     self._timers.append(self._loop.call_later(seconds, self._end_hold, hold))
 
-    def _end_hold(self, hold: _Hold) -> None:
+    def _end_hold(self, hold: _ActiveHold) -> None:
         hold.is_up = True
         self._release()
 

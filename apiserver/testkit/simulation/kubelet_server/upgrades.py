@@ -29,12 +29,12 @@ async def upgraded(
         raise ConnectionResetError("the client is gone")
     reader.set_transport(request.transport)
     # aiohttp asks no more of what reads its WebSockets.
-    request.protocol.set_parser(cast(WebSocketReader, _Arrivals(reader)))
+    request.protocol.set_parser(cast(WebSocketReader, _SpdyParser(reader)))
     await response.prepare(request)
     yield response, SpdySession(reader, response.write)
 
 
-class _Arrivals:
+class _SpdyParser:
     """Passes on what a client sends, in the place of aiohttp's parser of requests."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:

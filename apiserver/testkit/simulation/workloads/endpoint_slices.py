@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from apiserver.meta.owners import controller_reference
@@ -53,21 +54,18 @@ def plan_slices(service: Document, pods: Sequence[Document], slices: Sequence[Do
         if name not in there:
             plan.creates.append(CreateObject(ENDPOINT_SLICES, document))
         elif not _is_same(there[name], document):
-            plan.updates.append(UpdateObject(ENDPOINT_SLICES, there[name], _Replace(document)))
+            plan.updates.append(UpdateObject(ENDPOINT_SLICES, there[name], partial(_replace, document)))
     plan.deletes = [DeleteObject(ENDPOINT_SLICES, each) for name, each in there.items() if name not in wanted]
     return plan
 
 
-class _Replace:
-    def __init__(self, wanted: Document) -> None:
-        self._wanted = wanted
-
-    def __call__(self, found: Document) -> bool:
-        if _is_same(found, self._wanted):
-            return False
-        found["endpoints"], found["ports"] = self._wanted["endpoints"], self._wanted["ports"]
-        found["metadata"]["labels"] = self._wanted["metadata"]["labels"]
-        return True
+def _replace(wanted: Document, found: Document) -> bool:
+    """Make the slice that is found the one that is wanted. Returns whether it was another one."""
+    if _is_same(found, wanted):
+        return False
+    found["endpoints"], found["ports"] = wanted["endpoints"], wanted["ports"]
+    found["metadata"]["labels"] = wanted["metadata"]["labels"]
+    return True
 
 
 def _is_ours(found: Document) -> bool:

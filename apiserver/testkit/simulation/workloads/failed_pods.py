@@ -34,7 +34,7 @@ class DaemonSetNode(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Failures:
+class _FailureCount:
     count: int
     last_at: float
 
@@ -43,7 +43,7 @@ class FailedPods:
     """What has failed where. It is forgotten when another server leads, as by kube-controller-manager."""
 
     def __init__(self) -> None:
-        self._failures: dict[DaemonSetNode, _Failures] = {}  # those that failed last at the end
+        self._failures: dict[DaemonSetNode, _FailureCount] = {}  # those that failed last at the end
 
     def wait_s(self, place: DaemonSetNode, now: float) -> float:
         """Returns for how long a failed pod still stays at its place. now: seconds since 1970."""
@@ -56,10 +56,10 @@ class FailedPods:
         """Take note that a failed pod was deleted."""
         found = self._known(place, now)
         self._failures.pop(place, None)
-        self._failures[place] = _Failures(1 if found is None else found.count + 1, now)
+        self._failures[place] = _FailureCount(1 if found is None else found.count + 1, now)
         if len(self._failures) > PLACES_MAX:
             del self._failures[next(iter(self._failures))]
 
-    def _known(self, place: DaemonSetNode, now: float) -> _Failures | None:
+    def _known(self, place: DaemonSetNode, now: float) -> _FailureCount | None:
         found = self._failures.get(place)
         return None if found is None or now - found.last_at > FORGET_S else found

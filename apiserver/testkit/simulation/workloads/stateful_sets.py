@@ -37,7 +37,7 @@ POD_INDEX: Final = "apps.kubernetes.io/pod-index"
 
 
 @dataclass(slots=True)
-class _Set:
+class _StatefulSet:
     """pods: by ordinal. update: the revision of the template. current: the one that all pods had last."""
 
     owner: Document
@@ -98,7 +98,7 @@ def plan_stateful_set(
     name = (owner.get("status") or {}).get("currentRevision") or update.name
     template = template_of(revisions, name)
     current = Revision(name, name, template) if template is not None else update
-    found = _Set(owner, mine, update, current, plan, now)
+    found = _StatefulSet(owner, mine, update, current, plan, now)
     if not is_terminating(owner):
         _scale(found, claims)
     plan.status = _status(found)
@@ -121,7 +121,7 @@ def _revision(pod: Document) -> str:
     return label
 
 
-def _scale(found: _Set, claims: Container[str]) -> None:
+def _scale(found: _StatefulSet, claims: Container[str]) -> None:
     """Have pods created, deleted and replaced, in their order: where one is not healthy yet, others wait."""
     plan, wanted = found.plan, found.wanted
     for ordinal in wanted:
@@ -147,7 +147,7 @@ def _scale(found: _Set, claims: Container[str]) -> None:
         _roll(found)
 
 
-def _roll(found: _Set) -> None:
+def _roll(found: _StatefulSet) -> None:
     """Have the highest pod that is of an old template replaced, if all above it are healthy."""
     for ordinal in reversed(found.wanted):
         pod = found.pods.get(ordinal)
@@ -160,7 +160,7 @@ def _roll(found: _Set) -> None:
             return
 
 
-def _create(found: _Set, ordinal: int, claims: Container[str]) -> None:
+def _create(found: _StatefulSet, ordinal: int, claims: Container[str]) -> None:
     owner, plan = found.owner, found.plan
     revision = found.current if found.is_rolling and ordinal < found.partition else found.update
     set_name, name = owner["metadata"]["name"], f"{owner['metadata']['name']}-{ordinal}"
@@ -192,7 +192,7 @@ def _claim(owner: Document, template: Document, name: str) -> Document:
     return {"metadata": found, "spec": copy.deepcopy(template["spec"])}
 
 
-def _status(found: _Set) -> Document:
+def _status(found: _StatefulSet) -> Document:
     owner, pods = found.owner, list(found.pods.values())
     spec = owner["spec"]
     ready = [pod for pod in pods if is_ready(pod)]
