@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Final
+from typing import Any, Final
 
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.load.offload import Offload
@@ -34,6 +34,18 @@ async def caught_up(registry: Registry) -> None:
 
 
 @asynccontextmanager
+async def running(*work: Coroutine[Any, Any, object]) -> AsyncIterator[None]:
+    """Runs coroutines beside the block, and cancels them at its end."""
+    tasks = [asyncio.create_task(each) for each in work]
+    try:
+        yield
+    finally:
+        for each in tasks:
+            each.cancel()
+        await asyncio.wait(tasks)
+
+
+@asynccontextmanager
 async def server(
     store: Storage,
     cache_class: type[WatchCache[StoredObject]] = WatchCache,
@@ -43,11 +55,9 @@ async def server(
     own_writes = OwnWrites()
     decode = make_decoder(own_writes)
     cache = cache_class(store, prefix=PREFIX, decode=decode, size_of=lambda found: len(found.tail))
-    running = asyncio.create_task(cache.run())
-    await cache.wait_until_filled()
-    storage = ObjectStorage(store=store, cache=cache, own_writes=own_writes, prefix=PREFIX)
-    offload = Offload()
-    yield Registry(storage, Brand(), offload)
-    offload.close()
-    running.cancel()
-    await asyncio.wait([running])
+    async with running(cache.run()):
+        await cache.wait_until_filled()
+        storage = ObjectStorage(store=store, cache=cache, own_writes=own_writes, prefix=PREFIX)
+        offload = Offload()
+        yield Registry(storage, Brand(), offload)
+        offload.close()

@@ -5,7 +5,6 @@ Source: k8s.io/kube-aggregator, pkg/controllers/autoregister/autoregister_contro
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +24,7 @@ from storage.errors import StorageUnavailable
 from storage.interface import NO_LEASE
 from tests.support.definitions import definition, version
 from tests.support.eventually import eventually
-from tests.support.in_process import TABLE, caught_up, resource, server
+from tests.support.in_process import TABLE, caught_up, resource, running, server
 
 SERVICES: Final = resource("apiservices", "apiregistration.k8s.io")
 DEFINITIONS: Final = resource("customresourcedefinitions", "apiextensions.k8s.io")
@@ -113,33 +112,33 @@ async def test_what_is_there_at_the_start_is_mended_or_deleted_unless_it_is_some
         await create(registry, "v1.there.io", spec("there.io", service=FOREIGN), "true")
         await caught_up(registry)  # What an informer does not list was not there at the start.
         registration = ApiServiceRegistration(registry, SERVICES, DEFINITIONS, TABLE, Brand())
-        running = asyncio.create_task(registration.run())
+        async with running(registration.run()):
 
-        def is_settled() -> bool:
-            gone = priority(registry, "v1.gone.io") is None and priority(registry, "v2.gone.io") is None
-            return (
-                gone and priority(registry, "v1.apps") == 17_800 and priority(registry, "v1.there.io") == 1000
-            )
+            def is_settled() -> bool:
+                gone = priority(registry, "v1.gone.io") is None and priority(registry, "v2.gone.io") is None
+                return (
+                    gone
+                    and priority(registry, "v1.apps") == 17_800
+                    and priority(registry, "v1.there.io") == 1000
+                )
 
-        await eventually(is_settled)
-        mended = cached(registry, SERVICES, "", "v1.there.io")
-        assert mended is not None
-        # As a client writes it: one that writes the object back as it is changes nothing.
-        assert "service" not in mended["spec"]
-        assert (priority(registry, "v1.batch"), priority(registry, "v1.foreign.io")) == (7, 7)
-        # Those that are built in are looked at once; those that are defined, always.
-        for name in ("v1.apps", "v1.there.io"):
-            await registry.update(
-                WriteRequest(resource=SERVICES, namespace="", name=name),
-                lambda found: Draft(
-                    {**found.document(), "spec": {**found.document()["spec"], "groupPriorityMinimum": 9}}
-                ),
-            )
-        await caught_up(registry)
-        await eventually(lambda: priority(registry, "v1.there.io") == 1000)
-        assert priority(registry, "v1.apps") == 9
-        running.cancel()
-        await asyncio.wait([running])
+            await eventually(is_settled)
+            mended = cached(registry, SERVICES, "", "v1.there.io")
+            assert mended is not None
+            # As a client writes it: one that writes the object back as it is changes nothing.
+            assert "service" not in mended["spec"]
+            assert (priority(registry, "v1.batch"), priority(registry, "v1.foreign.io")) == (7, 7)
+            # Those that are built in are looked at once; those that are defined, always.
+            for name in ("v1.apps", "v1.there.io"):
+                await registry.update(
+                    WriteRequest(resource=SERVICES, namespace="", name=name),
+                    lambda found: Draft(
+                        {**found.document(), "spec": {**found.document()["spec"], "groupPriorityMinimum": 9}}
+                    ),
+                )
+            await caught_up(registry)
+            await eventually(lambda: priority(registry, "v1.there.io") == 1000)
+            assert priority(registry, "v1.apps") == 9
 
 
 class FailsOnce(EmbeddedStore):
@@ -170,47 +169,43 @@ async def test_what_is_looked_at_once_is_looked_at_again_if_that_failed(tmp_path
         prefix = registry.prefix_of(SERVICES)
         store.failing = {prefix + "v1.apps", prefix + "v1.gone.io"}
         registration = ApiServiceRegistration(registry, SERVICES, DEFINITIONS, TABLE, Brand())
-        running = asyncio.create_task(registration.run())
-        await eventually(lambda: priority(registry, "v1.gone.io") is None)
-        await eventually(lambda: priority(registry, "v1.apps") == 17_800)
-        assert store.failing == set()
-        running.cancel()
-        await asyncio.wait([running])
+        async with running(registration.run()):
+            await eventually(lambda: priority(registry, "v1.gone.io") is None)
+            await eventually(lambda: priority(registry, "v1.apps") == 17_800)
+            assert store.failing == set()
     await store.close()
 
 
 async def test_definitions_bring_and_take_their_api_services(store: EmbeddedStore) -> None:
     async with server(store) as registry:
         registration = ApiServiceRegistration(registry, SERVICES, DEFINITIONS, TABLE, Brand())
-        running = asyncio.create_task(registration.run())
-        unserved = {**version("v2", storage=False), "served": False}
-        await define(registry, "a.io", version(), unserved, version("v3", storage=False))
-        await eventually(lambda: priority(registry, "v1.a.io") == priority(registry, "v3.a.io") == 1000)
-        assert priority(registry, "v2.a.io") is None
-        found = cached(registry, SERVICES, "", "v1.a.io")
-        assert found is not None
-        assert found["metadata"]["labels"] == {LABEL: "true"}
-        assert found["spec"]["versionPriority"] == 100
-        assert found["status"]["conditions"][0]["reason"] == "Local"
-        # Deleted by somebody, it comes back.
-        await registry.delete(DeleteRequest(SERVICES, "", "v3.a.io"))
-        await eventually(lambda: priority(registry, "v3.a.io") == 1000)
+        async with running(registration.run()):
+            unserved = {**version("v2", storage=False), "served": False}
+            await define(registry, "a.io", version(), unserved, version("v3", storage=False))
+            await eventually(lambda: priority(registry, "v1.a.io") == priority(registry, "v3.a.io") == 1000)
+            assert priority(registry, "v2.a.io") is None
+            found = cached(registry, SERVICES, "", "v1.a.io")
+            assert found is not None
+            assert found["metadata"]["labels"] == {LABEL: "true"}
+            assert found["spec"]["versionPriority"] == 100
+            assert found["status"]["conditions"][0]["reason"] == "Local"
+            # Deleted by somebody, it comes back.
+            await registry.delete(DeleteRequest(SERVICES, "", "v3.a.io"))
+            await eventually(lambda: priority(registry, "v3.a.io") == 1000)
 
-        def without_v3(document: dict[str, Any]) -> dict[str, Any]:
-            document["spec"]["versions"][2]["served"] = False
-            return document
+            def without_v3(document: dict[str, Any]) -> dict[str, Any]:
+                document["spec"]["versions"][2]["served"] = False
+                return document
 
-        await registry.update(
-            WriteRequest(resource=DEFINITIONS, namespace="", name="widgets.a.io"),
-            lambda found: Draft(without_v3(found.document())),
-        )
-        await eventually(lambda: priority(registry, "v3.a.io") is None)
-        assert priority(registry, "v1.a.io") == 1000
-        await registry.delete(DeleteRequest(DEFINITIONS, "", "widgets.a.io"))
-        await registry.update(
-            WriteRequest(resource=DEFINITIONS, namespace="", name="widgets.a.io"),
-            lambda found: Draft(without_finalizers(found.document())),
-        )
-        await eventually(lambda: priority(registry, "v1.a.io") is None)
-        running.cancel()
-        await asyncio.wait([running])
+            await registry.update(
+                WriteRequest(resource=DEFINITIONS, namespace="", name="widgets.a.io"),
+                lambda found: Draft(without_v3(found.document())),
+            )
+            await eventually(lambda: priority(registry, "v3.a.io") is None)
+            assert priority(registry, "v1.a.io") == 1000
+            await registry.delete(DeleteRequest(DEFINITIONS, "", "widgets.a.io"))
+            await registry.update(
+                WriteRequest(resource=DEFINITIONS, namespace="", name="widgets.a.io"),
+                lambda found: Draft(without_finalizers(found.document())),
+            )
+            await eventually(lambda: priority(registry, "v1.a.io") is None)

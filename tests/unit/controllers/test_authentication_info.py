@@ -16,7 +16,7 @@ from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
-from tests.support.in_process import TABLE, resource, server
+from tests.support.in_process import TABLE, resource, running, server
 
 CONFIG_MAP: Final = ("kube-system", "extension-apiserver-authentication")
 
@@ -52,21 +52,19 @@ async def test_a_change_of_cas_is_published_without_waiting(tmp_path: Path, stor
     async with server(store) as registry:
         info = AuthenticationInfo(registry, ServedTable(TABLE), TrustedClients(one, ""), lambda: 0.0)
         has_begun = asyncio.Event()
-        task = asyncio.create_task(info.run(has_begun.set))
-        await has_begun.wait()
-        assert await published(registry) == one
-        info.trust(TrustedClients(other, ""))
-        key = registry.key(resource("configmaps", ""), *CONFIG_MAP)
+        async with running(info.run(has_begun.set)):
+            await has_begun.wait()
+            assert await published(registry) == one
+            info.trust(TrustedClients(other, ""))
+            key = registry.key(resource("configmaps", ""), *CONFIG_MAP)
 
-        def is_published() -> bool:
-            found = registry.cache.get_cached(key)
-            assert found is not None
-            assert found.value is not None
-            return bool(found.value.document()["data"]["client-ca-file"] == one + other)
+            def is_published() -> bool:
+                found = registry.cache.get_cached(key)
+                assert found is not None
+                assert found.value is not None
+                return bool(found.value.document()["data"]["client-ca-file"] == one + other)
 
-        await eventually(is_published)
-        task.cancel()
-        await asyncio.wait([task])
+            await eventually(is_published)
 
 
 async def test_expired_cas_are_removed(tmp_path: Path, store: EmbeddedStore) -> None:

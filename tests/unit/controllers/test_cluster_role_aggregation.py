@@ -5,7 +5,6 @@ Source: pkg/controller/clusterroleaggregation/clusterroleaggregation_controller_
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -19,7 +18,7 @@ from apiserver.registry.write_request import Draft, WriteRequest
 from storage.embedded import EmbeddedStore
 from storage.interface import VALUE_BYTES_MAX
 from tests.support.eventually import eventually
-from tests.support.in_process import PREFIX, TABLE, caught_up, resource, server
+from tests.support.in_process import PREFIX, TABLE, caught_up, resource, running, server
 
 
 def rule(word: str) -> PolicyRule:
@@ -149,14 +148,12 @@ async def test_neither_damage_nor_size_stops_the_others(store: EmbeddedStore) ->
         await create("all-of-them", selector="all")
         await create("some-of-them", selector="some")
         await caught_up(registry)
-        running = asyncio.create_task(ClusterRoleAggregation(registry, ServedTable(TABLE), Brand()).run())
+        async with running(ClusterRoleAggregation(registry, ServedTable(TABLE), Brand()).run()):
 
-        def is_aggregated() -> bool:
-            found = registry.cache.get_cached(registry.key(roles, "", "some-of-them"))
-            assert found is not None
-            assert found.value is not None
-            return bool(found.value.document().get("rules") == [rule("c").document()])
+            def is_aggregated() -> bool:
+                found = registry.cache.get_cached(registry.key(roles, "", "some-of-them"))
+                assert found is not None
+                assert found.value is not None
+                return bool(found.value.document().get("rules") == [rule("c").document()])
 
-        await eventually(is_aggregated)
-        running.cancel()
-        await asyncio.wait([running])
+            await eventually(is_aggregated)

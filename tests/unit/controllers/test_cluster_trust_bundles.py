@@ -5,10 +5,7 @@ Source: kubernetes, pkg/controller/certificates/clustertrustbundlepublisher; KEP
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Final
 
 import pytest
@@ -25,7 +22,7 @@ from apiserver.schema.builtin import BuiltinSchemas
 from storage.embedded import EmbeddedStore
 from tests.support.certificates import certificate
 from tests.support.eventually import eventually
-from tests.support.in_process import server
+from tests.support.in_process import running, server
 
 GROUP: Final = "certificates.k8s.io"
 TABLE: Final = Catalogue(Brand(), BuiltinSchemas((1, 36))).resources(
@@ -67,14 +64,6 @@ class Published:
         await self.registry.create(WriteRequest(resource=BUNDLES, namespace="", name=name), Draft(document))
 
 
-@asynccontextmanager
-async def running(publisher: ClusterTrustBundlePublisher) -> AsyncIterator[None]:
-    task = asyncio.create_task(publisher.run())
-    yield
-    task.cancel()
-    await asyncio.wait([task])
-
-
 def test_names_have_a_digest_of_the_content() -> None:
     digest = hashlib.sha256(ONE.encode()).hexdigest()[:24]
     assert bundle_name(SIGNER, ONE) == f"kubernetes.io:kube-apiserver-serving:{digest}"
@@ -83,14 +72,14 @@ def test_names_have_a_digest_of_the_content() -> None:
 async def test_the_certificates_of_the_server_are_published(store: EmbeddedStore) -> None:
     async with server(store) as registry:
         published = Published(registry, ONE)
-        async with running(published.publisher):
+        async with running(published.publisher.run()):
             await eventually(lambda: published.certificates(bundle_name(SIGNER, ONE)) == ONE)
 
 
 async def test_when_they_change_there_is_another_bundle(store: EmbeddedStore) -> None:
     async with server(store) as registry:
         published = Published(registry, ONE)
-        async with running(published.publisher):
+        async with running(published.publisher.run()):
             await eventually(lambda: published.count == 1)
             published.current = TWO
             published.publisher.look_again()
@@ -104,7 +93,7 @@ async def test_what_others_make_of_them_is_undone(store: EmbeddedStore) -> None:
         await published.create("kubernetes.io:kube-apiserver-serving:mine", SIGNER, TWO)
         await published.create("example.com:signer:a", "example.com/signer")
         await published.create(bundle_name(SIGNER, ONE), SIGNER, TWO)
-        async with running(published.publisher):
+        async with running(published.publisher.run()):
             await eventually(
                 lambda: published.count == 2 and published.certificates(bundle_name(SIGNER, ONE)) == ONE
             )
@@ -117,6 +106,6 @@ async def test_a_certificate_of_no_ca_is_not_published(
     """The server may have been given one that has signed itself."""
     async with server(store) as registry:
         published = Published(registry, certificate("own"))
-        async with running(published.publisher):
+        async with running(published.publisher.run()):
             await eventually(lambda: "the certificates of this server are not published" in caplog.text)
         assert published.count == 0

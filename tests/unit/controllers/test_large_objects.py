@@ -45,7 +45,7 @@ from storage.embedded import EmbeddedStore
 from storage.interface import Stored
 from tests.support.definitions import definition
 from tests.support.eventually import WITHIN_S, eventually
-from tests.support.in_process import PREFIX, TABLE, caught_up, resource, server
+from tests.support.in_process import PREFIX, TABLE, caught_up, resource, running, server
 from tests.support.offloaded import LARGE, Recorded, RecordingDecoder, done_by
 from tests.unit.custom_resources.serving.test_large_definitions import factory_of
 
@@ -292,10 +292,8 @@ async def test_large_objects_are_decoded_in_a_thread(
         for each in objects:
             await store.create(registry.key(each.kind, each.namespace, each.name), each.value)
         await caught_up(registry)
-        running = asyncio.create_task(run(registry, store))
-        await eventually(lambda: len(threads) >= times)
-        running.cancel()
-        await asyncio.wait([running])
+        async with running(run(registry, store)):
+            await eventually(lambda: len(threads) >= times)
     assert threading.current_thread().name not in threads
 
 
@@ -346,18 +344,16 @@ async def test_what_is_deleted_while_pods_are_read_is_not_released_by_what_they_
             await store.create(registry.key(each.kind, each.namespace, each.name), each.value)
         await caught_up(registry)
         controller = StorageProtection(registry, SERVED, CLAIM_PROTECTION)
-        running = asyncio.create_task(controller.run())
-        await eventually(lambda: bool(threads))
-        for each in (user, second):
-            await store.create(registry.key(each.kind, each.namespace, each.name), each.value)
-        await eventually(lambda: "second" in controller._namespaces["default"].names)
-        may_go_on.set()
-        keys = {each.name: registry.key(each.kind, each.namespace, each.name) for each in (first, second)}
-        await eventually(lambda: registry.cache.get_cached(keys["first"]) is None)
-        await caught_up(registry)
-        assert registry.cache.get_cached(keys["second"]) is not None
-        running.cancel()
-        await asyncio.wait([running])
+        async with running(controller.run()):
+            await eventually(lambda: bool(threads))
+            for each in (user, second):
+                await store.create(registry.key(each.kind, each.namespace, each.name), each.value)
+            await eventually(lambda: "second" in controller._namespaces["default"].names)
+            may_go_on.set()
+            keys = {each.name: registry.key(each.kind, each.namespace, each.name) for each in (first, second)}
+            await eventually(lambda: registry.cache.get_cached(keys["first"]) is None)
+            await caught_up(registry)
+            assert registry.cache.get_cached(keys["second"]) is not None
 
 
 ROLE: Final = {"rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]}
@@ -384,12 +380,10 @@ async def test_large_cluster_roles_are_aggregated_in_a_thread(store: EmbeddedSto
         await caught_up(registry)
         before = threads.submitted
         controller = ClusterRoleAggregation(registry, SERVED, Brand())
-        running = asyncio.create_task(controller.run())
-        await eventually(lambda: controller.queue.counters.work_durations.count > 0)
-        assert threads.submitted - before == is_large
-        assert done_by(registry.offload) == 0
-        running.cancel()
-        await asyncio.wait([running])
+        async with running(controller.run()):
+            await eventually(lambda: controller.queue.counters.work_durations.count > 0)
+            assert threads.submitted - before == is_large
+            assert done_by(registry.offload) == 0
 
 
 @pytest.mark.parametrize("is_large", [False, True], ids=["small", "large"])
@@ -405,9 +399,7 @@ async def test_large_roles_by_which_requests_are_authorized_are_read_in_a_thread
         await caught_up(registry)
         before = threads.submitted
         informer = RbacPolicyInformer(registry, TABLE, GROUP, RbacPolicy(GROUP))
-        running = asyncio.create_task(informer.run())
-        await asyncio.wait_for(informer.wait_until_complete(), WITHIN_S)
-        assert threads.submitted - before == is_large
-        assert done_by(registry.offload) == 0
-        running.cancel()
-        await asyncio.wait([running])
+        async with running(informer.run()):
+            await asyncio.wait_for(informer.wait_until_complete(), WITHIN_S)
+            assert threads.submitted - before == is_large
+            assert done_by(registry.offload) == 0

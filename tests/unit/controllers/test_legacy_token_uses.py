@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final
 
 from apiserver.controllers.legacy_token_uses import LAST_USED, LegacyTokenUses
@@ -12,7 +11,7 @@ from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.write_request import Draft, WriteRequest
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
-from tests.support.in_process import TABLE, resource, server
+from tests.support.in_process import TABLE, resource, running, server
 
 SECRETS: Final = resource("secrets", "")
 DAY_S: Final = 86_400.0
@@ -38,31 +37,29 @@ async def test_a_secret_is_marked_once_a_day(store: EmbeddedStore) -> None:
 
             await eventually(is_marked)
 
-        task = asyncio.create_task(uses.run())
-        uses.legacy("default", await found(), is_of_account=False)
-        await until_marked("2023-11-14")
-        uses.legacy("default", await found(), is_of_account=False)
-        assert len(uses.queue) == 0
-        now += DAY_S
-        # One of another Secret that had the name is not this one's.
-        document = await found()
-        other = {**document, "metadata": {**document["metadata"], "uid": "x"}}
-        uses.legacy("default", other, is_of_account=True)
-        await eventually(lambda: len(uses.queue) == 0)
-        uses.legacy("default", document, is_of_account=False)
-        await until_marked("2023-11-15")
-        # A server whose clock is behind does not mark it with the day before.
-        now -= DAY_S
-        uses.legacy("default", await found(), is_of_account=False)
-        assert len(uses.queue) == 0
-        # One that is refused, because the Secret is marked as invalid, is a use as well.
-        now += 2 * DAY_S
-        uses.invalidated("default", await found())
-        await until_marked("2023-11-16")
-        uses.legacy("default", {"metadata": {"name": "none", "uid": "x"}}, is_of_account=False)
-        await eventually(lambda: len(uses.queue) == 0)
-        task.cancel()
-        await asyncio.wait([task])
+        async with running(uses.run()):
+            uses.legacy("default", await found(), is_of_account=False)
+            await until_marked("2023-11-14")
+            uses.legacy("default", await found(), is_of_account=False)
+            assert len(uses.queue) == 0
+            now += DAY_S
+            # One of another Secret that had the name is not this one's.
+            document = await found()
+            other = {**document, "metadata": {**document["metadata"], "uid": "x"}}
+            uses.legacy("default", other, is_of_account=True)
+            await eventually(lambda: len(uses.queue) == 0)
+            uses.legacy("default", document, is_of_account=False)
+            await until_marked("2023-11-15")
+            # A server whose clock is behind does not mark it with the day before.
+            now -= DAY_S
+            uses.legacy("default", await found(), is_of_account=False)
+            assert len(uses.queue) == 0
+            # One that is refused, because the Secret is marked as invalid, is a use as well.
+            now += 2 * DAY_S
+            uses.invalidated("default", await found())
+            await until_marked("2023-11-16")
+            uses.legacy("default", {"metadata": {"name": "none", "uid": "x"}}, is_of_account=False)
+            await eventually(lambda: len(uses.queue) == 0)
 
 
 async def test_a_server_that_knows_an_older_secret_does_not_set_the_day_back(store: EmbeddedStore) -> None:
@@ -88,12 +85,10 @@ async def test_a_server_that_knows_an_older_secret_does_not_set_the_day_back(sto
         uses.legacy("default", older, is_of_account=False)
         # One after the other.
         uses.legacy("default", await create("other", {"a": "b"}), is_of_account=False)
-        task = asyncio.create_task(uses.run())
+        async with running(uses.run()):
 
-        async def has_marked_the_other() -> Any:
-            return (await marks())[1] == "2023-11-14"
+            async def has_marked_the_other() -> Any:
+                return (await marks())[1] == "2023-11-14"
 
-        await eventually(has_marked_the_other)
-        assert await marks() == ["2023-11-15", "2023-11-14"]
-        task.cancel()
-        await asyncio.wait([task])
+            await eventually(has_marked_the_other)
+            assert await marks() == ["2023-11-15", "2023-11-14"]

@@ -5,9 +5,6 @@ Damaged stores have them, and those that another server has filled.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import orjson
@@ -29,7 +26,7 @@ from apiserver.registry.write_request import Draft, WriteRequest
 from storage.embedded import EmbeddedStore
 from storage.interface import Delete, Put
 from tests.support.eventually import eventually
-from tests.support.in_process import TABLE, caught_up, resource, server
+from tests.support.in_process import TABLE, caught_up, resource, running, server
 
 BUDGETS: Final = resource("poddisruptionbudgets", "policy")
 CLAIMS: Final = resource("persistentvolumeclaims", "")
@@ -88,14 +85,6 @@ class Cluster:
     def status(self, what: ServedResource, name: str) -> Document:
         status: Document = self.document(what, name).get("status") or {}
         return status
-
-
-@asynccontextmanager
-async def running(work: Awaitable[None]) -> AsyncIterator[None]:
-    task = asyncio.ensure_future(work)
-    yield
-    task.cancel()
-    await asyncio.wait([task])
 
 
 async def test_disruption_budgets(store: EmbeddedStore) -> None:

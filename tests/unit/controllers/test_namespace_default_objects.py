@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import partial
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
-from apiserver.controller_runtime.controller import Runnable
 from apiserver.controller_runtime.undone_writes import FREE_MAX
 from apiserver.controllers.namespace_default_objects import (
     NamespaceDefaultObjects,
@@ -23,18 +19,9 @@ from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
-from tests.support.in_process import TABLE, resource, server
+from tests.support.in_process import TABLE, resource, running, server
 
 NAMESPACES, ACCOUNTS = resource("namespaces", ""), resource("serviceaccounts", "")
-
-
-@asynccontextmanager
-async def running(*controllers: Runnable) -> AsyncIterator[None]:
-    tasks = [asyncio.create_task(each.run()) for each in controllers]
-    yield
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks)
 
 
 def default_accounts(registry: Registry) -> NamespaceDefaultObjects:
@@ -64,7 +51,7 @@ async def test_the_root_ca_of_all_namespaces_changes(store: EmbeddedStore) -> No
             found = registry.cache.get_cached(registry.key(config_maps, namespace, "kube-root-ca.crt"))
             return "" if found is None or found.value is None else found.value.document()["data"]["ca.crt"]
 
-        async with running(publisher):
+        async with running(publisher.run()):
             for name in ("a", "b"):
                 await create_namespace(registry, name)
             await eventually(lambda: published("a") == published("b") == "one")
@@ -77,7 +64,9 @@ async def test_a_namespace_that_is_made_anew_again_and_again_is_no_undone_write(
     async with server(store) as registry:
         accounts = default_accounts(registry)
         account, namespace = registry.key(ACCOUNTS, "again", "default"), registry.key(NAMESPACES, "", "again")
-        async with running(accounts, NamespaceController(registry, ServedTable(TABLE), time.time)):
+        async with running(
+            accounts.run(), NamespaceController(registry, ServedTable(TABLE), time.time).run()
+        ):
             for _ in range(FREE_MAX + 3):
                 await create_namespace(registry, "again")
                 await eventually(lambda: registry.cache.get_cached(account))
@@ -90,7 +79,7 @@ async def test_an_object_that_is_deleted_again_and_again_is_an_undone_write(stor
     async with server(store) as registry:
         accounts = default_accounts(registry)
         account = registry.key(ACCOUNTS, "kept", "default")
-        async with running(accounts):
+        async with running(accounts.run()):
             await create_namespace(registry, "kept")
             await eventually(lambda: registry.cache.get_cached(account))
             for times in range(1, FREE_MAX + 1):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from pathlib import Path
 from typing import Final
@@ -14,7 +13,7 @@ from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
-from tests.support.in_process import TABLE, resource, server
+from tests.support.in_process import TABLE, resource, running, server
 
 NAMESPACES, CONFIG_MAPS = resource("namespaces", ""), resource("configmaps", "")
 # Of the namespace itself, of all that is in it, and of a second look when the namespace has changed.
@@ -49,10 +48,8 @@ async def test_a12_one_consistent_read_tells_what_is_in_a_namespace(tmp_path: Pa
         key = registry.key(NAMESPACES, "", "doomed")
         await registry.cache.revision_at()
         store.consistent_reads = 0
-        running = asyncio.create_task(NamespaceController(registry, ServedTable(TABLE), time.time).run())
-        await eventually(lambda: registry.cache.get_cached(key) is None)
-        running.cancel()
-        await asyncio.wait([running])
+        async with running(NamespaceController(registry, ServedTable(TABLE), time.time).run()):
+            await eventually(lambda: registry.cache.get_cached(key) is None)
         assert registry.count(CONFIG_MAPS) == 0
         assert store.consistent_reads <= CONSISTENT_READS_MAX
     await store.close()

@@ -21,7 +21,7 @@ from apiserver.metrics.controllers import NodeGraphMetrics
 from apiserver.schema.builtin import BuiltinSchemas
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import WITHIN_S, eventually
-from tests.support.in_process import PREFIX, server
+from tests.support.in_process import PREFIX, running, server
 
 PODS: Final = f"{PREFIX}/core/pods/ns"
 TABLE: Final = Catalogue(Brand(), BuiltinSchemas((1, 36))).resources(
@@ -43,11 +43,11 @@ def pod(name: str, node: str = "n1", **spec: Any) -> Document:
 @asynccontextmanager
 async def informed(store: EmbeddedStore, metrics: NodeGraphMetrics | None = None) -> AsyncIterator[NodeGraph]:
     graph, metrics = NodeGraph(), metrics or NodeGraphMetrics()
-    async with server(store) as registry:
-        running = asyncio.create_task(NodeGraphInformer(registry, TABLE, Brand(), graph, metrics).run())
+    async with (
+        server(store) as registry,
+        running(NodeGraphInformer(registry, TABLE, Brand(), graph, metrics).run()),
+    ):
         yield graph
-        running.cancel()
-        await asyncio.wait([running])
 
 
 async def completed(graph: NodeGraph) -> None:

@@ -18,7 +18,7 @@ from apiserver.meta.vocabulary import Document, UserInfo
 from storage.embedded import EmbeddedStore
 from tests.support.authorizers import RbacAtOnce
 from tests.support.eventually import WITHIN_S, eventually
-from tests.support.in_process import PREFIX, TABLE, server
+from tests.support.in_process import PREFIX, TABLE, running, server
 
 GROUP: Final = "rbac.authorization.k8s.io"
 RULE: Final = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
@@ -147,12 +147,12 @@ async def test_what_becomes_unreadable_gives_nothing_any_more(
     of_x = {"kind": "Role" if plural == "roles" else "ClusterRole", "name": "x"}
     if not role:
         await put(store, "rolebindings/ns/of-x", named("of-x", ALICE, roleRef=of_x, namespace="ns"))
-    async with server(store) as registry:
-        running = asyncio.create_task(RbacPolicyInformer(registry, TABLE, GROUP, policy).run())
+    async with (
+        server(store) as registry,
+        running(RbacPolicyInformer(registry, TABLE, GROUP, policy).run()),
+    ):
         await eventually(lambda: may(authorize, "alice"))
         value = damaged if isinstance(damaged, bytes) else orjson.dumps(damaged)
         await store.compare_and_put(f"{PREFIX}/{GROUP}/{place}", value, expected=revision)
         await eventually(lambda: not may(authorize, "alice"))
         assert f"stored at {place.partition('/')[2]} gives nobody anything" in caplog.text
-        running.cancel()
-        await asyncio.wait([running])

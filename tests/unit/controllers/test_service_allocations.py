@@ -28,7 +28,7 @@ from storage.errors import StorageUnavailable
 from storage.interface import MOST_RECENT, Delete, KeyRange, Page, Put, ReadAt, Storage
 from storage.keys import prefix_range
 from tests.support.eventually import WITHIN_S, eventually
-from tests.support.in_process import PREFIX, TABLE, resource, server
+from tests.support.in_process import PREFIX, TABLE, resource, running, server
 
 SERVICES: Final = resource("services", "")
 ADDRESSES: Final = resource("ipaddresses", "networking.k8s.io")
@@ -261,13 +261,11 @@ async def test_an_address_of_two_services_stays_with_one_and_the_other_is_told(c
     twin = orjson.loads((await cluster.store.get(OWNER)).stored.value)  # type: ignore[union-attr]
     twin["metadata"] |= {"name": "twin", "uid": "other"}
     await cluster.write(Put(f"{PREFIX}/core/services/default/twin", orjson.dumps(twin)))
-    running = asyncio.create_task(cluster.repair.run(lambda: None))
-    await eventually(lambda: cluster.registry.count(EVENTS) == 2)
-    page = await cluster.store.list(prefix_range(cluster.registry.prefix_of(EVENTS)))
-    reasons = {orjson.loads(item.value)["reason"] for item in page.items}
-    assert reasons == {"ClusterIPAlreadyAllocated", "PortAlreadyAllocated"}
-    running.cancel()
-    await asyncio.wait([running])
+    async with running(cluster.repair.run(lambda: None)):
+        await eventually(lambda: cluster.registry.count(EVENTS) == 2)
+        page = await cluster.store.list(prefix_range(cluster.registry.prefix_of(EVENTS)))
+        reasons = {orjson.loads(item.value)["reason"] for item in page.items}
+        assert reasons == {"ClusterIPAlreadyAllocated", "PortAlreadyAllocated"}
     assert await cluster.claims() == {IP_CLAIM: OWNER, PORT_CLAIM: OWNER}
 
 
@@ -290,43 +288,39 @@ async def test_repairs_that_fail_are_counted(store: EmbeddedStore) -> None:
         assert cluster.repair.failures == 0
         unavailable.is_down = True
         is_first = asyncio.Event()
-        running = asyncio.create_task(cluster.repair.run(is_first.set))
-        await eventually(lambda: cluster.repair.failures >= 1)
-        assert not is_first.is_set()
-        unavailable.is_down = False
-        async with asyncio.timeout(WITHIN_S):
-            await is_first.wait()
-        failures = cluster.repair.failures
-        await cluster.compare()
-        assert cluster.repair.failures == failures
-        running.cancel()
-        await asyncio.wait([running])
+        async with running(cluster.repair.run(is_first.set)):
+            await eventually(lambda: cluster.repair.failures >= 1)
+            assert not is_first.is_set()
+            unavailable.is_down = False
+            async with asyncio.timeout(WITHIN_S):
+                await is_first.wait()
+            failures = cluster.repair.failures
+            await cluster.compare()
+            assert cluster.repair.failures == failures
 
 
 async def test_an_ip_address_that_is_deleted_is_back_at_once(cluster: Cluster) -> None:
     is_first = asyncio.Event()
     await cluster.create()
-    running = asyncio.create_task(cluster.repair.run(is_first.set))
-    await is_first.wait()
-    first = await cluster.record()
-    assert first is not None
-    await cluster.write(Delete(RECORD))
+    async with running(cluster.repair.run(is_first.set)):
+        await is_first.wait()
+        first = await cluster.record()
+        assert first is not None
+        await cluster.write(Delete(RECORD))
 
-    def is_back() -> bool:
-        found = cluster.registry.cache.get_cached(RECORD)
-        return found is not None and found.value is not None
+        def is_back() -> bool:
+            found = cluster.registry.cache.get_cached(RECORD)
+            return found is not None and found.value is not None
 
-    await eventually(is_back)
-    again = await cluster.record()
-    assert again is not None
-    assert again["spec"] == first["spec"]
-    # That cost one look; Services that come and go as they should cost none.
-    adds = cluster.repair.queue.counters.adds
-    await cluster.create("b", clusterIP="10.0.0.8", ports=[{"port": 80}])
-    await cluster.registry.delete(DeleteRequest(SERVICES, "default", "b"))
-    other = RECORD.replace(IP, "10.0.0.8")
-    await eventually(lambda: cluster.registry.cache.get_cached(other) is None)
-    await cluster.write(Delete(RECORD))
-    await eventually(lambda: cluster.repair.queue.counters.adds == adds + 1)
-    running.cancel()
-    await asyncio.wait([running])
+        await eventually(is_back)
+        again = await cluster.record()
+        assert again is not None
+        assert again["spec"] == first["spec"]
+        # That cost one look; Services that come and go as they should cost none.
+        adds = cluster.repair.queue.counters.adds
+        await cluster.create("b", clusterIP="10.0.0.8", ports=[{"port": 80}])
+        await cluster.registry.delete(DeleteRequest(SERVICES, "default", "b"))
+        other = RECORD.replace(IP, "10.0.0.8")
+        await eventually(lambda: cluster.registry.cache.get_cached(other) is None)
+        await cluster.write(Delete(RECORD))
+        await eventually(lambda: cluster.repair.queue.counters.adds == adds + 1)

@@ -5,7 +5,6 @@ https://kubernetes.io/docs/tasks/network/extend-service-ip-ranges/
 
 from __future__ import annotations
 
-import asyncio
 import ipaddress
 import random
 import time
@@ -30,7 +29,7 @@ from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.schema.builtin import BuiltinSchemas
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
-from tests.support.in_process import caught_up, server
+from tests.support.in_process import caught_up, running, server
 
 FINALIZER: Final = "networking.k8s.io/service-cidr-finalizer"
 # Six addresses.
@@ -93,22 +92,19 @@ class Cluster:
 
 
 @asynccontextmanager
-async def running(
+async def cluster_of(
     store: EmbeddedStore, clock: Callable[[], float] = time.time
 ) -> AsyncIterator[tuple[Cluster, ServiceCidrController]]:
     async with server(store) as registry:
         cluster = Cluster(registry)
         controller = ServiceCidrController(registry, cluster.served, Brand(), clock)
         networks = ServiceNetworks(registry, cluster.cidrs, cluster.allocator.further)
-        tasks = [asyncio.create_task(each.run()) for each in (controller, networks)]
-        yield cluster, controller
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait(tasks)
+        async with running(controller.run(), networks.run()):
+            yield cluster, controller
 
 
 async def test_a_service_cidr_extends_the_range(store: EmbeddedStore) -> None:
-    async with running(store) as (cluster, _):
+    async with cluster_of(store) as (cluster, _):
         with pytest.raises(Invalid, match="does not match the current range"):
             await cluster.add_service("early", "10.9.9.1")
         await cluster.add_cidr("more", "10.9.9.0/28", "fd00:9::/112")
@@ -125,7 +121,7 @@ async def test_a_service_cidr_extends_the_range(store: EmbeddedStore) -> None:
 
 
 async def test_one_with_addresses_stays_and_gives_no_more(store: EmbeddedStore) -> None:
-    async with running(store, lambda: time.time() + 60) as (cluster, _):
+    async with cluster_of(store, lambda: time.time() + 60) as (cluster, _):
         await cluster.add_cidr("more", "10.9.9.0/28")
         await eventually(cluster.networks)
         await cluster.add_service("a", "10.9.9.1")
@@ -140,7 +136,7 @@ async def test_one_with_addresses_stays_and_gives_no_more(store: EmbeddedStore) 
 
 
 async def test_one_whose_addresses_another_has_may_go(store: EmbeddedStore) -> None:
-    async with running(store, lambda: time.time() + 60) as (cluster, _):
+    async with cluster_of(store, lambda: time.time() + 60) as (cluster, _):
         await cluster.add_cidr("more", "10.9.9.0/28")
         await eventually(cluster.networks)
         await cluster.add_service("a", "10.9.9.1")
@@ -159,7 +155,7 @@ async def test_one_whose_addresses_another_has_may_go(store: EmbeddedStore) -> N
 
 async def test_one_with_an_address_that_another_does_not_give_stays(store: EmbeddedStore) -> None:
     """Source: pkg/api/servicecidr/servicecidr.go, PrefixContainsIP."""
-    async with running(store, lambda: time.time() + 60) as (cluster, _):
+    async with cluster_of(store, lambda: time.time() + 60) as (cluster, _):
         await cluster.add_cidr("wide", "10.9.0.0/16")
         await eventually(cluster.networks)
         await cluster.add_service("broadcast", "10.9.9.15")
@@ -172,7 +168,7 @@ async def test_one_with_an_address_that_another_does_not_give_stays(store: Embed
 
 
 async def test_the_last_look_is_some_time_after_the_deletion(store: EmbeddedStore) -> None:
-    async with running(store) as (cluster, controller):
+    async with cluster_of(store) as (cluster, controller):
         await cluster.add_cidr("more", "10.9.9.0/28")
         await eventually(cluster.networks)
         await cluster.delete_cidr("more")

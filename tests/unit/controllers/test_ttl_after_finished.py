@@ -5,9 +5,6 @@ https://kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished/
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import pytest
@@ -22,7 +19,7 @@ from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.write_request import Draft, WriteRequest
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
-from tests.support.in_process import TABLE, resource, server
+from tests.support.in_process import TABLE, resource, running, server
 
 NOW_S: Final = 1_700_000_000.0
 JOBS: Final = resource("jobs", "batch")
@@ -95,22 +92,14 @@ class Jobs:
         return names
 
 
-@asynccontextmanager
-async def running(registry: Registry) -> AsyncIterator[TtlAfterFinished]:
-    controller = TtlAfterFinished(registry, ServedTable(TABLE), lambda: NOW_S)
-    task = asyncio.create_task(controller.run())
-    yield controller
-    task.cancel()
-    await asyncio.wait([task])
-
-
 async def test_those_whose_time_is_over_are_deleted_with_what_they_own(store: EmbeddedStore) -> None:
     async with server(store) as registry:
         jobs = Jobs(registry)
         await jobs.add("old", job(60, condition()))
         await jobs.add("young", job(150, condition()))
         await jobs.add("running", job(0))
-        async with running(registry) as controller:
+        controller = TtlAfterFinished(registry, ServedTable(TABLE), lambda: NOW_S)
+        async with running(controller.run()):
             await eventually(lambda: jobs.deleted() == {"old"})
             await eventually(lambda: controller.queue.is_delayed(("default", "young")))
             await jobs.change("young", ttlSecondsAfterFinished=10)
@@ -123,7 +112,8 @@ async def test_one_whose_time_was_prolonged_is_kept(store: EmbeddedStore) -> Non
         jobs = Jobs(registry)
         await jobs.add("old", job(100_000_000, condition()))
         await jobs.add("young", job(60, condition()))
-        async with running(registry) as controller:
+        controller = TtlAfterFinished(registry, ServedTable(TABLE), lambda: NOW_S)
+        async with running(controller.run()):
             controller.queue.add(("default", "old"))
             controller.queue.add(("default", "gone"))
             await eventually(lambda: jobs.deleted() >= {"young"})
@@ -137,7 +127,8 @@ async def test_one_that_is_gone_or_has_no_time_to_live_any_more_is_forgotten(sto
         jobs = Jobs(registry)
         for name in ("old", "young"):
             await jobs.add(name, job(100_000, condition()))
-        async with running(registry) as controller:
+        controller = TtlAfterFinished(registry, ServedTable(TABLE), lambda: NOW_S)
+        async with running(controller.run()):
             await eventually(lambda: len(controller.queue) == 2)
             await registry.delete(DeleteRequest(JOBS, "default", "old"))
             await jobs.change("young", ttlSecondsAfterFinished=None)

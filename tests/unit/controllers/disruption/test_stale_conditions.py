@@ -5,7 +5,6 @@ https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-c
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final
 
 import pytest
@@ -19,7 +18,7 @@ from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.write_request import Draft, WriteRequest
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
-from tests.support.in_process import TABLE, resource, server
+from tests.support.in_process import TABLE, resource, running, server
 
 NOW_S: Final = 1_700_000_000.0
 PODS: Final = resource("pods", "")
@@ -74,11 +73,9 @@ async def test_a_stale_condition_is_taken_back(store: EmbeddedStore) -> None:
         await add("old", target(130))
         await add("young", target(10))
         controller = StaleDisruptionConditions(registry, ServedTable(TABLE), lambda: NOW_S)
-        running = asyncio.create_task(controller.run())
-        await eventually(lambda: condition_of("old")["status"] == "False")
-        await eventually(lambda: controller.queue.is_delayed(("default", "young")))
-        running.cancel()
-        await asyncio.wait([running])
+        async with running(controller.run()):
+            await eventually(lambda: condition_of("old")["status"] == "False")
+            await eventually(lambda: controller.queue.is_delayed(("default", "young")))
         taken_back = condition_of("old")
         assert taken_back["lastTransitionTime"] == timestamps.to_text(NOW_S)
         assert taken_back["reason"] == "EvictionByEvictionAPI"
