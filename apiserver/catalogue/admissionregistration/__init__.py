@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from apiserver.catalogue.admissionregistration import (
     mutating_admission_policies,
-    mutating_admission_policy_bindings,
+    policy_bindings,
     validating_admission_policies,
-    validating_admission_policy_bindings,
     webhook_configurations,
 )
 from apiserver.catalogue.builtin_type import BuiltinType
@@ -16,17 +15,14 @@ from apiserver.cel.compatibility_version import CompatibilityVersion
 
 def types(compatibility: CompatibilityVersion) -> tuple[BuiltinType, ...]:
     """Returns the group's types, whose new expressions may use what `compatibility` allows."""
-    mutating = (
-        mutating_admission_policies.builtin_type(compatibility),
-        mutating_admission_policy_bindings.BUILTIN_TYPE,
-    )
+    mutating = (mutating_admission_policies.builtin_type(compatibility), policy_bindings.MUTATING)
     return (
         *mutating,
         webhook_configurations.builtin_type(
             "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", compatibility
         ),
         validating_admission_policies.builtin_type(compatibility),
-        validating_admission_policy_bindings.BUILTIN_TYPE,
+        policy_bindings.VALIDATING,
         webhook_configurations.builtin_type(
             "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", compatibility
         ),

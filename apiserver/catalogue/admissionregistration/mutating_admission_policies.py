@@ -3,28 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from itertools import chain
 from typing import Final
 
 from apiserver.catalogue.admissionregistration import match_rules
-from apiserver.catalogue.admissionregistration.expressions import (
-    MatchConditionExpressions,
-    PolicyExpressions,
-    condition_texts,
-    policy_texts,
-    too_many_expressions,
-)
-from apiserver.catalogue.admissionregistration.match_rules import (
-    FAILURE_POLICIES,
-    required_one_of,
-    validate_match_conditions,
-    validate_match_resources,
-    validate_mutating_operations,
-)
+from apiserver.catalogue.admissionregistration.expressions import PolicyExpressions
 from apiserver.catalogue.admissionregistration.policy_rules import (
     param_kind_cell,
-    validate_param_kind,
-    validate_variable,
+    too_many_policy_expressions,
+    validate_common_fields,
 )
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.columns import list_length
@@ -75,8 +61,6 @@ def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
 _REINVOCATIONS: Final = ("IfNeeded", "Never")
 _APPLY_CONFIGURATION: Final = "ApplyConfiguration"
 _JSON_PATCH: Final = "JSONPatch"
-# If none of these changes, match conditions are not checked again.
-_OF_CONDITIONS: Final = ("paramKind", "matchConditions")
 
 
 def validate_policy(
@@ -85,27 +69,10 @@ def validate_policy(
     """Returns the errors in a policy, or in its update from `old`."""
     spec = document.get("spec", {})
     old_spec = old.get("spec", {}) if old is not None else None
-    texts, old_texts = (chain(condition_texts(each), policy_texts(each)) for each in (spec, old_spec or {}))
-    if excess := too_many_expressions("spec", texts, old_texts):
+    if excess := too_many_policy_expressions(spec, old_spec):
         return excess
     expressions = PolicyExpressions(spec, old_spec, compatibility, always_has_variables=True)
-    errors = required_one_of("spec.failurePolicy", spec.get("failurePolicy"), FAILURE_POLICIES)
-    if (kind := spec.get("paramKind")) is not None:
-        errors += validate_param_kind("spec.paramKind", kind)
-    if (constraints := spec.get("matchConstraints")) is None:
-        errors.append(required("spec.matchConstraints"))
-    else:
-        errors += validate_match_resources("spec.matchConstraints", constraints)
-        if not constraints.get("resourceRules"):
-            errors.append(required("spec.matchConstraints.resourceRules"))
-        errors += validate_mutating_operations("spec.matchConstraints", constraints)
-    if old_spec is None or any(spec.get(field) != old_spec.get(field) for field in _OF_CONDITIONS):
-        conditions = MatchConditionExpressions(
-            [old_spec or {}], compatibility, has_params=spec.get("paramKind") is not None
-        )
-        errors += validate_match_conditions("spec", spec, conditions)
-    for where, variable in items(spec, "variables", "spec"):
-        errors += validate_variable(where, variable, expressions)
+    errors = validate_common_fields(spec, old_spec, expressions, compatibility, is_mutating=True)
     if not spec.get("mutations"):
         errors.append(required("spec.mutations", "mutations must contain at least one item"))
     for where, mutation in items(spec, "mutations", "spec"):

@@ -6,22 +6,74 @@ Source: pkg/apis/admissionregistration/validation.
 from __future__ import annotations
 
 import re
+from itertools import chain
 from typing import Final
 
-from apiserver.catalogue.admissionregistration.expressions import PolicyExpressions
+from apiserver.catalogue.admissionregistration.expressions import (
+    MatchConditionExpressions,
+    PolicyExpressions,
+    condition_texts,
+    policy_texts,
+    too_many_expressions,
+)
+from apiserver.catalogue.admissionregistration.match_rules import (
+    FAILURE_POLICIES,
+    required_one_of,
+    validate_match_conditions,
+    validate_match_resources,
+    validate_mutating_operations,
+)
+from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, forbidden, invalid, required
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.validation.checks import named, one_of
-from apiserver.schema.validation.documents import at
+from apiserver.schema.validation.documents import at, items
 from apiserver.schema.validation.label_selectors import label_selector
 
 _NOT_FOUND_ACTIONS: Final = ("Deny", "Allow")
 
+# If none of these changes, match conditions are not checked again.
+_OF_CONDITIONS: Final = ("paramKind", "matchConditions")
+
 # ---- policies
 
 
-def validate_param_kind(path: str, kind: Document) -> Errors:
+def too_many_policy_expressions(spec: Document, old: Document | None) -> Errors:
+    texts, old_texts = (chain(condition_texts(each), policy_texts(each)) for each in (spec, old or {}))
+    return too_many_expressions("spec", texts, old_texts)
+
+
+def validate_common_fields(
+    spec: Document,
+    old: Document | None,
+    expressions: PolicyExpressions,
+    compatibility: CompatibilityVersion,
+    *,
+    is_mutating: bool = False,
+) -> Errors:
+    """Checks the fields that both kinds of policies have. old: the spec before an update."""
+    errors = required_one_of("spec.failurePolicy", spec.get("failurePolicy"), FAILURE_POLICIES)
+    if (kind := spec.get("paramKind")) is not None:
+        errors += _param_kind("spec.paramKind", kind)
+    if (constraints := spec.get("matchConstraints")) is None:
+        errors.append(required("spec.matchConstraints"))
+    else:
+        errors += validate_match_resources("spec.matchConstraints", constraints)
+        if not constraints.get("resourceRules"):
+            errors.append(required("spec.matchConstraints.resourceRules"))
+        if is_mutating:
+            errors += validate_mutating_operations("spec.matchConstraints", constraints)
+    if old is None or any(spec.get(field) != old.get(field) for field in _OF_CONDITIONS):
+        has_params = spec.get("paramKind") is not None
+        conditions = MatchConditionExpressions([old or {}], compatibility, has_params=has_params)
+        errors += validate_match_conditions("spec", spec, conditions)
+    for where, variable in items(spec, "variables", "spec"):
+        errors += _variable(where, variable, expressions)
+    return errors
+
+
+def _param_kind(path: str, kind: Document) -> Errors:
     version_path, api_version, name = f"{path}.apiVersion", kind.get("apiVersion", ""), kind.get("kind", "")
     errors: Errors = []
     group, _, version = api_version.rpartition("/")
@@ -52,7 +104,7 @@ _is_reserved = re.compile(
 ).fullmatch
 
 
-def validate_variable(path: str, variable: Document, expressions: PolicyExpressions) -> Errors:
+def _variable(path: str, variable: Document, expressions: PolicyExpressions) -> Errors:
     name = variable.get("name", "")
     errors: Errors = []
     if not name.strip():

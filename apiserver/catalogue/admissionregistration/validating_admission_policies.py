@@ -3,40 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from functools import partial
-from itertools import chain
 from typing import Final
 
 from apiserver.catalogue.admissionregistration import match_rules
-from apiserver.catalogue.admissionregistration.expressions import (
-    MatchConditionExpressions,
-    PolicyExpressions,
-    condition_texts,
-    policy_texts,
-    too_many_expressions,
-)
-from apiserver.catalogue.admissionregistration.match_rules import (
-    FAILURE_POLICIES,
-    required_one_of,
-    validate_match_conditions,
-    validate_match_resources,
-)
+from apiserver.catalogue.admissionregistration.expressions import PolicyExpressions
 from apiserver.catalogue.admissionregistration.policy_rules import (
     param_kind_cell,
-    validate_param_kind,
-    validate_variable,
+    too_many_policy_expressions,
+    validate_common_fields,
 )
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
 from apiserver.catalogue.common.columns import list_length
 from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.meta import names
-from apiserver.meta.field_errors import Errors, invalid, not_supported, required
+from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
-from apiserver.schema.validation.checks import follows, uniqueness
+from apiserver.schema.validation.checks import follows, one_of_if_set, uniqueness
 from apiserver.schema.validation.conditions import validate_conditions
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import items
@@ -81,8 +67,6 @@ def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
 
 
 _REASONS: Final = ("Forbidden", "Invalid", "RequestEntityTooLarge")
-# If none of these changes, match conditions are not checked again.
-_OF_CONDITIONS: Final = ("paramKind", "matchConditions")
 _ANNOTATIONS_MAX: Final = 20
 _ANNOTATION_BYTES_MAX: Final = 5 * 1024
 
@@ -93,34 +77,16 @@ def validate_policy(
     """Returns the errors in a policy, or in its update from `old`."""
     spec = document.get("spec", {})
     old_spec = old.get("spec", {}) if old is not None else None
-    if excess := too_many_expressions("spec", _texts(spec), _texts(old_spec or {})):
+    if excess := too_many_policy_expressions(spec, old_spec):
         return excess
     expressions = PolicyExpressions(spec, old_spec, compatibility)
-    errors = required_one_of("spec.failurePolicy", spec.get("failurePolicy"), FAILURE_POLICIES)
-    if (kind := spec.get("paramKind")) is not None:
-        errors += validate_param_kind("spec.paramKind", kind)
-    if (constraints := spec.get("matchConstraints")) is None:
-        errors.append(required("spec.matchConstraints"))
-    else:
-        errors += validate_match_resources("spec.matchConstraints", constraints)
-        if not constraints.get("resourceRules"):
-            errors.append(required("spec.matchConstraints.resourceRules"))
-    if old_spec is None or any(spec.get(field) != old_spec.get(field) for field in _OF_CONDITIONS):
-        has_params = spec.get("paramKind") is not None
-        conditions = MatchConditionExpressions([old_spec or {}], compatibility, has_params=has_params)
-        errors += validate_match_conditions("spec", spec, conditions)
-    for where, variable in items(spec, "variables", "spec"):
-        errors += validate_variable(where, variable, expressions)
+    errors = validate_common_fields(spec, old_spec, expressions, compatibility)
     if not spec.get("validations") and not spec.get("auditAnnotations"):
         text = "validations or auditAnnotations must contain at least one item"
         return [*errors, required("spec.validations", text), required("spec.auditAnnotations", text)]
     for where, validation in items(spec, "validations", "spec"):
         errors += _validation(where, validation, expressions)
     return errors + _audit_annotations(document["metadata"].get("name", ""), spec, expressions)
-
-
-def _texts(spec: Document) -> Iterator[str]:
-    return chain(condition_texts(spec), policy_texts(spec))
 
 
 def validate_policy_status_update(new: Document, old: Document) -> Errors:
@@ -151,9 +117,7 @@ def _validation(path: str, validation: Document, expressions: PolicyExpressions)
         errors.append(invalid(f"{path}.message", message, "must be non-empty if specified"))
     elif re.search("[\n\r]", message.strip()):
         errors.append(invalid(f"{path}.message", message, "must not contain line breaks"))
-    if (reason := validation.get("reason")) is not None and reason not in _REASONS:
-        errors.append(not_supported(f"{path}.reason", reason, _REASONS))
-    return errors
+    return errors + one_of_if_set(f"{path}.reason", validation.get("reason"), _REASONS)
 
 
 def _audit_annotations(policy: str, spec: Document, expressions: PolicyExpressions) -> Errors:

@@ -7,7 +7,7 @@ one subresource, the certificate through another.
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -24,7 +24,7 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import field_texts
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import Strategy, UpdateStrategy, WriteContext
-from apiserver.schema.validation.checks import ZERO_OR_ONE, uniqueness
+from apiserver.schema.validation.checks import ZERO_OR_ONE, no_repeated_items
 from apiserver.schema.validation.documents import at, items
 
 _EXPIRATION_S_MIN: Final = 600
@@ -107,21 +107,13 @@ def validate_certificate_request(document: Document, *, of_v1beta1: bool = False
             for where, usage in items(spec, "usages", "spec")
             if usage not in _USAGES
         ]
-        errors += _repeated("spec.usages", usages)
+        errors += no_repeated_items("spec.usages", usages)
     if not (of_v1beta1 and signer == LEGACY_UNKNOWN):
         errors += _signer("spec.signerName", signer)
     seconds = spec.get("expirationSeconds")
     if seconds is not None and seconds < _EXPIRATION_S_MIN:
         text = f"may not specify a duration less than {_EXPIRATION_S_MIN} seconds (10 minutes)"
         errors.append(invalid("spec.expirationSeconds", seconds, text))
-    return errors
-
-
-def _repeated(path: str, values: Sequence[str]) -> Errors:
-    unique = uniqueness()
-    errors: Errors = []
-    for index, value in enumerate(values):
-        errors += unique(f"{path}[{index}]", value)
     return errors
 
 
@@ -163,17 +155,21 @@ def _take_status(new: Document, old: Document) -> None:
     If some are added or removed none can be put in its place; that is an error.
     """
     new["spec"] = old.get("spec", {})
-    for kind in _APPROVALS:
+    keep_conditions(new, old, _APPROVALS)
+
+
+def keep_conditions(new: Document, old: Document, kinds: Iterable[str]) -> None:
+    """Leaves conditions of some types as they were, unless some are added or removed."""
+    for kind in kinds:
         before = _conditions_of_type(old, kind)
-        if len(_conditions_of_type(new, kind)) == len(before):
+        if before and len(_conditions_of_type(new, kind)) == len(before):
             rest = iter(before)
-            conditions = [next(rest) if c.get("type") == kind else c for c in _conditions(new)]
-            _set_conditions(new, conditions)
+            _set_conditions(new, [next(rest) if c.get("type") == kind else c for c in conditions_of(new)])
 
 
 def _take_conditions(new: Document, old: Document) -> None:
     """Update of the approval: only conditions change."""
-    conditions = _conditions(new)
+    conditions = conditions_of(new)
     new["spec"] = old.get("spec", {})
     new["status"] = dict(old.get("status", {}))
     _set_conditions(new, conditions)
@@ -187,23 +183,25 @@ def _set_conditions(document: Document, conditions: list[Document]) -> None:
         status.pop("conditions", None)
 
 
-def _conditions(document: Document) -> list[Document]:
+def conditions_of(document: Document) -> list[Document]:
     found: list[Document] = at(document, "status", "conditions") or []
     return found
 
 
 def date_conditions(stamp: WriteContext, new: Document, old: Document) -> None:
-    """Sets the times of conditions that have none: of this update, and of the last transition.
+    """Sets the times of conditions that have none: of this update, and of the last transition."""
+    for condition in conditions_of(new):
+        condition["lastUpdateTime"] = condition.get("lastUpdateTime") or stamp.now
+    date_transitions(stamp, new, old)
 
-    Source: populateConditionTimestamps.
-    """
-    now = stamp.now
-    before = {(c.get("type"), c.get("status")): c for c in _conditions(old)}
-    for condition in _conditions(new):
-        condition["lastUpdateTime"] = condition.get("lastUpdateTime") or now
+
+def date_transitions(stamp: WriteContext, new: Document, old: Document) -> None:
+    """Sets the times of the last transition that conditions lack. Source: populateConditionTimestamps."""
+    before = {(c.get("type"), c.get("status")): c for c in conditions_of(old)}
+    for condition in conditions_of(new):
         if not condition.get("lastTransitionTime"):
             same = before.get((condition.get("type"), condition.get("status")), {})
-            condition["lastTransitionTime"] = same.get("lastTransitionTime") or now
+            condition["lastTransitionTime"] = same.get("lastTransitionTime") or stamp.now
 
 
 def validate_certificate_request_update(
@@ -247,14 +245,14 @@ def validate_certificate_request_update(
 
 
 def _conditions_of_type(document: Document, kind: str) -> list[Document]:
-    return [condition for condition in _conditions(document) if condition.get("type") == kind]
+    return [condition for condition in conditions_of(document) if condition.get("type") == kind]
 
 
 def _validate_conditions(new: Document, old: Document, *, of_v1beta1: bool) -> Errors:
     """What v1beta1 has allowed stays allowed where it is."""
     errors: Errors = []
     seen: set[str] = set()
-    kinds_before = [condition.get("type", "") for condition in _conditions(old)]
+    kinds_before = [condition.get("type", "") for condition in conditions_of(old)]
     may_repeat = of_v1beta1 or len(set(kinds_before)) < len(kinds_before)
     may_be_empty = of_v1beta1 or "" in kinds_before
     both_before = all(_conditions_of_type(old, kind) for kind in _APPROVALS)

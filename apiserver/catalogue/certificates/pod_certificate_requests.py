@@ -21,6 +21,11 @@ from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status
+from apiserver.catalogue.certificates.certificate_signing_requests import (
+    conditions_of,
+    date_transitions,
+    keep_conditions,
+)
 from apiserver.catalogue.common.other_versions import hub_of, other_version
 from apiserver.catalogue.common.signer_names import (
     DAY_S,
@@ -51,14 +56,13 @@ from apiserver.registry.strategy import (
     STATUS_ALONE,
     Strategy,
     UpdateStrategy,
-    WriteContext,
     keep_status,
     only_status_without_metadata,
 )
-from apiserver.schema.validation.checks import follows, immutable, without_nulls
+from apiserver.schema.validation.checks import follows, immutable, max_bytes, without_nulls
 from apiserver.schema.validation.conditions import validate_conditions
 from apiserver.schema.validation.defaults import setting
-from apiserver.schema.validation.documents import at, items
+from apiserver.schema.validation.documents import items
 
 GATE: Final = "PodCertificateRequest"
 RESOURCE: Final = "podcertificaterequests"
@@ -123,9 +127,7 @@ def _reference(spec: Document, name_field: str, uid_field: str) -> Errors:
     errors = follows(f"spec.{name_field}", name, names.dns_subdomain)
     if not uid:
         errors.append(invalid(f"spec.{uid_field}", uid, "must not be empty"))
-    if byte_length(uid) > _UID_BYTES_MAX:
-        errors.append(too_long(f"spec.{uid_field}", _UID_BYTES_MAX))
-    return errors
+    return errors + max_bytes(f"spec.{uid_field}", uid, _UID_BYTES_MAX)
 
 
 def _keys(spec: Document) -> Errors:
@@ -218,34 +220,14 @@ def validate_request_update(new: Document, old: Document) -> Errors:
 def take_status(new: Document, old: Document) -> None:
     """Update of the status: what has been decided stays."""
     only_status_without_metadata(new, old)
-    for kind in _ENDS:
-        before = [each for each in _conditions(old) if each.get("type") == kind]
-        if sum(each.get("type") == kind for each in _conditions(new)) == len(before):
-            rest = iter(before)
-            kept = [next(rest) if each.get("type") == kind else each for each in _conditions(new)]
-            if kept:
-                new["status"]["conditions"] = kept
-
-
-def date_conditions(stamp: WriteContext, new: Document, old: Document) -> None:
-    """Sets the times of conditions that have none. Source: populateConditionTimestamps."""
-    before = {(each.get("type"), each.get("status")): each for each in _conditions(old)}
-    for condition in _conditions(new):
-        if not condition.get("lastTransitionTime"):
-            same = before.get((condition.get("type"), condition.get("status")), {})
-            condition["lastTransitionTime"] = same.get("lastTransitionTime") or stamp.now
-
-
-def _conditions(document: Document) -> list[Document]:
-    found: list[Document] = at(document, "status", "conditions") or []
-    return found
+    keep_conditions(new, old, _ENDS)
 
 
 def has_ended(document: Document, *kinds: str) -> bool:
     """Tells whether a request has ended in one of some ways; without any, whether it has at all."""
     return any(
         each.get("type") in (kinds or _ENDS) and each.get("status") == "True"
-        for each in _conditions(document)
+        for each in conditions_of(document)
     )
 
 
@@ -432,7 +414,7 @@ BUILTIN_TYPE: Final = BuiltinType(
         Subresource(
             "status",
             update=UpdateStrategy(
-                take_status, validate_request_status, stamp=date_conditions, writes=STATUS_ALONE
+                take_status, validate_request_status, stamp=date_transitions, writes=STATUS_ALONE
             ),
         ),
     ),

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
-from apiserver.catalogue.flowcontrol.condition_validation import validate_conditions
 from apiserver.golang.formatting import go_struct_fields
 from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, forbidden, invalid, not_supported, required
@@ -21,7 +20,7 @@ from apiserver.registry.strategy import (
     keep_status,
     only_status_with_old_metadata,
 )
-from apiserver.schema.validation.checks import named
+from apiserver.schema.validation.checks import named, uniqueness
 from apiserver.schema.validation.documents import at, items
 
 _ALL: Final = "*"
@@ -223,6 +222,17 @@ def _alone(path: str, values: Sequence[str], what: str) -> Errors:
     if len(values) > 1 and _ALL in values:
         return [invalid(path, values, f"if '*' is present, must not specify other {what}")]
     return []
+
+
+def validate_conditions(document: Document, old: Document | None = None) -> Errors:
+    errors: Errors = []
+    unique = uniqueness()
+    for where, condition in items(document.get("status", {}), "conditions", "status"):
+        kind = condition.get("type", "")
+        errors += unique(f"{where}.type", kind)
+        if not kind:
+            errors.append(required(f"{where}.type"))
+    return errors
 
 
 # ---- columns

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
-from apiserver.catalogue.flowcontrol.condition_validation import validate_conditions
+from apiserver.catalogue.flowcontrol.flow_schemas import validate_conditions
 from apiserver.meta.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document

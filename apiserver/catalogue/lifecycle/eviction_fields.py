@@ -10,9 +10,9 @@ import re
 from typing import Final
 
 from apiserver.meta import names
-from apiserver.meta.field_errors import Errors, invalid, too_many
+from apiserver.meta.field_errors import Errors, invalid
 from apiserver.meta.vocabulary import Document
-from apiserver.schema.validation.checks import CLEARED, at_least, exactly_one, named
+from apiserver.schema.validation.checks import CLEARED, at_least, exactly_one, max_items, named
 from apiserver.schema.validation.conditions import validate_conditions
 
 GATE: Final = "EvictionRequestAPI"
@@ -36,11 +36,9 @@ def _uuid(text: str) -> list[str]:
 
 def validate_progress(status: Document, before: Document) -> Errors:
     """Checks how much of the object was seen, and its conditions. before: the status that there was."""
-    path, count = "status.conditions", len(status.get("conditions") or ())
     errors = _validate_observed_generation(status.get("observedGeneration"), before.get("observedGeneration"))
-    if count > _CONDITIONS_MAX:
-        return [*errors, too_many(path, count, _CONDITIONS_MAX)]
-    return errors + validate_conditions(status, "status")
+    excess = max_items("status.conditions", status.get("conditions"), _CONDITIONS_MAX)
+    return errors + (excess or validate_conditions(status, "status"))
 
 
 def _validate_observed_generation(generation: int | None, before: int | None) -> Errors:

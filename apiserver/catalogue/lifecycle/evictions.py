@@ -18,7 +18,7 @@ from apiserver.catalogue.lifecycle.eviction_fields import (
 )
 from apiserver.catalogue.lifecycle.responders import Progress, validate_responders, validate_turns
 from apiserver.meta import timestamps
-from apiserver.meta.field_errors import Errors, invalid, too_many
+from apiserver.meta.field_errors import Errors, invalid
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import (
@@ -28,7 +28,7 @@ from apiserver.registry.strategy import (
     keep_status,
     only_status_without_metadata,
 )
-from apiserver.schema.validation.checks import immutable, named, one_of, uniqueness, without_nulls
+from apiserver.schema.validation.checks import immutable, max_items, named, one_of, uniqueness, without_nulls
 from apiserver.schema.validation.documents import at, items
 
 # The conditions with which an eviction ends.
@@ -75,10 +75,8 @@ def _endings(status: Document, before: Document) -> tuple[Errors, bool]:
 
 
 def _requesters(status: Document) -> Errors:
-    path, count = "status.requesters", len(status.get("requesters") or ())
-    if count > _REQUESTERS_MAX:
-        return [too_many(path, count, _REQUESTERS_MAX)]
-    errors: Errors = []
+    if errors := max_items("status.requesters", status.get("requesters"), _REQUESTERS_MAX):
+        return errors
     unique = uniqueness()
     for where, requester in items(status, "requesters", "status"):
         name = requester.get("name") or ""

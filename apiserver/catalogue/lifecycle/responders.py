@@ -22,7 +22,6 @@ from apiserver.meta.field_errors import (
     quote,
     required,
     too_long_characters,
-    too_many,
 )
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.validation.checks import (
@@ -32,9 +31,10 @@ from apiserver.schema.validation.checks import (
     UNCHANGED,
     at_least,
     at_most,
+    max_items,
     named,
+    no_repeated_items,
     one_of,
-    uniqueness,
     without_nulls,
 )
 
@@ -80,13 +80,7 @@ def _by_name(responders: Sequence[Document]) -> dict[str, Document]:
 
 def _validate_list(path: str, responders: Sequence[Document]) -> Errors:
     """Checks a list, but for its items. Of one with an error nothing else is said."""
-    if len(responders) > _RESPONDERS_MAX:
-        return [too_many(path, len(responders), _RESPONDERS_MAX)]
-    unique = uniqueness()
-    errors: Errors = []
-    for index, name in enumerate(_names(responders)):
-        errors += unique(f"{path}[{index}]", name)
-    return errors
+    return max_items(path, responders, _RESPONDERS_MAX) or no_repeated_items(path, _names(responders))
 
 
 # ---- whose turn it is

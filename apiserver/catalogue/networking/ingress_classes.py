@@ -7,12 +7,11 @@ from typing import Final
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.networking.ingresses import validate_object_reference
 from apiserver.meta import names
-from apiserver.meta.field_errors import Errors, forbidden, not_supported, required, too_long
-from apiserver.meta.names import byte_length
+from apiserver.meta.field_errors import Errors, forbidden, not_supported, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.schema.validation.checks import follows, immutable
+from apiserver.schema.validation.checks import follows, immutable, max_bytes
 from apiserver.schema.validation.documents import at
 from apiserver.schema.validation.domain_prefixed_paths import validate_domain_prefixed_path
 
@@ -28,13 +27,11 @@ _CONTROLLER_BYTES_MAX: Final = 250
 def validate_ingress_class(document: Document) -> Errors:
     spec = document.get("spec", {})
     path, controller = "spec.controller", spec.get("controller", "")
-    errors: Errors = []
-    if not controller:
-        errors.append(required(path))
-    else:
-        if byte_length(controller) > _CONTROLLER_BYTES_MAX:
-            errors.append(too_long(path, _CONTROLLER_BYTES_MAX))
+    if controller:
+        errors = max_bytes(path, controller, _CONTROLLER_BYTES_MAX)
         errors += validate_domain_prefixed_path(path, controller)
+    else:
+        errors = [required(path)]
     if (parameters := spec.get("parameters")) is not None:
         errors += _parameters("spec.parameters", parameters)
     return errors

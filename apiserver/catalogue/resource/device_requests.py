@@ -26,7 +26,7 @@ from apiserver.meta.field_errors import (
 from apiserver.meta.names import byte_length
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.compile import Default
-from apiserver.schema.validation.checks import follows, named, uniqueness
+from apiserver.schema.validation.checks import follows, max_bytes, named, no_repeated_items
 from apiserver.schema.validation.defaults import in_turn, setting
 from apiserver.schema.validation.documents import items
 
@@ -123,8 +123,7 @@ def _selector(path: str, selector: Document) -> Errors:
     cel = selector.get("cel")
     if cel is None:
         return [required(f"{path}.cel")]
-    is_long = byte_length(cel.get("expression", "")) > EXPRESSION_BYTES_MAX
-    return [too_long(f"{path}.cel.expression", EXPRESSION_BYTES_MAX)] if is_long else []
+    return max_bytes(f"{path}.cel.expression", cel.get("expression"), EXPRESSION_BYTES_MAX)
 
 
 def claim_selectors(path: str, spec: Document) -> Iterator[Selector]:
@@ -228,8 +227,7 @@ def validate_label(path: str, name: str) -> Errors:
 def validate_pool_name(path: str, name: str) -> Errors:
     if not name:
         return [required(path)]
-    errors: Errors = [too_long(path, _POOL_BYTES_MAX)] if byte_length(name) > _POOL_BYTES_MAX else []
-    return errors + [
+    return max_bytes(path, name, _POOL_BYTES_MAX) + [
         invalid(path, part, problem)
         for part in name.split("/")[:LIST_MAX]
         for problem in names.dns_subdomain(part)
@@ -254,7 +252,7 @@ def validate_attribute_name(path: str, name: str) -> Errors:
 
 
 def _identifier(path: str, identifier: str) -> Errors:
-    errors: Errors = [too_long(path, _ID_BYTES_MAX)] if byte_length(identifier) > _ID_BYTES_MAX else []
+    errors = max_bytes(path, identifier, _ID_BYTES_MAX)
     if not _is_c_identifier(identifier):
         errors.append(invalid(path, identifier, _C_IDENTIFIER_TEXT))
     return errors
@@ -293,8 +291,4 @@ def validate_set(
     errors = validate_items(path, value, field, limit, check)
     if limit is not None and len(value.get(field) or ()) > limit:
         return errors
-    unique = uniqueness()
-    for where, item in items(value, field, path):
-        identity = key(item)
-        errors += unique(where, identity)
-    return errors
+    return errors + no_repeated_items(f"{path}.{field}", map(key, value.get(field) or ()))

@@ -20,15 +20,15 @@ from apiserver.catalogue.resource.device_requests import (
 )
 from apiserver.catalogue.resource.device_taints import validate_taint
 from apiserver.meta import names
-from apiserver.meta.field_errors import Errors, invalid, not_found, required, too_long
-from apiserver.meta.names import byte_length
+from apiserver.meta.field_errors import Errors, invalid, not_found, required
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.validation.checks import (
     follows,
+    max_bytes,
     max_items,
     named,
+    no_repeated_items,
     quantity_of,
-    uniqueness,
     without_nulls,
 )
 
@@ -165,7 +165,7 @@ def _lists(path: str, value: Document) -> Errors:
 
 
 def _text(path: str, text: str) -> Errors:
-    return [too_long(path, _VALUE_BYTES_MAX)] if byte_length(text) > _VALUE_BYTES_MAX else []
+    return max_bytes(path, text, _VALUE_BYTES_MAX)
 
 
 def _version(path: str, version: str) -> Errors:
@@ -243,8 +243,8 @@ def validate_binding_conditions(path: str, value: Document) -> Errors:
         errors += validate_items(path, value, field, _BINDING_CONDITIONS_MAX, _condition_name)
     conditions: list[str] = value.get(met) or []
     failures: list[str] = value.get(failed) or []
-    errors += _repeated(f"{path}.{met}", conditions)
-    errors += _repeated(f"{path}.{failed}", failures)
+    errors += no_repeated_items(f"{path}.{met}", conditions)
+    errors += no_repeated_items(f"{path}.{failed}", failures)
     both = set(conditions)
     errors += [
         invalid(f"{path}.{failed}[{index}]", name, f"{failed} must not overlap with {met}")
@@ -260,14 +260,6 @@ def validate_binding_conditions(path: str, value: Document) -> Errors:
 
 def _condition_name(path: str, name: str) -> Errors:
     return follows(path, name, names.qualified_name)
-
-
-def _repeated(path: str, values: list[str]) -> Errors:
-    errors: Errors = []
-    unique = uniqueness()
-    for index, value in enumerate(values):
-        errors += unique(f"{path}[{index}]", value)
-    return errors
 
 
 # ---- resources of nodes

@@ -16,7 +16,7 @@ from apiserver.catalogue.common.claim_specs import ACCESS_MODES, VOLUME_MODES
 from apiserver.catalogue.common.columns import list_length
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.meta import names
-from apiserver.meta.field_errors import Errors, duplicate, invalid, required, too_long
+from apiserver.meta.field_errors import Errors, duplicate, invalid, required
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
@@ -30,6 +30,7 @@ from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.checks import (
     follows,
     immutable,
+    max_bytes,
     max_items,
     non_negative,
     one_of,
@@ -172,10 +173,8 @@ def _health_condition(path: str, condition: Document) -> Errors:
     reason, message = condition.get("reason") or "", condition.get("message") or ""
     if not reason:
         errors.append(required(f"{path}.reason"))
-    elif byte_length(reason) > _REASON_BYTES_MAX:
-        errors.append(too_long(f"{path}.reason", _REASON_BYTES_MAX))
-    if byte_length(message) > _MESSAGE_BYTES_MAX:
-        errors.append(too_long(f"{path}.message", _MESSAGE_BYTES_MAX))
+    errors += max_bytes(f"{path}.reason", reason, _REASON_BYTES_MAX)
+    errors += max_bytes(f"{path}.message", message, _MESSAGE_BYTES_MAX)
     for field, modes in (("accessMode", ACCESS_MODES), ("volumeMode", VOLUME_MODES)):
         errors += one_of_if_set(f"{path}.{field}", condition.get(field), modes)
     return errors

@@ -14,7 +14,7 @@ from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, Columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
-from apiserver.schema.validation.checks import follows, immutable, one_of, uniqueness
+from apiserver.schema.validation.checks import follows, immutable, no_repeated_items, one_of
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import items
 
@@ -64,8 +64,7 @@ def _topologies(document: Document) -> Errors:
             key, values = demand.get("key", ""), demand.get("values") or []
             if not values:
                 errors.append(required(f"{path}.values"))
-            if len(set(values)) < len(values):
-                errors += _repeated(f"{path}.values", values)
+            errors += no_repeated_items(f"{path}.values", values)
             errors += follows(f"{path}.key", key, names.qualified_name)
             if key in demands:
                 errors.append(duplicate(f"{path}.key", key))
@@ -76,14 +75,6 @@ def _topologies(document: Document) -> Errors:
         seen[identity] += 1
         if len(errors) >= _ERRORS_MAX:
             break
-    return errors
-
-
-def _repeated(path: str, values: list[str]) -> Errors:
-    unique = uniqueness()
-    errors: Errors = []
-    for index, value in enumerate(values):
-        errors += unique(f"{path}[{index}]", value)
     return errors
 
 

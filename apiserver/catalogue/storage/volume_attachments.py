@@ -42,9 +42,7 @@ def validate_volume_attachment(document: Document, old: Document | None) -> Erro
     node = spec.get("nodeName", "")
     errors += follows("spec.nodeName", node, names.dns_subdomain)
     errors += _attachment_status(document.get("status", {}))
-    if volume is not None:
-        path = "spec.source.persistentVolumeName"
-        errors += follows(path, volume, names.dns_subdomain)
+    errors += follows("spec.source.persistentVolumeName", volume, names.dns_subdomain)
     return errors if old is None else errors + immutable("spec", spec, old.get("spec"))
 
 

@@ -90,6 +90,11 @@ def uniqueness() -> Callable[..., Errors]:
     return unique
 
 
+def no_repeated_items(path: str, values: Iterable[Any]) -> Errors:
+    unique = uniqueness()
+    return [error for index, each in enumerate(values) for error in unique(f"{path}[{index}]", each)]
+
+
 def non_negative(path: str, value: int | None) -> Errors:
     return at_least(path, value, 0)
 

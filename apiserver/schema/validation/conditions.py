@@ -9,10 +9,9 @@ import re
 from typing import Final
 
 from apiserver.meta import names
-from apiserver.meta.field_errors import Errors, invalid, not_supported, required, too_long
-from apiserver.meta.names import byte_length
+from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.vocabulary import Document
-from apiserver.schema.validation.checks import follows, uniqueness
+from apiserver.schema.validation.checks import follows, max_bytes, one_of, uniqueness
 from apiserver.schema.validation.documents import items
 
 _STATUSES: Final = ("False", "True", "Unknown")
@@ -42,8 +41,7 @@ def validate_conditions(status: Document, path: str) -> Errors:
 def _condition(path: str, condition: Document) -> Errors:
     kind, status = condition.get("type", ""), condition.get("status", "")
     errors = follows(f"{path}.type", kind, names.qualified_name)
-    if status not in _STATUSES:
-        errors.append(not_supported(f"{path}.status", status, _STATUSES))
+    errors += one_of(f"{path}.status", status, _STATUSES)
     generation, reason = condition.get("observedGeneration") or 0, condition.get("reason", "")
     if generation < 0:
         text = "must be greater than or equal to zero"
@@ -53,11 +51,7 @@ def _condition(path: str, condition: Document) -> Errors:
     where = f"{path}.reason"
     if not reason:
         errors.append(required(where))
-    else:
-        if not _REASON.fullmatch(reason):
-            errors.append(invalid(where, reason, _NO_REASON))
-        if byte_length(reason) > _REASON_BYTES_MAX:
-            errors.append(too_long(where, _REASON_BYTES_MAX))
-    if byte_length(condition.get("message", "")) > _MESSAGE_BYTES_MAX:
-        errors.append(too_long(f"{path}.message", _MESSAGE_BYTES_MAX))
-    return errors
+    elif not _REASON.fullmatch(reason):
+        errors.append(invalid(where, reason, _NO_REASON))
+    errors += max_bytes(where, reason, _REASON_BYTES_MAX)
+    return errors + max_bytes(f"{path}.message", condition.get("message"), _MESSAGE_BYTES_MAX)

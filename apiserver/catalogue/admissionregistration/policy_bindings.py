@@ -1,46 +1,57 @@
-"""ValidatingAdmissionPolicyBindings. Source: pkg/apis/admissionregistration/{validation,v1}.
+"""ValidatingAdmissionPolicyBindings and MutatingAdmissionPolicyBindings.
 
 Errors in what a binding matches are at `matchResources`, not at Kubernetes' misspelt `matchResouces`.
+Source: pkg/apis/admissionregistration/{validation,v1}.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
-from apiserver.catalogue.admissionregistration.match_rules import DEFAULTS, validate_match_resources
+from apiserver.catalogue.admissionregistration.match_rules import (
+    DEFAULTS,
+    validate_match_resources,
+    validate_mutating_operations,
+)
 from apiserver.catalogue.admissionregistration.policy_rules import param_ref_cell, validate_param_ref
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.meta import names
-from apiserver.meta.field_errors import Errors, duplicate, invalid, not_supported, required
+from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
-from apiserver.schema.validation.checks import named
+from apiserver.schema.validation.checks import named, one_of, uniqueness
 
 _ACTIONS: Final = ("Audit", "Deny", "Warn")
 
 
-def validate_policy_binding(document: Document) -> Errors:
+def _validate(document: Document) -> Errors:
     spec = document.get("spec", {})
     return [
         *named("spec.policyName", spec.get("policyName"), names.dns_subdomain),
         *validate_param_ref("spec.paramRef", spec.get("paramRef")),
         *validate_match_resources("spec.matchResources", spec.get("matchResources")),
-        *_actions("spec.validationActions", spec.get("validationActions") or []),
     ]
+
+
+def _validate_validating(document: Document) -> Errors:
+    actions = document.get("spec", {}).get("validationActions") or []
+    return _validate(document) + _actions("spec.validationActions", actions)
+
+
+def _validate_mutating(document: Document) -> Errors:
+    matches = document.get("spec", {}).get("matchResources") or {}
+    return _validate(document) + validate_mutating_operations("spec.matchResources", matches)
 
 
 def _actions(path: str, actions: list[str]) -> Errors:
     errors: Errors = []
-    seen: set[str] = set()
+    unique = uniqueness()
     for index, action in enumerate(actions):
         where = f"{path}[{index}]"
-        if action not in _ACTIONS:
-            errors.append(not_supported(where, action, _ACTIONS))
-        if action in seen:
-            errors.append(duplicate(where, action))
-        seen.add(action)
-    if {"Deny", "Warn"} <= seen:
+        errors += one_of(where, action, _ACTIONS) + unique(where, action)
+    if {"Deny", "Warn"} <= {*actions}:
         text = (
             "must not contain both Deny and Warn (repeating the same validation failure information in the "
             "API response and headers serves no purpose)"
@@ -51,7 +62,7 @@ def _actions(path: str, actions: list[str]) -> Errors:
     return errors
 
 
-BUILTIN_TYPE: Final = BuiltinType(
+VALIDATING: Final = BuiltinType(
     "admissionregistration.",
     "v1",
     "validatingadmissionpolicybindings",
@@ -59,12 +70,17 @@ BUILTIN_TYPE: Final = BuiltinType(
     is_namespaced=False,
     categories=("api-extensions",),
     defaults=DEFAULTS,
-    strategy=Strategy(
-        validate=validate_policy_binding, has_generation=True, allows_unconditional_update=False
-    ),
+    strategy=Strategy(validate=_validate_validating, has_generation=True, allows_unconditional_update=False),
     columns=columns(
         Column("PolicyName", field_cell("spec", "policyName"), "The policy that is applied."),
         Column("ParamRef", param_ref_cell, "The objects that it refers to."),
         AGE,
     ),
+)
+MUTATING: Final = replace(
+    VALIDATING,
+    resource="mutatingadmissionpolicybindings",
+    kind="MutatingAdmissionPolicyBinding",
+    definition="",
+    strategy=VALIDATING.strategy._replace(validate=_validate_mutating),
 )

@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicyBindings. Source: pkg/apis/admissionregistration/{validation,v1}."""
+"""Bindings of admission policies. Source: pkg/apis/admissionregistration/{validation,v1}."""
 
 from __future__ import annotations
 
