@@ -73,7 +73,7 @@ class HubConversion(NamedTuple):
 
     group: as in `BuiltinType`. to_hub, from_hub: convert a document's content, in place; the caller sets
     apiVersion and kind.
-    validate: what is wrong with a client's document that the hub's form, and so the strategy, cannot tell.
+    validate: what is wrong with a client's document that cannot be seen in the hub's form, by the strategy.
     """
 
     group: str

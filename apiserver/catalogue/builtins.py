@@ -163,7 +163,7 @@ class Catalogue(StoredKinds):
         )
         self._shapes = ShapeCompiler()
         self._versions = self._stored = TypeVersions(self._types, brand, release)
-        # By what tells which versions are served.
+        # By the configuration of served versions.
         self._tables: SharedValues[tuple[RuntimeConfig, int | None], _SharedTable] = SharedValues(
             SHARED_TABLES_MAX
         )
@@ -186,7 +186,7 @@ class Catalogue(StoredKinds):
     def share(self, oldest: EmulatedRelease) -> SharedTypes:
         """Have objects stored so that servers of an older release on the store can read them, too.
 
-        From now on `other_version` tells which objects are stored otherwise.
+        From now on `other_version` knows which objects are stored in another version.
         oldest: see `releases.sharing.shared_release`.
         """
         release = self._release._replace(min_compatible=oldest.min_compatible)

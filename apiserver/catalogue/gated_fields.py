@@ -41,7 +41,7 @@ _POD_SPEC: Final = "PodSpec"
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution[]"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution[].podAffinityTerm"
 _LISTS_OF_CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
-# What stands for several paths.
+# Names of several paths.
 _ALIASES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "@containers": tuple(f"{each}[]" for each in _LISTS_OF_CONTAINERS),
@@ -166,7 +166,7 @@ def _rules(section: str, prefix: str, is_wanted: Callable[[str], bool]) -> list[
 
 
 def gates_of_fields(minor: int) -> set[str]:
-    """Returns the gates of which a release 1.`minor` has fields."""
+    """Returns the gates whose fields a release 1.`minor` has."""
     gates = (line.split(maxsplit=1)[0] for lines in _lines().values() for line in lines)
     return {name for each in gates for name in gate_names(each) if not _is_unknown(name, minor)}
 
@@ -242,7 +242,7 @@ class _Node(NamedTuple):
 
 
 class DisabledFields:
-    """The fields of one kind that go. One walk tells that a document has none of them, as nearly all do."""
+    """The disabled fields of one kind. One walk finds that a document has none, as nearly all documents."""
 
     def __init__(self, rules: Sequence[GatedFieldRule]) -> None:
         """rules: those that are off."""
@@ -270,7 +270,7 @@ class DisabledFields:
 
 
 def _find(value: Document, nodes: list[_Node], found: list[GatedFieldRule]) -> None:
-    """Adds the rules of which a document has a field."""
+    """Adds to `found` the rules whose fields a document has."""
     for name, each, ends, below in nodes:
         inner = value.get(name)
         if inner is None:
@@ -311,7 +311,7 @@ _Drop = Callable[[Document, "Document | None"], None]
 
 
 def disabled_by(states: FeatureGates) -> Callable[[str], bool]:
-    """Returns what tells by the gates of a rule whether it removes fields."""
+    """Returns a function that tells whether a rule with some gates removes fields."""
     return cache(partial(is_off, states=states))
 
 

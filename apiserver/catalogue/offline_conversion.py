@@ -2,7 +2,7 @@
 
 A manifest is what somebody has written, not what a server has made of it. So no default is put into it but
 where both versions have others: what the old one set by default is written down if the new one would not.
-What has no place in the new version is told.
+The result lists what has no place in the new version.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from apiserver.releases.lifecycles import Lifecycle, known_lifecycles
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import TypeMismatch
 
-# What is told of one manifest.
+# The fields that are listed of one manifest.
 NOTES_MAX: Final = 100
 _ABSENT: Final = object()
 # What conversions may take for granted.
 _PARTS: Final = ("metadata", "spec", "status")
-# Fields of one manifest of which is tried whether they are defaults.
+# The fields of one manifest that are tried without, to find defaults.
 _TRIES_MAX: Final = 100
 
 
@@ -50,7 +50,7 @@ class Converted(NamedTuple):
 
 
 class ManifestConverter:
-    """Knows all versions of all built-in types, of Kubernetes' own groups."""
+    """Converts manifests between all versions of the types of Kubernetes' own groups."""
 
     def __init__(self, schemas: BuiltinSchemas) -> None:
         catalogue = Catalogue(Brand(), schemas, release=EmulatedRelease.of(OLDEST_MINOR))
@@ -181,7 +181,7 @@ class _Conversion:
         return {name: plain[name] for name in names}
 
     def _leave_out_defaults(self, new: Document, given: Document, wanted: Document) -> None:
-        """Take out what nobody has written, and the new version sets by default."""
+        """Removes fields that the manifest did not have, and the new version sets by default."""
         tries = _TRIES_MAX
         for owner, name in [*_added(new, given)]:
             if not (tries := tries - 1):
@@ -221,7 +221,7 @@ def _errors(resource: ServedResource, document: Document) -> Sequence[FieldError
 
 
 def _added(new: Any, given: Any) -> Iterator[tuple[Document, str]]:
-    """Yields the fields, as object and name, of which `given` has none of the name in the same place."""
+    """Yields the fields, as object and name, that `given` does not have in the same place."""
     if isinstance(new, dict) and isinstance(given, Mapping):
         for name, value in new.items():
             if name in given:
@@ -260,7 +260,7 @@ def _children(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _adapt(plain: Any, defaulted: Any, wanted: Any) -> None:
-    """Write into a document what makes it be `wanted` once it has its defaults.
+    """Writes into a document what makes it equal `wanted` once it has its defaults.
 
     plain: the document. defaulted: with the defaults that it has now.
     """

@@ -247,7 +247,7 @@ def _removed_definitions() -> Mapping[str, Any]:
 def _described(removed: Mapping[str, Any], newest: Mapping[str, Any]) -> dict[str, Any]:
     """Returns definitions with the descriptions of those that have replaced them, field by field.
 
-    Those of objects and lists tell their group, version and kind, by which clients look for them.
+    Definitions of objects and lists have their group, version and kind, by which clients find them.
     """
     groups = _groups(newest)
     by_kind: dict[str, dict[str, Any]] = {}

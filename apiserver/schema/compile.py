@@ -446,25 +446,16 @@ def _is_omitted_if_empty(name: str, field: Schema, struct: Schema, go_fields: Ma
 # ---- scalars
 
 
-def _of_type(*types: type) -> Callable[[Schema], _Walk]:
+def _of_type(wanted: type) -> Callable[[Schema], _Walk]:
     def compiled(schema: Schema) -> _Walk:
         def walk(value: Any, report: WalkReport) -> Any:
-            if type(value) not in types:
+            if type(value) is not wanted:
                 raise Mismatch(value, schema)
             return value
 
         return walk
 
     return compiled
-
-
-def _string(schema: Schema) -> _Walk:
-    def walk(value: Any, report: WalkReport) -> Any:
-        if type(value) is not str:
-            raise Mismatch(value, schema)
-        return value
-
-    return walk
 
 
 def _bounds(schema: Schema) -> tuple[int, int]:
@@ -611,7 +602,7 @@ def _quantity(schema: Schema) -> _Walk:
 
 
 SCALAR_WALKS: Final[dict[ValueKind, Callable[[Schema], _Walk]]] = {
-    ValueKind.STRING: _string,
+    ValueKind.STRING: _of_type(str),
     ValueKind.INTEGER: _integer,
     ValueKind.NUMBER: _number,
     ValueKind.BOOLEAN: _of_type(bool),

@@ -1,4 +1,4 @@
-"""The group `admissionregistration.k8s.io`: who else has a say about writes."""
+"""The group `admissionregistration.k8s.io`: webhooks and policies that admit writes."""
 
 from __future__ import annotations
 

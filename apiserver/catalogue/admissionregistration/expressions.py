@@ -149,12 +149,12 @@ def _errors(
 
 
 def _texts(values: Iterable[Document], *steps: str) -> frozenset[str]:
-    """Returns what stands at a path of each, as it is, and without blanks around it."""
+    """Returns the texts at a path of each value, as they are, and without blanks around them."""
     found = frozenset(at(value, *steps) or "" for value in values)
     return found | frozenset(text.strip() for text in found)
 
 
-# ---- extents
+# ---- limits
 
 
 def condition_texts(value: Document) -> Iterator[str]:

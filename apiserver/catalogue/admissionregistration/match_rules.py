@@ -133,7 +133,7 @@ def validate_match_resources(path: str, match: Document | None) -> Errors:
 
 
 def validate_mutating_operations(path: str, match: Document) -> Errors:
-    """Checks the operations of rules of mutating policies, which are not told apart by their places."""
+    """Checks the operations in rules of mutating policies. Errors do not say in which rule they are."""
     return [
         not_supported(f"{path}.resourceRules.operations", operation, _MUTATING_OPERATIONS)
         for rule in match.get("resourceRules") or ()

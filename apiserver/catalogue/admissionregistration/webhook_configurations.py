@@ -27,11 +27,11 @@ from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.columns import list_length
 from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.meta import names
-from apiserver.meta.field_errors import Errors, duplicate, invalid, not_supported, required
+from apiserver.meta.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.schema.validation.checks import one_of, one_of_if_set
+from apiserver.schema.validation.checks import one_of, one_of_if_set, uniqueness
 from apiserver.schema.validation.defaults import in_turn, setting
 from apiserver.schema.validation.documents import items
 from apiserver.schema.validation.label_selectors import label_selector
@@ -102,7 +102,7 @@ def validate_webhook_configuration(
     if not _has_same_conditions(hooks, old_hooks):
         expressions = MatchConditionExpressions(old_hooks, compatibility)
     errors: Errors = []
-    seen: set[str] = set()
+    unique = uniqueness()
     old_effects = {hook.get("sideEffects") for hook in old_hooks}
     effects = _ALL_SIDE_EFFECTS if of_v1beta1 or not old_effects <= set(_SIDE_EFFECTS) else _SIDE_EFFECTS
     old_names = [hook.get("name", "") for hook in old_hooks]
@@ -113,10 +113,8 @@ def validate_webhook_configuration(
         if expressions is not None:
             errors += validate_match_conditions(where, hook, expressions)
         errors += _review_versions(f"{where}.admissionReviewVersions", hook, needs_known=needs_known)
-        if name := hook.get("name", ""):
-            if name in seen and not may_repeat_names:
-                errors.append(duplicate(f"{where}.name", name))
-            seen.add(name)
+        if (name := hook.get("name")) and not may_repeat_names:
+            errors += unique(f"{where}.name", name)
     return errors
 
 
@@ -136,7 +134,7 @@ def _has_known_version(hook: Document) -> bool:
 
 
 def _hook(path: str, hook: Document, side_effects: Sequence[str]) -> Errors:
-    """side_effects: those that it may say to have."""
+    """Checks a webhook. side_effects: the values that are allowed."""
     errors = validate_qualified_domain(f"{path}.name", hook.get("name", ""))
     for where, rule in items(hook, "rules", path):
         errors += validate_operation_rule(where, rule)

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document, GroupVersion
 
-# Values of the label that tells who looks after an APIService: what is built in is registered when a server
+# Values of the label that says who manages an APIService: what is built in is registered when a server
 # starts; what is defined, for as long as its definition is there.
 ON_START: Final = "onstart"
 CONTINUOUSLY: Final = "true"

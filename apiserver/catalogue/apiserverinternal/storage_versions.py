@@ -21,8 +21,8 @@ from apiserver.schema.validation.checks import follows
 from apiserver.schema.validation.documents import at, items
 
 _UNSET: Final = "<unset>"
-# Errors of a server that tell all that it can decode, which may be much.
-_NOT_DECODABLE_TOLD_MAX: Final = 16
+# Errors of one server that list all versions that it can decode, which may be many.
+_NOT_DECODABLE_SHOWN_MAX: Final = 16
 _NOT_API_VERSION: Final = (
     "an apiVersion is a DNS-1035 label, which must consist of lower case alphanumeric characters or '-', "
     "start with an alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or "
@@ -32,7 +32,7 @@ _NOT_API_VERSION: Final = (
 
 
 def storage_version_name(name: str) -> list[str]:
-    """The rule for names: `<group>.<resource>`."""
+    """Returns what is wrong with a name, which has the form `<group>.<resource>`."""
     group, dot, resource = name.rpartition(".")
     if not dot:
         return ["name must be in the form of <group>.<resource>"]
@@ -64,38 +64,42 @@ def _server(path: str, server: Document) -> Errors:
 
 
 def _served(path: str, server: Document, decodable: Sequence[str]) -> Errors:
-    known, all_told = set(decodable), go_text(decodable)
+    known, every = set(decodable), go_text(decodable)
     errors: Errors = []
     not_decodable = 0
     for where, version in items(server, "servedVersions", path):
         errors += _api_version(where, version)
-        if version not in known and not_decodable < _NOT_DECODABLE_TOLD_MAX:
+        if version not in known and not_decodable < _NOT_DECODABLE_SHOWN_MAX:
             not_decodable += 1
-            text = f"individual served version : {version} must be included in decodableVersions : {all_told}"
+            text = f"individual served version : {version} must be included in decodableVersions : {every}"
             errors.append(invalid(where, version, text))
     return errors
 
 
 def _common_version(status: Document) -> Errors:
     """Checks that the common version is that of all servers, if these have the same."""
-    path, told = "status.commonEncodingVersion", status.get("commonEncodingVersion")
+    path, common_version = "status.commonEncodingVersion", status.get("commonEncodingVersion")
     versions = {server.get("encodingVersion", "") for server in status.get("storageVersions") or ()}
     if len(versions) != 1:
-        if told is None:
+        if common_version is None:
             return []
         text = (
             "should be nil if servers do not agree on the same encoding version, or if there is no server "
             "reporting the supported versions yet"
         )
-        return [invalid(path, told, text)]
+        return [invalid(path, common_version, text)]
     (common,) = versions
-    if told is None:
+    if common_version is None:
         return [invalid(path, None, f"the common encoding version is {common}")]
-    return [] if told == common else [invalid(path, told, f"the actual common encoding version is {common}")]
+    return (
+        []
+        if common_version == common
+        else [invalid(path, common_version, f"the actual common encoding version is {common}")]
+    )
 
 
 def _conditions(status: Document) -> Errors:
-    """The paths lack the field's name in Kubernetes, too."""
+    """Checks conditions. The paths lack the name of the field in Kubernetes, too."""
     errors: Errors = []
     seen: dict[str, int] = {}
     for index, condition in enumerate(status.get("conditions") or ()):
@@ -105,7 +109,7 @@ def _conditions(status: Document) -> Errors:
             errors.append(invalid(f"{path}.type", kind, text))
         seen[kind] = index
         errors += follows(f"{path}.type", kind, names.qualified_name)
-        # Kubernetes tells the type here, not the status.
+        # Kubernetes shows the type here, not the status.
         problems = names.qualified_name(condition.get("status", ""))
         errors += [invalid(f"{path}.status", kind, problem) for problem in problems]
         errors += [

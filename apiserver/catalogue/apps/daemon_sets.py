@@ -8,6 +8,7 @@ from typing import Final
 
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, status_subresource
 from apiserver.catalogue.common import workloads
+from apiserver.catalogue.common.annotation_values import annotate
 from apiserver.catalogue.common.columns import status_column
 from apiserver.catalogue.pod_specs.templates import (
     POD_TEMPLATE_COLUMNS,
@@ -113,8 +114,7 @@ def _template_generation(document: Document) -> int:
 
 
 def _set_template_generation(document: Document, generation: int) -> None:
-    annotations = document["metadata"].get("annotations") or {}
-    document["metadata"]["annotations"] = {**annotations, TEMPLATE_GENERATION: str(generation)}
+    annotate(document, TEMPLATE_GENERATION, str(generation))
 
 
 def validate_daemon_set(rules: PodSpecRules, document: Document, old: Document | None) -> Errors:

@@ -115,7 +115,7 @@ SELECTOR_FIELDS: Final = frozenset(_REQUIREMENT_CHECKS)
 
 
 def unread_selectors(spec: Document) -> str:
-    """Returns which selectors of a valid review are not heeded, wholly or partly; empty if all are.
+    """Returns which selectors of a valid review the server ignores, wholly or partly; empty if none.
 
     The text is that of `status.evaluationError`. Source: pkg/registry/authorization/util/helpers.go.
     """
@@ -131,7 +131,7 @@ def unread_selectors(spec: Document) -> str:
 
 
 def readable_field_selector(selector: Document) -> Selector:
-    """Returns what of a field selector is heeded."""
+    """Returns the requirements of a field selector that the server can read."""
     if raw := selector.get("rawSelector"):
         return str(raw)
     requirements = selector.get("requirements") or ()
@@ -139,7 +139,7 @@ def readable_field_selector(selector: Document) -> Selector:
 
 
 def readable_label_selector(selector: Document) -> Selector:
-    """Returns what of a label selector is heeded."""
+    """Returns the requirements of a label selector that the server can read."""
     if raw := selector.get("rawSelector"):
         return str(raw)
     requirements = selector.get("requirements") or ()

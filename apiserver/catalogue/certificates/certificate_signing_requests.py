@@ -145,14 +145,14 @@ def _signer(path: str, name: str) -> Errors:
 
 
 def _keep_all(new: Document, old: Document) -> None:
-    """Update of the main resource: only metadata changes."""
+    """Takes over all but the metadata from the old object."""
     new["spec"], new["status"] = old.get("spec", {}), old.get("status", {})
 
 
 def _take_status(new: Document, old: Document) -> None:
-    """Update of the status: all of it changes but the conditions that tell of approval.
+    """Takes over all but the status from the old object, and from its status the conditions about approval.
 
-    If some are added or removed none can be put in its place; that is an error.
+    Where some of these are added or removed, the update stays as it is, and is refused.
     """
     new["spec"] = old.get("spec", {})
     keep_conditions(new, old, _APPROVALS)
@@ -168,7 +168,7 @@ def keep_conditions(new: Document, old: Document, kinds: Iterable[str]) -> None:
 
 
 def _take_conditions(new: Document, old: Document) -> None:
-    """Update of the approval: only conditions change."""
+    """Takes over all but the conditions from the old object."""
     conditions = conditions_of(new)
     new["spec"] = old.get("spec", {})
     new["status"] = dict(old.get("status", {}))
@@ -249,7 +249,7 @@ def _conditions_of_type(document: Document, kind: str) -> list[Document]:
 
 
 def _validate_conditions(new: Document, old: Document, *, of_v1beta1: bool) -> Errors:
-    """What v1beta1 has allowed stays allowed where it is."""
+    """Checks conditions; faults that v1beta1 allowed may stay in objects that have them."""
     errors: Errors = []
     seen: set[str] = set()
     kinds_before = [condition.get("type", "") for condition in conditions_of(old)]

@@ -89,7 +89,7 @@ _OLD_KEYS: Final = ("pkixPublicKey", "proofOfPossession")
 
 
 def from_v1(document: Document) -> None:
-    """Add the fields that v1 does not have: v1beta1 always shows them."""
+    """Adds the fields that v1 does not have: v1beta1 always shows them."""
     if "spec" in document:
         for field in _OLD_KEYS:
             document["spec"].setdefault(field)
@@ -218,7 +218,7 @@ def validate_request_update(new: Document, old: Document) -> Errors:
 
 
 def take_status(new: Document, old: Document) -> None:
-    """Update of the status: what has been decided stays."""
+    """Takes over all but the status from the old object, and from its status what has been decided."""
     only_status_without_metadata(new, old)
     keep_conditions(new, old, _ENDS)
 
@@ -269,10 +269,10 @@ def _end(status: Document) -> Errors:
 
 
 def _is_same(one: Document, other: Document) -> bool:
-    def told(status: Document) -> Document:
+    def non_empty(status: Document) -> Document:
         return {field: value for field, value in without_nulls(status).items() if value not in ("", [])}
 
-    return told(one) == told(other)
+    return non_empty(one) == non_empty(other)
 
 
 def _issued(status: Document, spec: Document) -> Errors:
@@ -356,16 +356,16 @@ def _alternative_names(leaf: x509.Certificate) -> Errors:
 
 def _times(status: Document, spec: Document, leaf: x509.Certificate) -> Errors:
     # A time that is null was written as Go's zero time, and is set.
-    told = {field: status[field] or ZERO_TIME for field in _TIMES if field in status}
-    if missing := [required(f"status.{field}", text) for field, text in _TIMES.items() if field not in told]:
+    times = {field: status[field] or ZERO_TIME for field in _TIMES if field in status}
+    if missing := [required(f"status.{field}", text) for field, text in _TIMES.items() if field not in times]:
         return missing
-    begin, end, refresh = (timestamps.from_text(told[field]) or 0.0 for field in _TIMES)
+    begin, end, refresh = (timestamps.from_text(times[field]) or 0.0 for field in _TIMES)
     is_from, is_until = leaf.not_valid_before_utc.timestamp(), leaf.not_valid_after_utc.timestamp()
     for field, time, of_leaf in (("notBefore", begin, is_from), ("notAfter", end, is_until)):
         if time != of_leaf:
             name = field[0].upper() + field[1:]
             text = f"must be set to the {name} time encoded in the leaf certificate"
-            return [invalid(f"status.{field}", told[field], text)]
+            return [invalid(f"status.{field}", times[field], text)]
     lifetime = is_until - is_from
     longest = spec.get("maxExpirationSeconds") or 0
     problem = ""
@@ -379,7 +379,7 @@ def _times(status: Document, spec: Document, leaf: x509.Certificate) -> Errors:
         problem = "must be at least 10 minutes after status.notBefore"
     elif refresh > end - _REFRESH_MARGIN_S:
         problem = "must be at least 10 minutes before status.notAfter"
-    return [invalid("status.beginRefreshAt", told["beginRefreshAt"], problem)] if problem else []
+    return [invalid("status.beginRefreshAt", times["beginRefreshAt"], problem)] if problem else []
 
 
 # Errors show a duration as Go's JSON does.

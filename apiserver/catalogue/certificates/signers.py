@@ -29,7 +29,7 @@ _RSA_BITS_MIN: Final = 1024
 
 
 class NotForSigner(ValueError):
-    """A signer does not sign a request. The message is Kubernetes', and is told to who asked."""
+    """A signer does not sign a request. The message is Kubernetes', and goes to the requester."""
 
 
 def read_request(pem: bytes) -> x509.CertificateSigningRequest:

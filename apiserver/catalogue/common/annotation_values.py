@@ -20,6 +20,21 @@ class Unreadable(ValueError):
     """An annotation does not hold what this server writes into it."""
 
 
+def annotate(document: Document, key: str, value: str) -> None:
+    meta = document["metadata"]
+    meta["annotations"] = {**(meta.get("annotations") or {}), key: value}
+
+
+def take_annotation(document: Document, key: str) -> str | None:
+    """Removes an annotation, and returns its value; None if there is none."""
+    annotations: dict[str, str] = {**(document["metadata"].get("annotations") or {})}
+    if (value := annotations.pop(key, None)) is not None:
+        document["metadata"]["annotations"] = annotations
+        if not annotations:
+            del document["metadata"]["annotations"]
+    return value
+
+
 def read(annotation: str, decode: Callable[[Any], T]) -> T:
     """Returns what an annotation holds. decode: gets the value that its JSON stands for."""
     try:

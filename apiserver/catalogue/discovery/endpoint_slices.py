@@ -74,7 +74,7 @@ def _complete_port(port: Document) -> None:
 def drop_topology(document: Document, nodes: Container[str] = ()) -> None:
     """Drops what only v1beta1 could write. What is stored of it stays until the endpoints change.
 
-    nodes: the names of nodes that the stored topology tells; they become that of an endpoint without one.
+    nodes: the names of nodes in the stored topology; an endpoint without `nodeName` gets its name from there.
     """
     for endpoint in document.get("endpoints") or ():
         node = (endpoint.pop("deprecatedTopology", None) or {}).get(_HOST, "")

@@ -1,7 +1,7 @@
 """The group `lifecycle.k8s.io`: pods that are to go, who asks for it, and who takes care of it (KEP-4563).
 
 A requester makes an EvictionRequest. kube-controller-manager makes Evictions of them, in whose status it and
-the responders of the pod tell each other how far they are; what each may write there is checked here.
+the responders of the pod report their progress; what each may write there is checked here.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from apiserver.schema.validation.checks import CLEARED, at_least, exactly_one, m
 from apiserver.schema.validation.conditions import validate_conditions
 
 GATE: Final = "EvictionRequestAPI"
-# What a requester wants, in the order in which Kubernetes tells them.
+# What a requester wants, in the order of error messages.
 INTENTS: Final = ("Eviction", "Withdrawn")
 _CONDITIONS_MAX: Final = 100
 _is_uuid = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch

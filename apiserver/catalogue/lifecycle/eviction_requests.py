@@ -1,4 +1,4 @@
-"""EvictionRequests: somebody wants a pod to go, or no longer.
+"""EvictionRequests: a requester wants a pod to be evicted, or withdraws that.
 
 Source: pkg/apis/lifecycle/v1alpha1/validation.go, and the declarative rules of k8s.io/api/lifecycle/v1alpha1;
 pkg/registry/lifecycle/evictionrequest (release 1.37).
@@ -39,7 +39,7 @@ def _intent(spec: Document) -> Errors:
 
 
 def validate_request_update(new: Document, old: Document) -> Errors:
-    """A requester may change its mind, and nothing else."""
+    """Checks that only the intent changes."""
     spec, before = new.get("spec") or {}, old.get("spec") or {}
     path, requester = "spec.requester", spec.get("requester") or ""
     errors = immutable("spec.target", spec.get("target") or {}, before.get("target") or {})

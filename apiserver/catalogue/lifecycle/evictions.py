@@ -46,7 +46,7 @@ def validate_eviction_update(new: Document, old: Document) -> Errors:
 
 
 def validate_status(context: WriteContext, new: Document, old: Document) -> Errors:
-    """Several write here: kube-controller-manager, and each responder. Nobody may spoil what others do."""
+    """Checks a status, into which kube-controller-manager and each responder write."""
     status, before = new.get("status") or {}, old.get("status") or {}
     errors, has_ended = _endings(status, before)
     progress = Progress(status, before, has_ended, timestamps.from_text(context.now) or 0.0)

@@ -1,8 +1,8 @@
-"""The responders of an Eviction: whose turn it is, and what each of them tells of itself.
+"""The responders of an Eviction: which of them is active, and what each reports.
 
 Two lists of the status have the same responders in the same order. In `targetResponders`
 kube-controller-manager gives them their turns: the first one is active, and when it has ended, the next one,
-until one has evicted the target. In `responders` the one that is active tells how far it is.
+until one has evicted the target. In `responders` the active one reports its progress.
 
 Source: pkg/apis/lifecycle/validation, ValidateAllEvictionStatusResponderFields, and the declarative rules of
 k8s.io/api/lifecycle/v1alpha1 (release 1.37).
@@ -46,13 +46,13 @@ _PRIORITY_MAX: Final = 100_000
 _MESSAGE_CHARACTERS_MAX: Final = 4_000
 # How far a time that is said to be the present one may be from it.
 _SKEW_S_MAX: Final = 30
-# For so long a responder is left alone that tells nothing of itself.
+# A responder that reports nothing for so long loses its turn.
 _HEARTBEAT_S_MAX: Final = 20 * 60
 _AHEAD_S_MAX: Final = 10 * 365 * 24 * 3_600
 _INACTIVE: Final = "Inactive"
 _ACTIVE: Final = "Active"
 _ENDED: Final = ("Canceled", "Completed", "Interrupted")
-# In the order in which Kubernetes tells them.
+# In the order of error messages.
 _STATES: Final = (_ACTIVE, "Canceled", "Completed", _INACTIVE, "Interrupted")
 _PRESENT: Final = "must be set to the present time"
 
@@ -96,12 +96,12 @@ def validate_turns(progress: Progress) -> Errors:
         length = "" if len(responders) == len(before) else "the same length and "
         return [invalid(_TARGETS, responders, f"must preserve {length}the same keys in the same order")]
     errors, known = [], _by_name(before)
-    told: Sequence[Document] = progress.status.get("responders") or []
+    reports: Sequence[Document] = progress.status.get("responders") or []
     for index, (responder, turn) in enumerate(zip(responders, _turns(progress), strict=True)):
         path, name = f"{_TARGETS}[{index}]", responder.get("name") or ""
         errors += _validate_target(path, responder, known.get(name, {}))
-        if index < len(told) and (told[index].get("name") or "") == name:
-            errors += _validate_turn(f"{path}.state", responder, turn, told[index], progress)
+        if index < len(reports) and (reports[index].get("name") or "") == name:
+            errors += _validate_turn(f"{path}.state", responder, turn, reports[index], progress)
         else:
             text = f"{quote(name)} has to be tracked in {_RESPONDERS} first"
             errors.append(invalid(path, responder, text))
@@ -151,14 +151,16 @@ def _validate_target(path: str, responder: Document, before: Document) -> Errors
     return errors + one_of(f"{path}.state", responder.get("state"), _STATES, required_text="")
 
 
-def _validate_turn(path: str, responder: Document, turn: _Turn, told: Document, progress: Progress) -> Errors:
-    """told: what the responder tells of itself."""
+def _validate_turn(
+    path: str, responder: Document, turn: _Turn, report: Document, progress: Progress
+) -> Errors:
+    """Checks a state. report: what the responder reports."""
     state, errors = responder.get("state") or "", Errors()
     if state not in turn.states:
         errors.append(invalid(path, state, f"must be one of: {', '.join(turn.states)}, because {turn.why}"))
-    if _ACTIVE in turn.states or progress.has_ended or _time(told, "completionTime") is not None:
+    if _ACTIVE in turn.states or progress.has_ended or _time(report, "completionTime") is not None:
         return errors
-    start, heartbeat = _time(told, "startTime"), _time(told, "heartbeatTime")
+    start, heartbeat = _time(report, "startTime"), _time(report, "heartbeatTime")
     seen = start if heartbeat is None else heartbeat
     if start is not None and seen is not None and progress.now < seen + _HEARTBEAT_S_MAX - _SKEW_S_MAX:
         text = (
@@ -169,7 +171,7 @@ def _validate_turn(path: str, responder: Document, turn: _Turn, told: Document, 
     return errors
 
 
-# ---- what responders tell
+# ---- what responders report
 
 
 def validate_responders(progress: Progress) -> Errors:
@@ -205,7 +207,7 @@ def _time(responder: Document, field: str) -> float | None:
 
 
 class _Times:
-    """The times that a responder tells. now: in seconds since 1970."""
+    """The times that a responder reports. now: in seconds since 1970."""
 
     def __init__(self, path: str, responder: Document, before: Document, now: float) -> None:
         self._path, self._responder, self._before, self._now = path, responder, before, now

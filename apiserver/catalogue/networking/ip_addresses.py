@@ -37,7 +37,7 @@ def _builtin_type(version: str) -> BuiltinType:
 def validate_ip_address(document: Document, old: Document | None) -> Errors:
     errors = _validate_parent(document)
     if old is not None:
-        errors += immutable("spec.parentRef", _told(document), _told(old))
+        errors += immutable("spec.parentRef", _without_empty(document), _without_empty(old))
     return errors
 
 
@@ -54,7 +54,7 @@ def _validate_parent(document: Document) -> Errors:
     ]
 
 
-def _told(document: Document) -> Document:
+def _without_empty(document: Document) -> Document:
     """Returns the reference without what is empty, which is the same as absent."""
     parent = at(document, "spec", "parentRef") or {}
     return {name: value for name, value in parent.items() if value}

@@ -36,7 +36,7 @@ _IN_GO: Final = ("Key", "Operator", "Value", "Effect", "TolerationSeconds")
 
 
 def _tolerations(path: str, tolerations: Sequence[Document]) -> Errors:
-    """Checks tolerations, of which none may be there twice."""
+    """Checks tolerations, and that none is repeated."""
     errors = validate_tolerations(path, tolerations)
     seen: set[tuple[str, ...]] = set()
     for index, toleration in enumerate(tolerations):

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions of apiextensions/v1beta1: what is the same in all versions may stand beside them.
+"""CustomResourceDefinitions of apiextensions/v1beta1: fields that all versions share may be beside them.
 
 Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions/v1beta1 (defaults.go), v1 (conversion.go) and
 validation (release 1.21). Row T14.
@@ -88,7 +88,7 @@ def complete_conversion(conversion: Document) -> None:
 
 
 def to_v1(document: Document) -> None:
-    """Moves what stands beside the versions into each of them."""
+    """Moves the fields that are beside the versions into each of them."""
     spec = document["spec"]
     spec.pop("version", None)
     if not spec.get("preserveUnknownFields"):
@@ -107,7 +107,7 @@ def to_v1(document: Document) -> None:
 
 
 def to_v1beta1(document: Document) -> None:
-    """Moves what is the same in all versions beside them."""
+    """Moves the fields that are the same in all versions beside them."""
     spec = document["spec"]
     versions = spec.get("versions") or []
     for version in versions:
@@ -161,7 +161,7 @@ def _convert_conversion_to_v1beta1(spec: Document) -> None:
 
 
 def validate_common_fields(extensions: Extensions, document: Document) -> Errors:
-    """Checks that what is the same in all versions stands beside them, and nothing stands in both places."""
+    """Checks that fields that all versions share are beside them, and that none is in both places."""
     spec = document["spec"]
     versions: list[Document] = spec.get("versions") or []
     errors: Errors = []

@@ -1,7 +1,7 @@
 """HorizontalPodAutoscalers of autoscaling/v2beta1 and autoscaling/v2beta2. Rows T05, T09.
 
 v2beta2 has the form of v2, except that rules of scaling have no tolerance. v2beta1 has a metric's target in
-fields of the metric, and no behavior. What they lack stands in an annotation, the one that v1 has, too.
+fields of the metric, and no behavior. What they lack is in an annotation, the one that v1 has, too.
 Source: pkg/apis/autoscaling/{v2beta1,v2beta2} (conversion.go, defaults.go; release 1.24).
 """
 
@@ -21,6 +21,7 @@ from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers.validation impor
     complete_spec,
 )
 from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.common.annotation_values import annotate, take_annotation
 from apiserver.catalogue.common.other_versions import CurrentTypes, columns_of_hub, hub_of, other_version
 from apiserver.meta.vocabulary import Document
 
@@ -52,7 +53,7 @@ def complete_spec_of_v2beta1(spec: Document) -> None:
 
 
 def v2beta2_to_v2(document: Document) -> None:
-    kept = behavior_of_text(_take_behavior(document)) or {}
+    kept = behavior_of_text(take_annotation(document, BEHAVIOR)) or {}
     behavior = document["spec"].get("behavior") or {}
     for direction, rules in kept.items():
         if "tolerance" in rules and direction in behavior:
@@ -63,7 +64,7 @@ def v2beta2_to_v2(document: Document) -> None:
 def v2_to_v2beta2(document: Document) -> None:
     behavior = document["spec"].get("behavior") or {}
     if any("tolerance" in rules for rules in behavior.values()):
-        _annotate_behavior(document, behavior)
+        annotate(document, BEHAVIOR, behavior_text(behavior))
         for rules in behavior.values():
             rules.pop("tolerance", None)
     _full_status(document)
@@ -76,7 +77,7 @@ def v2beta1_to_v2(document: Document) -> None:
     spec, status = document["spec"], document.get("status") or {}
     if spec.get("metrics"):
         spec["metrics"] = full_metrics(spec["metrics"])
-    behavior = behavior_of_text(_take_behavior(document))
+    behavior = behavior_of_text(take_annotation(document, BEHAVIOR))
     if behavior:
         spec["behavior"] = behavior
         complete_spec(spec)
@@ -90,33 +91,13 @@ def v2_to_v2beta1(document: Document) -> None:
     if spec.get("metrics"):
         spec["metrics"] = flat_metrics(spec["metrics"])
     if behavior := spec.pop("behavior", None):
-        _annotate_behavior(document, behavior)
+        annotate(document, BEHAVIOR, behavior_text(behavior))
     if status.get("currentMetrics"):
         status["currentMetrics"] = flat_metrics(status["currentMetrics"], are_current=True)
     _full_status(document)
 
 
 # ---- both
-
-
-def _annotate_behavior(document: Document, behavior: Document) -> None:
-    meta = document["metadata"]
-    meta["annotations"] = {**(meta.get("annotations") or {}), BEHAVIOR: behavior_text(behavior)}
-
-
-def _take_behavior(document: Document) -> str | None:
-    """Returns the annotation that holds a behavior, and removes it."""
-    meta = document["metadata"]
-    annotations = meta.get("annotations") or {}
-    if BEHAVIOR not in annotations:
-        return None
-    rest = {key: value for key, value in annotations.items() if key != BEHAVIOR}
-    if rest:
-        meta["annotations"] = rest
-    else:
-        del meta["annotations"]
-    text: str = annotations[BEHAVIOR]
-    return text
 
 
 def _full_status(document: Document) -> None:

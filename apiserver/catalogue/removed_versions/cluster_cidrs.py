@@ -68,15 +68,15 @@ def _network_cell(field: str) -> Any:
 
 
 def _selector(document: Document, now: float) -> str:
-    """In the form of Go."""
+    """Shows a selector as Go prints it."""
     terms = at(document, "spec", "nodeSelector", "nodeSelectorTerms") or ()
-    told = [
+    shown = [
         f"{title}: [{' '.join(map(_requirement, requirements))}]"
         for term in terms
         for title, field in _TERM_FIELDS
         if (requirements := term.get(field))
     ]
-    return ",".join(told) or _NONE
+    return ",".join(shown) or _NONE
 
 
 def _requirement(each: Document) -> str:

@@ -61,7 +61,7 @@ def _validate(document: Document) -> Errors:
 
 
 def _no_versions(spec: Document) -> Errors:
-    """Tells versions that are missing, or cannot be read."""
+    """Finds versions that are missing, or cannot be read."""
     text = f"must be specified when `strategy` is '{OLDEST_EMULATION_VERSION}'"
     none = Semver((0, 0, 0))
     return [

@@ -1,4 +1,4 @@
-"""EndpointSlices of discovery/v1beta1 and v1alpha1: where an endpoint is, its labels of topology tell.
+"""EndpointSlices of discovery/v1beta1 and v1alpha1, in which labels of topology say where an endpoint is.
 
 Of these v1 has the zone and the node's name in fields of their own; it keeps the others, which clients of v1
 cannot write. v1alpha1 is as 1.17 to 1.20 had it: that it had a type of addresses for all of them, `IP`, which

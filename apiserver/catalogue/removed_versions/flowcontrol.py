@@ -16,6 +16,7 @@ from functools import partial
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.common.annotation_values import take_annotation
 from apiserver.catalogue.common.other_versions import CurrentTypes, columns_of_hub, hub_of, other_version
 from apiserver.meta.brand import Brand
 from apiserver.meta.table import Columns
@@ -118,11 +119,7 @@ def _complete_nominal(key: str) -> Callable[[Document], None]:
 
 def without_annotation(key: str, document: Document) -> None:
     """Converts to v1."""
-    meta = document["metadata"]
-    if key in (meta.get("annotations") or ()):
-        del meta["annotations"][key]
-        if not meta["annotations"]:
-            del meta["annotations"]
+    take_annotation(document, key)
 
 
 def with_annotation(key: str, document: Document) -> None:

@@ -28,7 +28,7 @@ from apiserver.meta.field_errors import (
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
-from apiserver.schema.validation.checks import follows
+from apiserver.schema.validation.checks import follows, one_of
 from apiserver.schema.validation.documents import at, items
 
 _PACKAGE: Final = "io.k8s.api.policy.v1beta1."
@@ -88,8 +88,7 @@ def validate_pod_security_policy(document: Document) -> Errors:
     if (group := spec.get("runAsGroup")) is not None:
         errors += _run_as_group("spec.runAsGroup", group)
     rule = at(spec, "seLinux", "rule") or ""
-    if rule not in _SELINUX_RULES:
-        errors.append(not_supported("spec.seLinux.rule", rule, _SELINUX_RULES))
+    errors += one_of("spec.seLinux.rule", rule, _SELINUX_RULES)
     errors += _ranged("spec.supplementalGroups", spec.get("supplementalGroups") or {}, _GROUP_RULES)
     errors += _ranged("spec.fsGroup", spec.get("fsGroup") or {}, _GROUP_RULES)
     errors += [

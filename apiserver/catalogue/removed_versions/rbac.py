@@ -48,7 +48,7 @@ def complete_subject(group: str, subject: Document) -> None:
 
 
 def to_v1(group: str, document: Document) -> None:
-    """The user `*` is all that have authenticated."""
+    """Converts to v1, where the user `*` is the group of all authenticated users."""
     for subject in document.get("subjects") or ():
         version, kind = subject.pop("apiVersion", ""), subject.get("kind", "")
         if kind in _USERS:

@@ -37,14 +37,12 @@ def take_policies(key: str, document: Document) -> None:
             if _POLICY in capacity:
                 policies.setdefault(device.get("name", ""), {})[name] = capacity.pop(_POLICY)
     if policies:
-        meta = document["metadata"]
-        meta["annotations"] = {**(meta.get("annotations") or {}), key: orjson.dumps(policies).decode()}
+        annotation_values.annotate(document, key, orjson.dumps(policies).decode())
 
 
 def restore_policies(key: str, document: Document) -> None:
     """Moves the policies from the annotation to the capacities of a slice of v1."""
-    meta = document["metadata"]
-    text = (meta.get("annotations") or {}).get(key)
+    text = at(document, "metadata", "annotations", key)
     if text is None:
         return
     try:
@@ -55,11 +53,7 @@ def restore_policies(key: str, document: Document) -> None:
         for name, policy in policies.get(device.get("name", ""), {}).items():
             if (capacity := (device.get("capacity") or {}).get(name)) is not None:
                 capacity[_POLICY] = policy
-    rest = {name: value for name, value in meta["annotations"].items() if name != key}
-    if rest:
-        meta["annotations"] = rest
-    else:
-        del meta["annotations"]
+    annotation_values.take_annotation(document, key)
 
 
 def _devices(document: Document) -> list[Document]:

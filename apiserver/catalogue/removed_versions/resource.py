@@ -52,7 +52,7 @@ def types(brand: Brand, current: CurrentTypes) -> tuple[BuiltinType, ...]:
 
 
 def to_v1(key: str, document: Document) -> None:
-    """Change a ResourceSlice from v1alpha3 to v1. key: the annotation that has the policies of requests."""
+    """Converts a ResourceSlice of v1alpha3 to v1. key: the annotation that has the policies of requests."""
     slice_to_v1(document)
     for device in at(document, "spec", "devices") or ():
         if capacity := device.get("capacity"):

@@ -14,6 +14,7 @@ from typing import Final
 from apiserver.catalogue.apps.daemon_sets import TEMPLATE_GENERATION
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common import workloads
+from apiserver.catalogue.common.annotation_values import annotate, take_annotation
 from apiserver.meta.field_errors import Errors
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import Subresource
@@ -85,7 +86,7 @@ def labels_of_template(document: Document) -> None:
 def deployment_to_v1(document: Document) -> None:
     rollback = (document.get("spec") or {}).pop("rollbackTo", None)
     if rollback is not None:
-        _annotate(document, ROLLBACK_TO, str(rollback.get("revision", 0)))
+        annotate(document, ROLLBACK_TO, str(rollback.get("revision", 0)))
 
 
 def deployment_from_v1(document: Document) -> None:
@@ -97,7 +98,7 @@ def deployment_from_v1(document: Document) -> None:
 def daemon_set_to_v1(document: Document) -> None:
     generation = (document.get("spec") or {}).pop("templateGeneration", 0)
     if generation or at(document, "metadata", "annotations", TEMPLATE_GENERATION) is None:
-        _annotate(document, TEMPLATE_GENERATION, str(generation))
+        annotate(document, TEMPLATE_GENERATION, str(generation))
 
 
 def daemon_set_from_v1(document: Document) -> None:
@@ -105,22 +106,11 @@ def daemon_set_from_v1(document: Document) -> None:
         document.setdefault("spec", {})["templateGeneration"] = generation
 
 
-def _annotate(document: Document, key: str, value: str) -> None:
-    meta = document["metadata"]
-    meta["annotations"] = {**(meta.get("annotations") or {}), key: value}
-
-
 def _take_number(document: Document, key: str) -> int | None:
     """Returns the number in an annotation, which is removed; None, and nothing is removed, if it is none."""
-    meta = document["metadata"]
-    number = _int64(at(meta, "annotations", key))
-    if number is None:
-        return None
-    rest = {name: value for name, value in meta["annotations"].items() if name != key}
-    if rest:
-        meta["annotations"] = rest
-    else:
-        del meta["annotations"]
+    number = _int64(at(document, "metadata", "annotations", key))
+    if number is not None:
+        take_annotation(document, key)
     return number
 
 

@@ -16,7 +16,7 @@ from apiserver.catalogue.resource.devices import complete_device
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.validation.documents import at
 
-# Fields that stand in the request itself in v1beta1, and below `exactly` in v1.
+# Fields that are in the request itself in v1beta1, and below `exactly` in v1.
 _EXACT: Final = (
     *("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity"),
     "derivedAttributes",

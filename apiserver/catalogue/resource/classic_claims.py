@@ -18,7 +18,7 @@ from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.catalogue.resource.device_requests import validate_items
 from apiserver.catalogue.resource.resource_claims import claim_state, validate_consumer
 from apiserver.meta import names
-from apiserver.meta.field_errors import Errors, duplicate, forbidden, invalid, longer_than, required
+from apiserver.meta.field_errors import Errors, forbidden, invalid, longer_than, required
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
@@ -119,17 +119,13 @@ def _validate_template(document: Document) -> Errors:
 
 
 def _claim_spec(path: str, spec: Document) -> Errors:
-    errors = _class_name(f"{path}.resourceClassName", spec.get("resourceClassName", ""))
+    errors = follows(f"{path}.resourceClassName", spec.get("resourceClassName", ""), names.dns_subdomain)
     errors += validate_reference(f"{path}.parametersRef", spec.get("parametersRef"))
     return errors + one_of(f"{path}.allocationMode", spec.get("allocationMode"), _MODES)
 
 
-def _class_name(path: str, name: str) -> Errors:
-    return follows(path, name, names.dns_subdomain)
-
-
 def validate_reference(path: str, reference: Document | None) -> Errors:
-    """Checks what refers to parameters; None if nothing does."""
+    """Checks a reference to parameters, if there is one."""
     if reference is None:
         return []
     errors = [required(f"{path}.{field}") for field in ("kind", "name") if not reference.get(field)]
@@ -156,14 +152,10 @@ def validate_claim_status(new: Document, old: Document) -> Errors:
 
 
 def _consumers(path: str, status: Document) -> Errors:
-    seen: set[str] = set()
+    unique = uniqueness()
 
     def check(where: str, consumer: Document) -> Errors:
-        uid = consumer.get("uid", "")
-        if uid in seen:
-            return [duplicate(f"{where}.uid", uid)]
-        seen.add(uid)
-        return validate_consumer(where, consumer)
+        return unique(f"{where}.uid", consumer.get("uid", "")) or validate_consumer(where, consumer)
 
     return _items(path, status, "reservedFor", _CONSUMERS_MAX, check)
 
@@ -187,7 +179,7 @@ def _reservations(new: Document, status: Document, before: Document) -> Errors:
 
 
 def _deallocation(status: Document, before: Document) -> Errors:
-    """A claim gives up what it has once nobody uses it, and does not change its mind."""
+    """Checks that deallocation is requested only while the claim is not in use, and is not cancelled."""
     is_asked, was_asked = (bool(each.get("deallocationRequested")) for each in (status, before))
     path, errors = "status.deallocationRequested", Errors()
     if is_asked and not was_asked and status.get("reservedFor"):
@@ -233,7 +225,7 @@ def _result(path: str, result: Document) -> Errors:
 def named_resources(path: str, holder: Document, check: Callable[[str, Document], Errors]) -> Errors:
     """Checks what a model of resources says. There is one model: instances with names.
 
-    path: empty if the object itself holds it. check: (path, what stands below `namedResources`).
+    path: empty if the object itself holds it. check: (path, value of `namedResources`).
     """
     found = holder.get("namedResources")
     if found is None:
@@ -306,13 +298,10 @@ def _validate_scheduling_status(new: Document, old: Document) -> Errors:
 
 
 def _nodes(path: str, value: Document, field: str) -> Errors:
-    seen: set[str] = set()
+    unique = uniqueness()
 
     def check(where: str, node: str) -> Errors:
-        if node in seen:
-            return [duplicate(where, node)]
-        seen.add(node)
-        return follows(where, node, names.dns_subdomain)
+        return unique(where, node) or follows(where, node, names.dns_subdomain)
 
     return _items(path, value, field, _NODES_MAX, check)
 

@@ -56,7 +56,7 @@ def validate_device_class(document: Document) -> Errors:
 
 
 def validate_device_class_update(new: Document, old: Document) -> Errors:
-    """Selectors and configuration that stay as they are stored may be longer than new ones."""
+    """Checks an update. Selectors and configuration that do not change may be longer than new ones."""
     spec, before = new.get("spec", {}), old.get("spec", {})
     errors = [] if _is_same("selectors", spec, before) else _selectors(spec)
     if not _is_same("config", spec, before):

@@ -1,4 +1,4 @@
-"""What drivers say in the status of a ResourceClaim of the devices that it has.
+"""The status of allocated devices, which drivers write into the status of a ResourceClaim.
 
 Source: pkg/apis/resource/validation, validateDeviceStatus; pkg/registry/resource/resourceclaim/strategy.go,
 dropDeallocatedStatusDevices; KEP-4817 (release 1.36).
@@ -38,7 +38,7 @@ _SHARE: Final = ("driver", "pool", "device", "shareID")
 
 
 def drop_deallocated_devices(new: Document, old: Document) -> None:
-    """Forgets the status of devices that the claim had and has not any more."""
+    """Removes the status of devices that are not allocated to the claim any longer."""
     status = new.get("status") or {}
     found = status.get("devices")
     if not found:
@@ -53,7 +53,7 @@ def drop_deallocated_devices(new: Document, old: Document) -> None:
 
 
 def validate_device_statuses(path: str, status: Document) -> Errors:
-    """Checks what is said of devices: each is one that the claim has. path: of the status."""
+    """Checks the status of devices, and that each is allocated to the claim. path: of the status."""
     allocated = {share_of(each) for each in _allocated(status)}
     errors: Errors = []
     for where, device in items(status, "devices", path):
@@ -61,7 +61,7 @@ def validate_device_statuses(path: str, status: Document) -> Errors:
     unique = uniqueness()
     for where, device in items(status, "devices", path):
         identity = share_of(device)
-        errors += unique(where, identity, _told(identity))
+        errors += unique(where, identity, _identity_in_go(identity))
     return errors
 
 
@@ -75,7 +75,7 @@ def share_of(device: Document) -> Share:
     return tuple(device.get(field) or "" for field in _SHARE)
 
 
-def _told(identity: Share) -> Document:
+def _identity_in_go(identity: Share) -> Document:
     return dict(zip(("Driver", "Pool", "Device", "ShareID"), identity, strict=True))
 
 
@@ -85,8 +85,8 @@ def _device(path: str, device: Document, *, is_allocated: bool) -> Errors:
     errors += validate_label(f"{path}.device", device.get("device", ""))
     errors += validate_share_id(path, device)
     if not is_allocated:
-        told = _told(share_of(device))
-        errors.append(invalid(path, told, "must be an allocated device in the claim"))
+        identity = _identity_in_go(share_of(device))
+        errors.append(invalid(path, identity, "must be an allocated device in the claim"))
     errors += max_items(f"{path}.conditions", device.get("conditions"), _CONDITIONS_MAX)
     errors += validate_conditions(device, path)
     if (data := device.get("data")) is not None:

@@ -39,7 +39,7 @@ _TAINTS_MAX: Final = 16
 _CONSUMPTIONS_MAX: Final = 2
 _COUNTERS_MAX: Final = 32
 _BINDING_CONDITIONS_MAX: Final = 4
-# Keys of maps are told in paths: longer ones without their middle. The longest name of a feature has a
+# Paths show the keys of maps, longer ones without their middle. The longest name of a feature has a
 # domain, a slash, and an identifier.
 _FEATURE_KEY_MAX: Final = 63 + 1 + 32
 
@@ -52,7 +52,7 @@ _LIST_FIELDS: Final = frozenset(_LISTS)
 def validate_device(path: str, device: Document, old: Document | None, *, has_own_place: bool) -> Errors:
     """Checks a device. What has not changed of capacities and taints is not checked again.
 
-    old: as it is stored; None if it is new. has_own_place: devices of the slice tell where they are.
+    old: as it is stored; None if it is new. has_own_place: each device of the slice has a place of its own.
     """
     errors = validate_label(f"{path}.name", device.get("name", ""))
     errors += _features(path, device, old)
@@ -108,11 +108,11 @@ def _named_features(
     errors: Errors = []
     for name, feature in features.items():
         errors += validate_attribute_name(path, name)
-        errors += check(f"{path}[{_told_key(name, _FEATURE_KEY_MAX)}]", feature)
+        errors += check(f"{path}[{_shown_key(name, _FEATURE_KEY_MAX)}]", feature)
     return errors
 
 
-def _told_key(key: str, most: int) -> str:
+def _shown_key(key: str, most: int) -> str:
     if len(key) <= most:
         return key
     room = most - len("...")
@@ -266,14 +266,14 @@ def _condition_name(path: str, name: str) -> Errors:
 
 
 def complete_device(device: Document) -> None:
-    """Says of each resource of the node that a device stands for that it has one unit of it."""
+    """Sets the default multiplier, 1, of the resources of the node that a device provides."""
     for mapping in (device.get("nodeAllocatableResourceMappings") or {}).values():
         if mapping.get("allocationMultiplier") is None:
             mapping["allocationMultiplier"] = "1"
 
 
 def _node_resources(path: str, device: Document) -> Errors:
-    """Checks which resources of nodes, as `cpu`, a device stands for, and how much of them."""
+    """Checks which resources of nodes, as `cpu`, a device provides, and how much of them."""
     capacity = device.get("capacity") or {}
     errors: Errors = []
     for name, mapping in (device.get("nodeAllocatableResourceMappings") or {}).items():

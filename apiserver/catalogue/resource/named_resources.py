@@ -79,11 +79,11 @@ def _attribute(path: str, attribute: Document) -> Errors:
     if version is not None and not is_semver(version):
         text = "must be a string compatible with semver.org spec 2.0.0"
         errors.append(invalid(f"{path}.version", version, text))
-    told = [field for field in _VALUES if attribute.get(field) is not None]
-    if not told:
+    given = [field for field in _VALUES if attribute.get(field) is not None]
+    if not given:
         errors.append(required(path, "exactly one value must be set"))
-    elif len(told) > 1:
-        errors.append(invalid(path, told, "exactly one field must be set, not several"))
+    elif len(given) > 1:
+        errors.append(invalid(path, given, "exactly one field must be set, not several"))
     return errors
 
 

@@ -1,4 +1,4 @@
-"""ResourcePoolStatusRequests: somebody asks how many devices a driver's pools have, and how many are free.
+"""ResourcePoolStatusRequests, which ask how many devices the pools of a driver have, and how many are free.
 
 Source: pkg/apis/resource/validation, ValidateResourcePoolStatusRequest; the declarative rules of
 k8s.io/api/resource/v1alpha3; pkg/registry/resource/resourcepoolstatusrequest; KEP-5677 (release 1.36).
@@ -58,7 +58,7 @@ def validate_request_update(new: Document, old: Document) -> Errors:
 
 
 def validate_status(new: Document, old: Document) -> Errors:
-    """A status is written once: then the request is complete."""
+    """Checks a status, which is written once: then the request is complete."""
     status, before = new.get("status"), old.get("status")
     if before is not None:
         return immutable("status", status, before)

@@ -55,7 +55,7 @@ def disabled_fields(gates: FeatureGates | None) -> frozenset[str]:
 
 
 def drop(group: Document, fields: Iterable[str], old: Document | None = None) -> None:
-    """Removes some fields. old: what is stored, of which a group keeps what it has already."""
+    """Removes some fields, unless the stored group, `old`, has them already."""
     for field in fields:
         if old is None or old.get(field) is None:
             group.pop(field, None)

@@ -8,7 +8,7 @@ from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.validation.checks import CLEARED, CREATED, at_least, exactly_one, immutable
 
-# The field that tells how many pods of a group, or groups of a composite one, are scheduled together.
+# The field with the number of pods of a group, or of groups of a composite one, that are scheduled together.
 MIN_COUNT: Final = "minCount"
 MIN_GROUP_COUNT: Final = "minGroupCount"
 _POLICIES: Final = ("basic", "gang")
@@ -25,7 +25,7 @@ def validate_policy(path: str, policy: Document, count: str = MIN_COUNT) -> Erro
 
 
 def validate_policy_update(path: str, new: Document, old: Document) -> Errors:
-    """The policy stays, and what it says may change (release 1.37)."""
+    """Checks that the kind of policy stays; its fields may change (release 1.37)."""
     errors = immutable(f"{path}.basic", new.get("basic"), old.get("basic"))
     is_gang, was_gang = (each.get("gang") is not None for each in (new, old))
     if is_gang and not was_gang:

@@ -92,7 +92,7 @@ def _too_deep(spec: Document) -> Iterator[FieldError]:
 
 
 def _same_names(spec: Document) -> Iterator[FieldError]:
-    """Each name is there once in the whole tree."""
+    """Finds names that are in the tree more than once."""
     seen: set[str] = set()
     for owner in _owners(spec):
         for field in _COUNTS:
@@ -134,7 +134,7 @@ def _each(spec: Document) -> Iterator[FieldError]:
 
 
 def validate_templates_update(new: Document, old: Document, path: str = "spec") -> Errors:
-    """The tree stays as it is, and of its templates what their fields allow may change."""
+    """Checks that no template is added or removed, and that only changeable fields of templates change."""
     errors: Errors = []
     for field in _COUNTS:
         before = {each.get("name") or "": each for each in old.get(field) or ()}

@@ -13,10 +13,10 @@ from apiserver.catalogue.common.other_versions import hub_of, other_version
 from apiserver.catalogue.scheduling.pod_groups import GATE, drop_disabled
 from apiserver.catalogue.scheduling.scheduling_policies import validate_policy
 from apiserver.meta import names
-from apiserver.meta.field_errors import Errors, duplicate, required
+from apiserver.meta.field_errors import Errors, required
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.schema.validation.checks import immutable_fields, max_items, named
+from apiserver.schema.validation.checks import immutable_fields, max_items, named, uniqueness
 from apiserver.schema.validation.documents import at, items
 
 _TEMPLATES: Final = "podGroupTemplates"
@@ -60,14 +60,12 @@ def _templates(document: Document) -> Errors:
         return []
     duplicates: Errors = []
     errors: Errors = []
-    seen: set[str] = set()
+    unique = uniqueness()
     for where, template in items(document.get("spec", {}), _TEMPLATES, "spec"):
         name, policy = template.get("name", ""), template.get("schedulingPolicy") or {}
         errors += named(f"{where}.name", name, names.dns_label)
-        if name in seen:
-            shown = {"name": name, "schedulingPolicy": policy, "schedulingConstraints": None}
-            duplicates.append(duplicate(where, shown))
-        seen.add(name)
+        shown = {"name": name, "schedulingPolicy": policy, "schedulingConstraints": None}
+        duplicates += unique(where, name, shown)
         errors += validate_policy(f"{where}.schedulingPolicy", policy)
     return duplicates + errors
 

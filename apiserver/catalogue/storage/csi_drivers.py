@@ -104,7 +104,7 @@ _IMMUTABLE: Final = {"attachRequired": "attachedRequired", "volumeLifecycleModes
 
 
 def warn_csi_driver(new: Document, old: Document | None) -> list[str]:
-    """Warns of new requests for tokens that drivers get beside attributes, which they log."""
+    """Warns of new requests for tokens in volume attributes, which drivers may log."""
     spec, before = new.get("spec") or {}, (old or {}).get("spec") or {}
     requests = spec.get("tokenRequests") or []
     if not requests or spec.get("serviceAccountTokenInSecrets") is not None:

@@ -16,7 +16,7 @@ from apiserver.catalogue.common.claim_specs import ACCESS_MODES, VOLUME_MODES
 from apiserver.catalogue.common.columns import list_length
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.meta import names
-from apiserver.meta.field_errors import Errors, duplicate, invalid, required
+from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
@@ -143,7 +143,7 @@ _STATUSES: Final = ("StorageDegraded", "StorageUnreachable")
 
 
 def _only_status(has_health: bool, new: Document, old: Document) -> None:
-    """Takes over all but the status. What is there already stays while the feature is off."""
+    """Takes over all but the status. While the feature is off, health may change only where there is some."""
     only_status_without_metadata(new, old)
     if not has_health and not at(old, "status", "storageHealth") and new.get("status"):
         new["status"].pop("storageHealth", None)
@@ -151,14 +151,10 @@ def _only_status(has_health: bool, new: Document, old: Document) -> None:
 
 def validate_status(new: Document, old: Document) -> Errors:
     errors: Errors = []
-    seen: set[str] = set()
+    unique = uniqueness()
     for where, driver in items(new.get("status") or {}, "storageHealth", "status"):
-        name = driver.get("name") or ""
-        if not name:
-            errors.append(required(f"{where}.name"))
-        elif name in seen:
-            errors.append(duplicate(f"{where}.name", name))
-        seen.add(name)
+        name = driver.get("name")
+        errors += unique(f"{where}.name", name) if name else [required(f"{where}.name")]
         conditions = driver.get("healthConditions")
         errors += max_items(f"{where}.healthConditions", conditions, _CONDITIONS_MAX) or [
             error

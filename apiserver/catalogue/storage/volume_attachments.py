@@ -25,7 +25,7 @@ def prepare_volume_attachment_create(document: Document) -> None:
 
 
 def validate_volume_attachment(document: Document, old: Document | None) -> Errors:
-    """Checks an attachment, or its status: the whole of it, as Kubernetes does."""
+    """Checks an attachment as a whole, also for an update of its status, as Kubernetes does."""
     spec = document.get("spec", {})
     errors = validate_csi_driver_name("spec.attacher", spec.get("attacher", ""))
     source = spec.get("source", {})

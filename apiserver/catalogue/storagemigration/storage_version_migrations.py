@@ -64,14 +64,14 @@ def validate_migration_status(new: Document, old: Document) -> Errors:
     if all(has_ended.values()):
         text = "Both success and failed conditions cannot be true at the same time"
         errors.append(invalid(path, conditions, text))
-    told = {SUCCEEDED: "success", FAILED: "failed"}
+    titles = {SUCCEEDED: "success", FAILED: "failed"}
     for kind, is_true in has_ended.items():
         if is_true and has_condition(new, RUNNING):
-            text = f"Running condition cannot be true when {told[kind]} condition is true"
+            text = f"Running condition cannot be true when {titles[kind]} condition is true"
             errors.append(invalid(path, conditions, text))
     for kind, was_true in had_ended.items():
         if was_true and not has_ended[kind]:
-            text = f"{told[kind].capitalize()} condition cannot be set to false once it is true"
+            text = f"{titles[kind].capitalize()} condition cannot be set to false once it is true"
             errors.append(invalid(path, conditions, text))
     return errors
 

@@ -8,7 +8,7 @@ be absent. Paths, reasons and texts are Kubernetes'. Everything here is pure.
     defaults         sets fields that are absent
     checks           checks single values: names, numbers, ports, addresses, quantities, changes
     domain_prefixed_paths
-                     checks names that belong to somebody's domain
+                     checks names with the domain of their owner
     conditions       checks conditions in a status
     label_selectors  checks and applies label selectors
     declarative      rules of fields as data, beside the checks that are code

@@ -169,7 +169,10 @@ def non_negative_quantity(path: str, value: Any) -> Errors:
 
 
 def immutable(path: str, new: Any, old: Any) -> Errors:
-    """The value may not change. None is absent, at any depth: a release may show a field as null, or not."""
+    """Checks that a value does not change. None is the same as absent, at any depth.
+
+    A release may show a field as null, or not.
+    """
     if new == old or without_nulls(new) == without_nulls(old):
         return []
     return [invalid(path, new, IMMUTABLE, origin=UNCHANGED)]
@@ -194,9 +197,9 @@ def without_nulls(value: Any) -> Any:
 def exactly_one(path: str, document: Document, fields: Sequence[str]) -> Errors:
     """Checks that one of some fields is set: the object at `path` is a union of them."""
     every = ", ".join(f"`{each}`" for each in fields)
-    told = [each for each in fields if document.get(each) is not None]
-    if not told:
+    given = [each for each in fields if document.get(each) is not None]
+    if not given:
         return [invalid(path, "", f"must specify one of: {every}")]
-    if len(told) > 1:
-        return [invalid(path, f"{{{', '.join(told)}}}", f"must specify exactly one of: {every}")]
+    if len(given) > 1:
+        return [invalid(path, f"{{{', '.join(given)}}}", f"must specify exactly one of: {every}")]
     return []

@@ -9,7 +9,7 @@ from apiserver.meta.vocabulary import Document
 
 
 def at(document: Document, *steps: str) -> Any:
-    """The value at a path, or None."""
+    """Returns the value at a path, or None."""
     value: Any = document
     for step in steps:
         if not isinstance(value, dict):
@@ -23,7 +23,7 @@ _INDEXES: Final = tuple(f"[{index}]" for index in range(32))
 
 
 def items(value: Document, field: str, path: str) -> Iterable[tuple[str, Any]]:
-    """The items of a list, each with its path: `spec.ports[0]`."""
+    """Returns the items of a list, each with its path: `spec.ports[0]`."""
     found = value.get(field)
     if not found:
         return ()

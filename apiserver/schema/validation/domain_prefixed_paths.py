@@ -1,4 +1,4 @@
-"""The rule for names that belong to somebody's domain: `example.com/controller`.
+"""The rule for names with the domain of their owner: `example.com/controller`.
 
 Source: k8s.io/apimachinery, pkg/util/validation, IsDomainPrefixedPath.
 """

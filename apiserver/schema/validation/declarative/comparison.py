@@ -16,7 +16,7 @@ def differences(
 ) -> Sequence[str]:
     """Returns what only one way has found, each in a few words; values of objects are not in them.
 
-    covers: tells of an error of the code whether declared rules look for it.
+    covers: whether declared rules look for an error of the code.
     """
     of_code = {_identity(error) for error in coded if covers(error)}
     of_rules = {_identity(error) for error in declared}

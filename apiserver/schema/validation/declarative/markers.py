@@ -33,7 +33,7 @@ class ValidatedField(NamedTuple):
     """One field of one object.
 
     where: its name, or the index of an item, behind those of all that it is in: its path is made of them when
-        there is an error to tell.
+        there is an error.
     value, old: None if it is absent. owner, old_owner: the object that has the field, and the one that had
     it; the latter is None if there was none.
     """

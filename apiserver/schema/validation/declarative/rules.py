@@ -123,7 +123,7 @@ def _new_items(site: ValidatedField) -> Iterator[tuple[int, Any]]:
 
 @cache
 def migrated_types() -> Mapping[str, DeclaredRules]:
-    """Returns the rules of all types of which fields have moved, by the name of their definition."""
+    """Returns the rules of all types whose fields have moved, by the name of their definition."""
     text = pkgutil.get_data(__package__, "migrated.txt")
     assert text is not None
     types: dict[str, list[str]] = {}
