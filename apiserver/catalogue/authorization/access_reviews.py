@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Final
 
 from apiserver.auth.authz.attributes import Selector, SelectorRequirement
@@ -88,10 +89,6 @@ def _validate_selectors(spec: Document) -> Errors:
 # says so.
 
 
-def _label_requirement(path: str, requirement: Document) -> Errors:
-    return label_requirement(path, requirement, allows_unknown_operators=True)
-
-
 def _field_requirement(path: str, requirement: Document) -> Errors:
     operator, values = requirement.get("operator", ""), requirement.get("values")
     errors: Errors = []
@@ -107,7 +104,7 @@ def _field_requirement(path: str, requirement: Document) -> Errors:
 
 _REQUIREMENT_CHECKS: Final[Mapping[str, Callable[[str, Document], Errors]]] = {
     "fieldSelector": _field_requirement,
-    "labelSelector": _label_requirement,
+    "labelSelector": partial(label_requirement, allows_unknown_operators=True),
 }
 
 

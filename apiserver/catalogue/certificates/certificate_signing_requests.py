@@ -332,7 +332,7 @@ def updates(*, of_v1beta1: bool = False) -> Updates:
 # ---- columns
 
 
-def _any_name(name: str) -> list[str]:
+def any_name(name: str) -> list[str]:
     return []
 
 
@@ -360,7 +360,7 @@ BUILTIN_TYPE: Final = BuiltinType(
     short_names=("csr",),
     subresources=_OF_V1.subresources,
     strategy=Strategy(
-        name_rule=_any_name,
+        name_rule=any_name,
         prepare_create=prepare_certificate_request_create,
         stamp_create=stamp_request,
         validate_create=validate_certificate_request,

@@ -12,6 +12,7 @@ from typing import Final
 from cryptography import x509
 
 from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.certificates.certificate_signing_requests import any_name
 from apiserver.catalogue.common.other_versions import other_version
 from apiserver.catalogue.common.signer_names import bundle_name_problems, validate_signer_name
 from apiserver.golang.formatting import go_text
@@ -31,10 +32,6 @@ RESOURCE: Final = "clustertrustbundles"
 _BUNDLE_BYTES_MAX: Final = 1 << 20
 _PATH: Final = "spec.trustBundle"
 _OMITTED: Final = "<value omitted>"
-
-
-def _any_name(name: str) -> list[str]:
-    return []
 
 
 def validate_name_and_signer(document: Document) -> Errors:
@@ -113,7 +110,7 @@ BUILTIN_TYPE: Final = BuiltinType(
     is_namespaced=False,
     strategy=Strategy(
         # The rule for names depends on the signer.
-        name_rule=_any_name,
+        name_rule=any_name,
         validate=validate_name_and_signer,
         validate_create=validate_certificates,
         update=UpdateStrategy(validate=validate_bundle_update),

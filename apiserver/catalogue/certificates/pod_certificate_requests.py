@@ -59,7 +59,7 @@ from apiserver.registry.strategy import (
     keep_status,
     only_status_without_metadata,
 )
-from apiserver.schema.validation.checks import follows, immutable, max_bytes, without_nulls
+from apiserver.schema.validation.checks import follows, immutable_spec, max_bytes, without_nulls
 from apiserver.schema.validation.conditions import validate_conditions
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import items
@@ -208,10 +208,6 @@ def _is_proven(key: PublicKeyTypes, message: bytes, signature: bytes) -> bool:
     except InvalidSignature:
         return False
     return True
-
-
-def validate_request_update(new: Document, old: Document) -> Errors:
-    return immutable("spec", new.get("spec"), old.get("spec"))
 
 
 # ---- what becomes of it
@@ -424,7 +420,7 @@ BUILTIN_TYPE: Final = BuiltinType(
     strategy=Strategy(
         prepare_create=clear_status,
         validate_create=validate_request,
-        update=UpdateStrategy(keep_status, validate_request_update),
+        update=UpdateStrategy(keep_status, immutable_spec),
         allows_unconditional_update=False,
         # To verify a signature takes a millisecond.
         is_costly=True,

@@ -10,7 +10,7 @@ from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
 from apiserver.catalogue.common.columns import first_few
 from apiserver.catalogue.core.services.validation import validate_endpoint_ip
 from apiserver.meta import names, object_meta
-from apiserver.meta.field_errors import Errors, invalid, required
+from apiserver.meta.field_errors import Errors, invalid, required, too_many
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
@@ -137,14 +137,16 @@ def _endpoints(document: Document, addresses: AddressChecks) -> Errors:
         path = f"{where}.addresses"
         if not endpoint.get("addresses"):
             errors.append(required(path, "must contain at least 1 address"))
-        errors += max_items(path, endpoint.get("addresses"), _ADDRESSES_MAX)
+        elif (count := len(endpoint["addresses"])) > _ADDRESSES_MAX:
+            errors.append(too_many(path, count, _ADDRESSES_MAX))
         for place, address in items(endpoint, "addresses", where):
             errors += check_address(path, place, address)
         errors += follows(f"{where}.nodeName", endpoint.get("nodeName"), names.dns_subdomain)
         if topology := endpoint.get("deprecatedTopology"):
             errors += max_items(f"{where}.deprecatedTopology", topology, _TOPOLOGY_MAX)
             errors += object_meta.validate_labels(topology, f"{where}.deprecatedTopology")
-        errors += follows(f"{where}.hostname", endpoint.get("hostname"), names.dns_label)
+        if (host := endpoint.get("hostname")) is not None:
+            errors += follows(f"{where}.hostname", host, names.dns_label)
         errors += _hints(f"{where}.hints", endpoint.get("hints") or {})
     return errors
 

@@ -127,13 +127,18 @@ def _is_relaxed_name(name: str) -> bool:
     return bool(names.dns1035_label(name)) and not names.dns_label(name)
 
 
-def _service_names(spec: Document) -> Iterator[str]:
-    backends = [spec.get("defaultBackend") or {}]
+def backends_of(spec: Document) -> Iterator[Document]:
+    if (backend := spec.get("defaultBackend")) is not None:
+        yield backend
     for rule in spec.get("rules") or ():
-        backends += [path.get("backend") or {} for path in at(rule, "http", "paths") or ()]
-    for backend in backends:
-        if (service := backend.get("service")) is not None:
-            yield service.get("name", "")
+        for path in at(rule, "http", "paths") or ():
+            if (backend := path.get("backend")) is not None:
+                yield backend
+
+
+def _service_names(spec: Document) -> Iterator[str]:
+    services = (backend.get("service") for backend in backends_of(spec))
+    return (service.get("name", "") for service in services if service is not None)
 
 
 def _secret_name(path: str, tls: Document) -> Errors:

@@ -9,7 +9,7 @@ T20, T21.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -17,6 +17,7 @@ from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.other_versions import CurrentTypes, columns_of_hub, hub_of, other_version
 from apiserver.catalogue.networking.ingresses import (
     Leniency,
+    backends_of,
     validate_ingress,
     validate_ingress_class_annotation,
 )
@@ -62,7 +63,7 @@ def to_v1(document: Document) -> None:
     spec = document.get("spec") or {}
     if "backend" in spec:
         spec["defaultBackend"] = spec.pop("backend")
-    for backend in _backends(spec):
+    for backend in backends_of(spec):
         name, port = backend.pop("serviceName", ""), backend.pop("servicePort", 0)
         if name or port:
             port = {"name": port} if isinstance(port, str) else {"number": port}
@@ -71,7 +72,7 @@ def to_v1(document: Document) -> None:
 
 def to_v1beta1(document: Document) -> None:
     spec = document.get("spec") or {}
-    for backend in _backends(spec):
+    for backend in backends_of(spec):
         service = backend.pop("service", None) or {}
         port = service.get("port") or {}
         if service.get("name"):
@@ -80,15 +81,6 @@ def to_v1beta1(document: Document) -> None:
         backend["servicePort"] = port.get("name") or port.get("number", 0)
     if "defaultBackend" in spec:
         spec["backend"] = spec.pop("defaultBackend")
-
-
-def _backends(spec: Document) -> Iterator[Document]:
-    if (backend := spec.get("defaultBackend")) is not None:
-        yield backend
-    for rule in spec.get("rules") or ():
-        for path in (rule.get("http") or {}).get("paths") or ():
-            if (backend := path.get("backend")) is not None:
-                yield backend
 
 
 # What versions before v1 have not checked.

@@ -24,7 +24,7 @@ from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
-from apiserver.schema.validation.checks import follows, immutable, named, one_of, uniqueness
+from apiserver.schema.validation.checks import follows, immutable, immutable_spec, named, one_of, uniqueness
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import at, items, join
 
@@ -77,7 +77,7 @@ def _claims(version: str) -> BuiltinType:
             returns_deleted=True,
             prepare_create=clear_status,
             validate=lambda document: _claim_spec("spec", document.get("spec", {})),
-            update=UpdateStrategy(keep_status, _no_other_spec),
+            update=UpdateStrategy(keep_status, immutable_spec),
         ),
         columns=columns(
             *_claim_columns("spec"),
@@ -95,7 +95,7 @@ def _templates(version: str) -> BuiltinType:
         "ResourceClaimTemplate",
         defaults=_defaults(version),
         strategy=Strategy(
-            returns_deleted=True, validate=_validate_template, update=UpdateStrategy(validate=_no_other_spec)
+            returns_deleted=True, validate=_validate_template, update=UpdateStrategy(validate=immutable_spec)
         ),
         columns=columns(*_claim_columns("spec", "spec"), AGE),
     )
@@ -106,10 +106,6 @@ def _claim_columns(*path: str) -> tuple[Column, Column]:
         Column("ResourceClassName", field_cell(*path, "resourceClassName"), "The class that is asked for."),
         Column("AllocationMode", field_cell(*path, "allocationMode"), "When it is allocated."),
     )
-
-
-def _no_other_spec(new: Document, old: Document) -> Errors:
-    return immutable("spec", new.get("spec"), old.get("spec"))
 
 
 def _validate_template(document: Document) -> Errors:

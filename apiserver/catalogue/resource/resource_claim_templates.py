@@ -11,7 +11,7 @@ from apiserver.meta.field_errors import Errors
 from apiserver.meta.table import AGE, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.schema.validation.checks import immutable
+from apiserver.schema.validation.checks import immutable_spec
 from apiserver.schema.validation.documents import at
 
 
@@ -45,4 +45,4 @@ def validate_template_create(document: Document) -> Errors:
 
 def validate_template_update(new: Document, old: Document) -> Errors:
     """Checks the whole template once more, as Kubernetes does, though it cannot change."""
-    return validate_template_create(new) + immutable("spec", new.get("spec"), old.get("spec"))
+    return validate_template_create(new) + immutable_spec(new, old)

@@ -43,7 +43,7 @@ from apiserver.registry.strategy import (
     keep_status,
     only_status_without_metadata,
 )
-from apiserver.schema.validation.checks import immutable, one_of
+from apiserver.schema.validation.checks import immutable, immutable_spec, one_of
 from apiserver.schema.validation.documents import at
 
 
@@ -63,7 +63,7 @@ def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
             expressions=selector_rules(
                 lambda new, old: claim_selectors("spec", new.get("spec", {})), "spec.devices", compatibility
             ),
-            update=UpdateStrategy(keep_status, validate_resource_claim_update),
+            update=UpdateStrategy(keep_status, immutable_spec),
         ),
         columns=columns(
             Column("State", claim_state, "Whether it has devices, and whether they are in use."),
@@ -77,10 +77,6 @@ _CONSUMERS_MAX: Final = 256
 
 def validate_claim_create(document: Document) -> Errors:
     return validate_claim_spec("spec", document.get("spec", {}))
-
-
-def validate_resource_claim_update(new: Document, old: Document) -> Errors:
-    return immutable("spec", new.get("spec"), old.get("spec"))
 
 
 # ---- the status of a claim

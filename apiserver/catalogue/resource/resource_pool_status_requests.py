@@ -20,7 +20,15 @@ from apiserver.registry.strategy import (
     keep_status,
     only_status_without_metadata,
 )
-from apiserver.schema.validation.checks import at_least, at_most, immutable, max_bytes, max_items, named
+from apiserver.schema.validation.checks import (
+    at_least,
+    at_most,
+    immutable,
+    immutable_spec,
+    max_bytes,
+    max_items,
+    named,
+)
 from apiserver.schema.validation.conditions import validate_conditions
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import items
@@ -51,10 +59,6 @@ def _driver(path: str, driver: str) -> Errors:
     return max_bytes(path, driver, _DRIVER_BYTES_MAX) + [
         invalid(path, driver, problem) for problem in names.dns_subdomain(driver.lower())
     ]
-
-
-def validate_request_update(new: Document, old: Document) -> Errors:
-    return immutable("spec", new.get("spec"), old.get("spec"))
 
 
 def validate_status(new: Document, old: Document) -> Errors:
@@ -104,7 +108,7 @@ BUILTIN_TYPE: Final = BuiltinType(
         returns_deleted=True,
         prepare_create=drop_status,
         validate_create=validate_request,
-        update=UpdateStrategy(keep_status, validate_request_update),
+        update=UpdateStrategy(keep_status, immutable_spec),
         allows_unconditional_update=False,
     ),
     feature_gates=(GATE,),

@@ -65,7 +65,10 @@ def follows(path: str, value: str | None, rule: NameRule) -> Errors:
 
 def max_bytes(path: str, text: str | None, most: int) -> Errors:
     """Checks how long a text is in UTF-8, if it is there."""
-    return [too_long(path, most)] if text and names.byte_length(text) > most else []
+    # No character has more than four bytes.
+    if not text or 4 * len(text) <= most or names.byte_length(text) <= most:
+        return []
+    return [too_long(path, most)]
 
 
 def max_items(path: str, values: Sized | None, most: int) -> Errors:
@@ -183,6 +186,10 @@ def immutable_fields(path: str, new: Document, old: Document, fields: Iterable[s
     return [
         error for field in fields for error in immutable(join(path, field), new.get(field), old.get(field))
     ]
+
+
+def immutable_spec(new: Document, old: Document) -> Errors:
+    return immutable("spec", new.get("spec"), old.get("spec"))
 
 
 def without_nulls(value: Any) -> Any:

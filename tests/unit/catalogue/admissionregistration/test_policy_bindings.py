@@ -6,20 +6,13 @@ from typing import Any, Final
 
 import pytest
 
-from tests.unit.catalogue.served_kinds import Changes, ServedKind
-
-RULE: Final = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
-GROUP: Final = "admissionregistration.k8s.io"
-POLICY: Final = ServedKind(
-    f"validatingadmissionpolicies.{GROUP}",
-    {"spec": {"matchConstraints": {"resourceRules": [RULE]}, "validations": [{"expression": "true"}]}},
+from tests.unit.catalogue.admissionregistration.test_validating_admission_policies import (
+    GROUP,
+    MATCH,
+    POLICY,
+    RULE,
 )
-MATCH: Final = {
-    "matchPolicy": "Equivalent",
-    "namespaceSelector": {},
-    "objectSelector": {},
-    "resourceRules": [{**RULE, "scope": "*"}],
-}
+from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
 BINDING: Final = ServedKind(
     f"validatingadmissionpolicybindings.{GROUP}", {"spec": {"policyName": "p", "validationActions": ["Deny"]}}

@@ -6,27 +6,9 @@ from typing import Final
 
 import pytest
 
-from tests.unit.catalogue.served_kinds import Changes, ServedKind
+from tests.unit.catalogue.resource.test_resource_claims import SLICE
+from tests.unit.catalogue.served_kinds import Changes
 
-GROUP: Final = "resource.k8s.io"
-
-SLICE: Final = ServedKind(
-    f"resourceslices.{GROUP}",
-    {
-        "spec": {
-            "driver": "d.example.com",
-            "nodeName": "n",
-            "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
-            "devices": [
-                {
-                    "name": "dev-0",
-                    "attributes": {"model": {"string": "m"}},
-                    "capacity": {"ram": {"value": "1Gi"}},
-                }
-            ],
-        }
-    },
-)
 INVALID_SLICES: Final[dict[str, tuple[Changes, list[str]]]] = {
     "it is somewhere": (
         {"spec.nodeName": None},
