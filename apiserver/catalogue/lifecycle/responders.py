@@ -228,7 +228,7 @@ class _Times:
     def _is_present(self, time: float) -> bool:
         return abs(time - self._now) < _SKEW_S_MAX
 
-    def _told(self, field: str, text: str) -> Errors:
+    def _error(self, field: str, text: str) -> Errors:
         return [invalid(f"{self._path}.{field}", self._responder.get(field), text)]
 
     def _changed_once_set(self, field: str) -> Errors:
@@ -243,7 +243,7 @@ class _Times:
             return errors
         if time is None:
             return [required(path, "is required for an active responder")] if is_active else []
-        return [] if time == was or self._is_present(time) else self._told("startTime", _PRESENT)
+        return [] if time == was or self._is_present(time) else self._error("startTime", _PRESENT)
 
     def _heartbeat(self) -> Errors:
         field = "heartbeatTime"
@@ -253,12 +253,12 @@ class _Times:
         if time == was:
             return []
         if self._start is None:
-            return self._told(field, f"cannot be set before {self._path}.startTime is set")
+            return self._error(field, f"cannot be set before {self._path}.startTime is set")
         if was is not None and time < was:
-            return self._told(field, "cannot be decreased")
+            return self._error(field, "cannot be decreased")
         if time < self._start:
-            return self._told(field, f"must occur after {self._path}.startTime")
-        return [] if self._is_present(time) else self._told(field, _PRESENT)
+            return self._error(field, f"must occur after {self._path}.startTime")
+        return [] if self._is_present(time) else self._error(field, _PRESENT)
 
     def _expected(self) -> Errors:
         field = "expectedCompletionTime"
@@ -266,12 +266,12 @@ class _Times:
         if time is None or time == was:
             return []
         if self._start is None:
-            return self._told(field, f"cannot be set before {self._path}.startTime is set")
+            return self._error(field, f"cannot be set before {self._path}.startTime is set")
         if time < self._start:
-            return self._told(field, f"must occur after {self._path}.startTime")
+            return self._error(field, f"must occur after {self._path}.startTime")
         if time < self._now - _SKEW_S_MAX:
-            return self._told(field, "cannot be set to the past time")
-        return self._told(field, "must complete within 10 years") if time > self._now + _AHEAD_S_MAX else []
+            return self._error(field, "cannot be set to the past time")
+        return self._error(field, "must complete within 10 years") if time > self._now + _AHEAD_S_MAX else []
 
     def _completed(self) -> Errors:
         field = "completionTime"
@@ -279,7 +279,7 @@ class _Times:
         if (errors := self._changed_once_set(field)) or time is None:
             return errors
         if self._start is None:
-            return self._told(field, f"cannot be set before {self._path}.startTime is set")
+            return self._error(field, f"cannot be set before {self._path}.startTime is set")
         if time < self._start:
-            return self._told(field, f"must occur after {self._path}.startTime")
-        return [] if time == was or self._is_present(time) else self._told(field, _PRESENT)
+            return self._error(field, f"must occur after {self._path}.startTime")
+        return [] if time == was or self._is_present(time) else self._error(field, _PRESENT)

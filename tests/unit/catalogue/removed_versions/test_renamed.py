@@ -1,6 +1,6 @@
 """Versions that differ from those that have replaced them in little more than their names.
 
-Rows T03, T08, T12, T15-T17, T19, T22-T24.
+Rows T03, T06, T08, T12, T15-T17, T19, T22-T24.
 """
 
 from __future__ import annotations
@@ -119,6 +119,52 @@ LEASE: Final = OldKind("leases.coordination.k8s.io", "v1beta1", 21, {})
 def test_fields_that_came_later_are_kept(spec: dict[str, Any]) -> None:
     document = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {}, "spec": spec}
     assert LEASE.to_hub(LEASE.from_hub(document)) == document
+
+
+# ---- cron jobs
+
+CRON_JOB: Final = {
+    "spec": {
+        "schedule": "0 * * * *",
+        "jobTemplate": {
+            "spec": {
+                "template": {
+                    "spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "busybox:1"}]}
+                }
+            }
+        },
+    }
+}
+CRON_JOBS: Final = {
+    "v1beta1": OldKind("cronjobs.batch", "v1beta1", 24, CRON_JOB),
+    "v2alpha1": OldKind("cronjobs.batch", "v2alpha1", 20, CRON_JOB),
+}
+V1_CRON_JOB: Final = OldKind("cronjobs.batch", "v1", 24, CRON_JOB)
+each_cron_job = pytest.mark.parametrize("kind", CRON_JOBS.values(), ids=CRON_JOBS)
+
+
+@each_cron_job
+def test_t06_cron_jobs_have_the_fields_defaults_and_rules_of_v1(kind: OldKind) -> None:
+    document = kind.completed()
+    assert kind.to_hub(document) == V1_CRON_JOB.completed()
+    assert kind.from_hub(kind.to_hub(document)) == document
+    assert read_by_current(document) == kind.to_hub(document)
+    assert kind.create({"spec.schedule": "x", "spec.concurrencyPolicy": "y"}).texts == (
+        V1_CRON_JOB.create({"spec.schedule": "x", "spec.concurrencyPolicy": "y"}).texts
+    )
+
+
+@each_cron_job
+def test_t06_jobs_outlive_their_cron_job(kind: OldKind) -> None:
+    assert kind.strategy.orphans_by_default
+    assert not V1_CRON_JOB.strategy.orphans_by_default
+
+
+@each_cron_job
+@given(spec=st.dictionaries(st.text(max_size=3), st.none() | st.integers() | st.text(max_size=3), max_size=3))
+def test_nothing_of_a_cron_job_is_lost(kind: OldKind, spec: dict[str, Any]) -> None:
+    document = {**kind.valid, "spec": spec}
+    assert kind.from_hub(kind.to_hub(document)) == document
 
 
 # ---- events
