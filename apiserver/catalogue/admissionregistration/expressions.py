@@ -112,25 +112,11 @@ class PolicyExpressions:
             return str(failed)
         return None
 
-    def validation(self, path: str, text: str) -> Errors:
-        return self._of_kind(path, text, text, CONDITION)
-
-    def message(self, path: str, text: str) -> Errors:
-        return self._of_kind(path, text, text, MESSAGE)
-
-    def audit_annotation(self, path: str, text: str) -> Errors:
-        return self._of_kind(path, text, text.strip(), AUDIT_ANNOTATION)
-
-    def apply_configuration(self, path: str, text: str) -> Errors:
-        return self._of_kind(path, text, text, APPLY_CONFIGURATION)
-
-    def json_patches(self, path: str, text: str) -> Errors:
-        return self._of_kind(path, text, text, JSON_PATCHES)
-
-    def _of_kind(self, path: str, shown: str, text: str, kind: ExpressionKind) -> Errors:
-        if self._is_same and shown in self._stored[kind]:
+    def errors(self, path: str, text: str, kind: ExpressionKind) -> Errors:
+        if self._is_same and text in self._stored[kind]:
             return []
-        return _errors(path, shown, self._compiler, text, kind, self._versions)
+        compiled = text.strip() if kind is AUDIT_ANNOTATION else text
+        return _errors(path, text, self._compiler, compiled, kind, self._versions)
 
 
 def _errors(

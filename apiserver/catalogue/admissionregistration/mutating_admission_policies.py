@@ -14,6 +14,7 @@ from apiserver.catalogue.admissionregistration.policy_rules import (
 )
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.columns import list_length
+from apiserver.cel.admission import APPLY_CONFIGURATION, JSON_PATCHES
 from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.meta.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns
@@ -86,16 +87,16 @@ def _mutation(path: str, mutation: Document, expressions: PolicyExpressions) -> 
     if not patch_type:
         return [required(f"{path}.patchType")]
     if patch_type == _APPLY_CONFIGURATION:
-        field, other, check = "applyConfiguration", "jsonPatch", expressions.apply_configuration
+        field, other, kind = "applyConfiguration", "jsonPatch", APPLY_CONFIGURATION
     elif patch_type == _JSON_PATCH:
-        field, other, check = "jsonPatch", "applyConfiguration", expressions.json_patches
+        field, other, kind = "jsonPatch", "applyConfiguration", JSON_PATCHES
     else:
         return [not_supported(f"{path}.patchType", patch_type, (_APPLY_CONFIGURATION, _JSON_PATCH))]
     errors: Errors = []
     if (patch := mutation.get(field)) is None:
         errors.append(required(f"{path}.{field}", f"must be specified when patchType is {patch_type}"))
     elif text := patch.get("expression", "").strip():
-        errors += check(f"{path}.{field}.expression", text)
+        errors += expressions.errors(f"{path}.{field}.expression", text, kind)
     else:
         errors.append(required(f"{path}.{field}.expression"))
     if mutation.get(other) is not None:

@@ -15,6 +15,7 @@ from apiserver.catalogue.admissionregistration.policy_rules import (
 )
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
 from apiserver.catalogue.common.columns import list_length
+from apiserver.cel.admission import AUDIT_ANNOTATION, CONDITION, MESSAGE
 from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, invalid, required
@@ -106,11 +107,11 @@ def _validation(path: str, validation: Document, expressions: PolicyExpressions)
     message, message_text = validation.get("message", ""), validation.get("messageExpression", "")
     errors: Errors = []
     if (text := validation.get("expression", "")).strip():
-        errors += expressions.validation(f"{path}.expression", text)
+        errors += expressions.errors(f"{path}.expression", text, CONDITION)
     else:
         errors.append(required(f"{path}.expression", "expression is not specified"))
     if message_text.strip():
-        errors += expressions.message(f"{path}.messageExpression", message_text)
+        errors += expressions.errors(f"{path}.messageExpression", message_text, MESSAGE)
     elif message_text:
         errors.append(invalid(f"{path}.messageExpression", message_text, "must be non-empty if specified"))
     if message and not message.strip():
@@ -137,6 +138,6 @@ def _audit_annotations(policy: str, spec: Document, expressions: PolicyExpressio
             problem = f"must not exceed {_ANNOTATION_BYTES_MAX} bytes in length"
             errors.append(required(f"{where}.valueExpression", problem))
         else:
-            errors += expressions.audit_annotation(f"{where}.valueExpression", text)
+            errors += expressions.errors(f"{where}.valueExpression", text, AUDIT_ANNOTATION)
         errors += unique(f"{where}.key", key)
     return errors

@@ -57,7 +57,7 @@ def validate_claim_spec(path: str, spec: Document) -> Errors:
     devices, where = spec.get("devices", {}), f"{path}.devices"
     known = request_names(devices)
     return [
-        *validate_set(where, devices, "requests", LIST_MAX, _request, _name),
+        *validate_set(where, devices, "requests", LIST_MAX, _request, name_of),
         *validate_items(
             where, devices, "constraints", LIST_MAX, lambda at, each: _constraint(at, each, known)
         ),
@@ -67,7 +67,7 @@ def validate_claim_spec(path: str, spec: Document) -> Errors:
     ]
 
 
-def _name(value: Document) -> str:
+def name_of(value: Document) -> str:
     return str(value.get("name", ""))
 
 
@@ -92,7 +92,7 @@ def _request(path: str, request: Document) -> Errors:
     elif exactly is not None:
         errors += _devices(f"{path}.exactly", exactly)
     else:
-        errors += validate_set(path, request, "firstAvailable", _ALTERNATIVES_MAX, _alternative, _name)
+        errors += validate_set(path, request, "firstAvailable", _ALTERNATIVES_MAX, _alternative, name_of)
     return errors
 
 

@@ -10,7 +10,7 @@ from typing import Final
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
-from apiserver.catalogue.resource.device_requests import validate_pool_name, validate_set
+from apiserver.catalogue.resource.device_requests import name_of, validate_pool_name, validate_set
 from apiserver.catalogue.resource.devices import (
     complete_device,
     has_lists,
@@ -66,7 +66,7 @@ def _slice(spec: Document, old: Document | None) -> Errors:
         "sharedCounters",
         _COUNTER_SETS_MAX,
         lambda where, each: validate_counters(where, each, "name"),
-        _name,
+        name_of,
     )
 
 
@@ -82,7 +82,7 @@ def _pool(path: str, pool: Document) -> Errors:
 
 def _devices(spec: Document, old: Document | None) -> Errors:
     # Of several of one name the first counts.
-    before = {_name(each): each for each in reversed(at(old or {}, "devices") or ())}
+    before = {name_of(each): each for each in reversed(at(old or {}, "devices") or ())}
     has_own_place = bool(spec.get("perDeviceNodeSelection"))
     return validate_set(
         "spec",
@@ -90,9 +90,9 @@ def _devices(spec: Document, old: Document | None) -> Errors:
         "devices",
         _ADVANCED_DEVICES_MAX if any(map(_is_advanced, spec.get("devices") or ())) else _DEVICES_MAX,
         lambda where, each: validate_device(
-            where, each, before.get(_name(each)), has_own_place=has_own_place
+            where, each, before.get(name_of(each)), has_own_place=has_own_place
         ),
-        _name,
+        name_of,
     )
 
 
@@ -100,10 +100,6 @@ def _is_advanced(device: Document) -> bool:
     if device.get("taints") or device.get("consumesCounters"):
         return True
     return any(map(has_lists, (device.get("attributes") or {}).values()))
-
-
-def _name(value: Document) -> str:
-    return str(value.get("name", ""))
 
 
 # ---- where the devices are
