@@ -18,7 +18,7 @@ from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy
 from apiserver.schema.compile import Default
-from apiserver.schema.validation.checks import named
+from apiserver.schema.validation.checks import named, one_of
 from apiserver.schema.validation.documents import items
 
 
@@ -26,34 +26,28 @@ def builtin_types(brand: Brand) -> tuple[BuiltinType, BuiltinType]:
     """Returns the types ClusterRoleBinding and RoleBinding."""
     group = brand.group(GROUP)
     completions = defaults(group)
+
+    def bindings(
+        kind: str, validate: Callable[[str, Document], Errors], *, is_namespaced: bool
+    ) -> BuiltinType:
+        return BuiltinType(
+            f"{GROUP}.",
+            "v1",
+            f"{kind.lower()}s",
+            kind,
+            is_namespaced=is_namespaced,
+            defaults=completions,
+            strategy=Strategy(
+                name_rule=names.path_segment,
+                validate_ratcheting=_fixed(partial(validate, group)),
+                allows_create_on_update=True,
+            ),
+            columns=_COLUMNS,
+        )
+
     return (
-        BuiltinType(
-            f"{GROUP}.",
-            "v1",
-            "clusterrolebindings",
-            "ClusterRoleBinding",
-            is_namespaced=False,
-            defaults=completions,
-            strategy=Strategy(
-                name_rule=names.path_segment,
-                validate_ratcheting=_fixed(partial(validate_cluster_role_binding, group)),
-                allows_create_on_update=True,
-            ),
-            columns=_COLUMNS,
-        ),
-        BuiltinType(
-            f"{GROUP}.",
-            "v1",
-            "rolebindings",
-            "RoleBinding",
-            defaults=completions,
-            strategy=Strategy(
-                name_rule=names.path_segment,
-                validate_ratcheting=_fixed(partial(validate_role_binding, group)),
-                allows_create_on_update=True,
-            ),
-            columns=_COLUMNS,
-        ),
+        bindings("ClusterRoleBinding", validate_cluster_role_binding, is_namespaced=False),
+        bindings("RoleBinding", validate_role_binding, is_namespaced=True),
     )
 
 
@@ -98,11 +92,8 @@ def _same_role(new: Document, old: Document) -> Errors:
 
 def _binding(group: str, document: Document, *, kinds: tuple[str, ...], is_namespaced: bool) -> Errors:
     role_ref: dict[str, Any] = document.get("roleRef", {})
-    errors: Errors = []
-    if (found := role_ref.get("apiGroup", "")) != group:
-        errors.append(not_supported("roleRef.apiGroup", found, (group,)))
-    if (kind := role_ref.get("kind", "")) not in kinds:
-        errors.append(not_supported("roleRef.kind", kind, kinds))
+    errors = one_of("roleRef.apiGroup", role_ref.get("apiGroup"), (group,))
+    errors += one_of("roleRef.kind", role_ref.get("kind"), kinds)
     errors += named("roleRef.name", role_ref.get("name"), names.path_segment)
     for where, subject in items(document, "subjects", ""):
         errors += _subject(group, where, subject, is_namespaced=is_namespaced)
@@ -120,14 +111,11 @@ def _subject(group: str, path: str, subject: Document, *, is_namespaced: bool) -
         return [*errors, not_supported(f"{path}.kind", kind, _SUBJECT_KINDS)]
     if kind == "ServiceAccount":
         errors += named(f"{path}.name", name, names.dns_subdomain, is_required=False)
-        if found:
-            errors.append(not_supported(f"{path}.apiGroup", found, ("",)))
+        errors += one_of(f"{path}.apiGroup", found, ("",))
         if not is_namespaced and not subject.get("namespace"):
             errors.append(required(f"{path}.namespace"))
         return errors
-    if found != group:
-        errors.append(not_supported(f"{path}.apiGroup", found, (group,)))
-    return errors
+    return errors + one_of(f"{path}.apiGroup", found, (group,))
 
 
 # ---- columns

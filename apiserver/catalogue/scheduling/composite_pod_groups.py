@@ -15,7 +15,8 @@ from apiserver.catalogue.scheduling.group_fields import (
     COMPOSITE_GATE,
     IMMUTABLE_FIELDS,
     complete,
-    drop,
+    prepare_group,
+    prepare_new_group,
     validate_group,
     validate_parent,
     validate_workload_reference,
@@ -23,7 +24,7 @@ from apiserver.catalogue.scheduling.group_fields import (
 from apiserver.catalogue.scheduling.scheduling_policies import MIN_GROUP_COUNT
 from apiserver.meta.field_errors import Errors, required
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.schema.validation.checks import immutable_fields
 
 _DEFINITION: Final = "io.k8s.api.scheduling.v1alpha3.CompositePodGroup"
@@ -39,23 +40,13 @@ def builtin_type(disabled: frozenset[str]) -> BuiltinType:
         subresources=(pod_groups.status_subresource(),),
         defaults={f"{_DEFINITION}Spec": complete},
         strategy=Strategy(
-            prepare_create=partial(_prepare_new, disabled),
+            prepare_create=partial(prepare_new_group, disabled),
             validate=_validate,
-            update=UpdateStrategy(partial(_prepare, disabled), _validate_update),
+            update=UpdateStrategy(partial(prepare_group, disabled), _validate_update),
             allows_unconditional_update=False,
         ),
         feature_gates=(COMPOSITE_GATE,),
     )
-
-
-def _prepare_new(disabled: frozenset[str], document: Document) -> None:
-    document["status"] = {}
-    drop(document.get("spec") or {}, disabled)
-
-
-def _prepare(disabled: frozenset[str], new: Document, old: Document) -> None:
-    keep_status(new, old)
-    drop(new.get("spec") or {}, disabled, old.get("spec") or {})
 
 
 def _validate(document: Document) -> Errors:

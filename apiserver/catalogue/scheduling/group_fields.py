@@ -16,6 +16,7 @@ from apiserver.catalogue.scheduling.scheduling_policies import (
 from apiserver.meta import names
 from apiserver.meta.field_errors import Errors
 from apiserver.meta.vocabulary import Document
+from apiserver.registry.strategy import keep_status
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.checks import (
     at_most,
@@ -59,6 +60,16 @@ def drop(group: Document, fields: Iterable[str], old: Document | None = None) ->
     for field in fields:
         if old is None or old.get(field) is None:
             group.pop(field, None)
+
+
+def prepare_new_group(disabled: frozenset[str], document: Document) -> None:
+    document["status"] = {}
+    drop(document.get("spec") or {}, disabled)
+
+
+def prepare_group(disabled: frozenset[str], new: Document, old: Document) -> None:
+    keep_status(new, old)
+    drop(new.get("spec") or {}, disabled, old.get("spec") or {})
 
 
 def complete(spec: Document) -> None:

@@ -15,7 +15,8 @@ from apiserver.catalogue.scheduling import composite_pod_groups, pod_groups, wor
 from apiserver.catalogue.scheduling.group_fields import (
     complete,
     disabled_fields,
-    drop,
+    prepare_group,
+    prepare_new_group,
     validate_group,
     validate_group_update,
     validate_parent,
@@ -28,7 +29,7 @@ from apiserver.catalogue.scheduling.template_trees import (
 )
 from apiserver.meta.field_errors import Errors
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.checks import immutable_fields
 
@@ -65,22 +66,12 @@ def _pod_groups(disabled: frozenset[str]) -> BuiltinType:
         subresources=(pod_groups.status_subresource(),),
         defaults={f"{_PACKAGE}.PodGroupSpec": complete},
         strategy=Strategy(
-            prepare_create=partial(_prepare_new_group, disabled),
+            prepare_create=partial(prepare_new_group, disabled),
             validate=_validate_pod_group,
-            update=UpdateStrategy(partial(_prepare_group, disabled), _validate_pod_group_update),
+            update=UpdateStrategy(partial(prepare_group, disabled), _validate_pod_group_update),
         ),
         feature_gates=(pod_groups.GATE,),
     )
-
-
-def _prepare_new_group(disabled: frozenset[str], document: Document) -> None:
-    document["status"] = {}
-    drop(document.get("spec") or {}, disabled)
-
-
-def _prepare_group(disabled: frozenset[str], new: Document, old: Document) -> None:
-    keep_status(new, old)
-    drop(new.get("spec") or {}, disabled, old.get("spec") or {})
 
 
 def _validate_pod_group(document: Document) -> Errors:
