@@ -125,3 +125,9 @@ def status_without_metadata(
 def clear_status(document: Document) -> None:
     """Empties the status of a new object: whoever runs it will set it."""
     document["status"] = {}
+
+
+def review_type(group: str, kind: str, *, is_namespaced: bool = False) -> BuiltinType:
+    """Returns a type whose objects are answered, and not stored."""
+    resource = f"{kind.lower()}s"
+    return BuiltinType(group, "v1", resource, kind, is_namespaced=is_namespaced, verbs=("create",))

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from typing import overload
 
 from apiserver.catalogue.builtin_type import BuiltinType, HubConversion
+from apiserver.catalogue.common.other_versions import hub_of
 from apiserver.meta.brand import Brand
-from apiserver.meta.vocabulary import Document, GroupResource, GroupVersion
+from apiserver.meta.vocabulary import GroupResource, GroupVersion
 from apiserver.registry.conversion_codec import HubVersion
 from apiserver.registry.served_resource import version_priority
 from apiserver.registry.storage_form import StorageForm
@@ -94,9 +95,7 @@ class TypeVersions:
         if hub is None:
             if self.stored_as(builtin) is builtin:
                 return None
-            hub = HubConversion(
-                builtin.group, builtin.version, builtin.resource, builtin.kind, _as_it_is, _as_it_is
-            )
+            hub = hub_of(builtin)
         group_version = GroupVersion(full_group(hub.group, self._brand), hub.version)
         is_written = self.stored_as(builtin) is builtin
         return OtherStorageVersion(head_of(str(group_version), hub.kind), hub.to_hub, is_written)
@@ -107,17 +106,11 @@ class TypeVersions:
         first = self._first[builtin.group, builtin.resource]
         if first is builtin:
             return None
-        return first.hub or HubConversion(
-            first.group, first.version, first.resource, first.kind, _as_it_is, _as_it_is
-        )
+        return first.hub or hub_of(first)
 
     def _family(self, builtin: BuiltinType) -> tuple[str, str]:
         hub = self._hub(builtin)
         return (builtin.group, builtin.resource) if hub is None else (hub.group, hub.resource)
-
-
-def _as_it_is(document: Document) -> None:
-    """Converts between versions that differ in their names only: not at all."""
 
 
 @overload

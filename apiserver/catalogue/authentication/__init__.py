@@ -4,23 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.builtin_type import review_type
 
 PACKAGE: Final = "io.k8s.api.authentication.v1."
 
 
-def _review(resource: str, kind: str) -> BuiltinType:
-    return BuiltinType(
-        "authentication.",
-        "v1",
-        resource,
-        kind,
-        is_namespaced=False,
-        verbs=("create",),
-    )
-
-
 TYPES: Final = (
-    _review("selfsubjectreviews", "SelfSubjectReview"),
-    _review("tokenreviews", "TokenReview"),
+    review_type("authentication.", "SelfSubjectReview"),
+    review_type("authentication.", "TokenReview"),
 )

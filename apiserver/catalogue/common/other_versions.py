@@ -44,10 +44,14 @@ def other_version(
     return replace(current, version=version, **changes)
 
 
+def _as_it_is(document: Document) -> None:
+    """Converts between versions that differ in their names only: not at all."""
+
+
 def hub_of(
     current: BuiltinType,
-    to_hub: Callable[[Document], None],
-    from_hub: Callable[[Document], None],
+    to_hub: Callable[[Document], None] = _as_it_is,
+    from_hub: Callable[[Document], None] = _as_it_is,
     *,
     validate: Callable[[Document], Errors] | None = None,
 ) -> HubConversion:

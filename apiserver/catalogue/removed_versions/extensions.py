@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, HubConversion
 from apiserver.catalogue.common.other_versions import CurrentTypes, hub_of
+from apiserver.catalogue.removed_versions import pod_security_policies
 from apiserver.catalogue.removed_versions.networking import ingress_of_v1beta1
-from apiserver.catalogue.removed_versions.pod_security_policies import pod_security_policy
 from apiserver.catalogue.removed_versions.workloads import (
     INT32_MAX,
     daemon_set_from_v1,
@@ -36,14 +36,13 @@ _APPS: Final = "io.k8s.api.apps.v1."
 def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
     ingresses = ingress_of_v1beta1(current)
     assert ingresses.hub is not None
-    security_policies = pod_security_policy()
     network_policies = current["networking.", "networkpolicies"]
     return (
         _daemon_set(current["apps", "daemonsets"]),
         _deployment(current["apps", "deployments"]),
         _in_extensions(ingresses, ingresses.hub),
-        _in_extensions(network_policies, hub_of(network_policies, _as_it_is, _as_it_is)),
-        _in_extensions(security_policies, hub_of(security_policies, _as_it_is, _as_it_is)),
+        _in_extensions(network_policies, hub_of(network_policies)),
+        _in_extensions(pod_security_policies.BUILTIN_TYPE, hub_of(pod_security_policies.BUILTIN_TYPE)),
         _replica_set(current["apps", "replicasets"]),
     )
 
@@ -90,7 +89,7 @@ def _complete_deployment_strategy(strategy: Document) -> None:
 def _replica_set(v1: BuiltinType) -> BuiltinType:
     return _workload(
         v1,
-        hub_of(v1, _as_it_is, _as_it_is),
+        hub_of(v1),
         defaults={
             f"{_PACKAGE}ReplicaSet": labels_of_template,
             f"{_PACKAGE}ReplicaSetSpec": v1.defaults[f"{_APPS}ReplicaSetSpec"],
@@ -119,7 +118,3 @@ def _in_extensions(other: BuiltinType, hub: HubConversion, **changes: Any) -> Bu
     }
     changes = {"definition": f"{_PACKAGE}{kind}", "defaults": defaults, **changes}
     return replace(other, group=_GROUP, version=_VERSION, hub=hub, **changes)
-
-
-def _as_it_is(document: Document) -> None:
-    """Converts a type that has moved to another group, and is the same there: not at all."""

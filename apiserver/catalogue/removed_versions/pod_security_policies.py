@@ -34,34 +34,6 @@ from apiserver.schema.validation.documents import at, items
 _PACKAGE: Final = "io.k8s.api.policy.v1beta1."
 
 
-def pod_security_policy() -> BuiltinType:
-    return BuiltinType(
-        "policy",
-        "v1beta1",
-        "podsecuritypolicies",
-        "PodSecurityPolicy",
-        is_namespaced=False,
-        short_names=("psp",),
-        defaults={f"{_PACKAGE}PodSecurityPolicySpec": _complete},
-        strategy=Strategy(validate=validate_pod_security_policy, returns_deleted=True),
-        columns=columns(
-            Column("Priv", _flag("privileged"), "Whether pods may be privileged."),
-            Column("Caps", _list("allowedCapabilities"), "The capabilities that pods may add."),
-            Column("SELinux", _rule("seLinux"), "The rule for SELinux labels."),
-            Column("RunAsUser", _rule("runAsUser"), "The rule for users of processes."),
-            Column("FSGroup", _rule("fsGroup"), "The rule for groups of volumes."),
-            Column("SupGroup", _rule("supplementalGroups"), "The rule for further groups."),
-            Column(
-                "ReadOnlyRootFS",
-                _flag("readOnlyRootFilesystem"),
-                "Whether the root file system must not be written.",
-            ),
-            Column("Volumes", _list("volumes"), "The kinds of volumes that pods may have."),
-            AGE,
-        ),
-    )
-
-
 def _complete(spec: Document) -> None:
     # It is a pointer: false is not the same as absent.
     spec.setdefault("allowPrivilegeEscalation", True)
@@ -267,3 +239,30 @@ def _list(field: str) -> Callable[[Document, float], str]:
 
 def _rule(field: str) -> Callable[[Document, float], str]:
     return lambda document, now: at(document, "spec", field, "rule") or ""
+
+
+BUILTIN_TYPE: Final = BuiltinType(
+    "policy",
+    "v1beta1",
+    "podsecuritypolicies",
+    "PodSecurityPolicy",
+    is_namespaced=False,
+    short_names=("psp",),
+    defaults={f"{_PACKAGE}PodSecurityPolicySpec": _complete},
+    strategy=Strategy(validate=validate_pod_security_policy, returns_deleted=True),
+    columns=columns(
+        Column("Priv", _flag("privileged"), "Whether pods may be privileged."),
+        Column("Caps", _list("allowedCapabilities"), "The capabilities that pods may add."),
+        Column("SELinux", _rule("seLinux"), "The rule for SELinux labels."),
+        Column("RunAsUser", _rule("runAsUser"), "The rule for users of processes."),
+        Column("FSGroup", _rule("fsGroup"), "The rule for groups of volumes."),
+        Column("SupGroup", _rule("supplementalGroups"), "The rule for further groups."),
+        Column(
+            "ReadOnlyRootFS",
+            _flag("readOnlyRootFilesystem"),
+            "Whether the root file system must not be written.",
+        ),
+        Column("Volumes", _list("volumes"), "The kinds of volumes that pods may have."),
+        AGE,
+    ),
+)

@@ -12,7 +12,7 @@ from typing import Final
 from apiserver.catalogue.builtin_type import BuiltinType, status_subresource
 from apiserver.catalogue.common.other_versions import CurrentTypes, hub_of, other_version
 from apiserver.catalogue.policy.pod_disruption_budgets import validate_disruption_conditions
-from apiserver.catalogue.removed_versions.pod_security_policies import pod_security_policy
+from apiserver.catalogue.removed_versions import pod_security_policies
 from apiserver.meta.vocabulary import Document
 
 
@@ -21,7 +21,7 @@ def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
     # The counts of a status may be anything.
     status = status_subresource(validate_disruption_conditions)
     budgets = other_version(v1, "v1beta1", subresources=(status,), hub=hub_of(v1, to_v1, to_v1beta1))
-    return (budgets, pod_security_policy())
+    return (budgets, pod_security_policies.BUILTIN_TYPE)
 
 
 # No pod has this label.
