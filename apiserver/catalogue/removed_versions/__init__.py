@@ -6,8 +6,8 @@ That is the version which has replaced it, the *current* one: rules, columns and
 hub's; what differs from it is declared here: fields (`schema/removed_definitions.json`), defaults, what must
 be set, and what may change.
 
-Modules have the names of the groups. Besides these, `renamed` and `reviews` have versions of several groups,
-and types that no version has replaced have modules of their own, as `pod_presets`.
+Modules have the names of the groups. Besides these, `renamed` has versions of several groups, and
+types that no version has replaced have modules of their own, as `pod_presets`.
 
 Nothing of this is imported by a server that serves none of them, until it meets an object that is stored in
 one.
@@ -40,7 +40,6 @@ from apiserver.catalogue.removed_versions import (
     rbac,
     renamed,
     resource,
-    reviews,
     storagemigration,
 )
 from apiserver.cel.compatibility_version import CompatibilityVersion
@@ -64,7 +63,6 @@ def types(
         there.setdefault((each.group, each.resource), each)
     return (
         *renamed.types(there),
-        *reviews.types(there),
         *admissionregistration.types(schema_of, there, compatibility),
         *apiextensions.types(brand, schema_of, there, compatibility),
         *apps.types(there),

@@ -7,11 +7,10 @@ code finds counts, unless the gate DeclarativeValidationTakeover is on.
 migrated.txt     the markers, by type and field
 markers.py       the rule that each marker stands for
 rules.py         the rules of one type: which errors they find, and which errors of the code they cover
-comparison.py    what one way finds and the other one does not
 
 A field is in migrated.txt if Kubernetes 1.36 has markers for it in a stable version, and its code finds
-errors of the same type there. All of this is pure; `registry.declarative_validation` runs it, and counts
-mismatches.
+errors of the same type there. All of this is pure; `registry.declarative_validation` runs it, compares
+what both ways find, and counts mismatches.
 
 Why other checks are not declared: those of PodGroups and Workloads (required fields, enums, bounds, names and
 unions), and of Leases, were written as rows of such tables, to learn what that saves. Of the 732 lines of

@@ -15,9 +15,9 @@ from apiserver.catalogue.builtins import Catalogue
 from apiserver.meta.brand import Brand
 from apiserver.meta.field_errors import FieldError
 from apiserver.meta.vocabulary import Document
+from apiserver.registry.declarative_validation import differences
 from apiserver.registry.served_resource import ServedResource
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.schema.validation.declarative.comparison import differences
 from apiserver.schema.validation.declarative.rules import migrated_types
 from tests.unit.catalogue.valid_pods import container, decoded
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.meta.field_errors import invalid, required
-from apiserver.schema.validation.declarative.comparison import differences
+from apiserver.registry.declarative_validation import differences
 from apiserver.schema.validation.declarative.rules import DeclaredRules, migrated_types
 
 RULES: Final = DeclaredRules(
