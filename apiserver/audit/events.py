@@ -5,8 +5,8 @@ Source: k8s.io/apiserver, pkg/apis/audit/v1/types.go, pkg/audit/format.go and pl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import orjson
 
@@ -36,6 +36,24 @@ Event: TypeAlias = bytes | EventWithObjects
 # Makes an event when it is about to be written: many one after the other take half the time that each takes
 # amid the request, where nothing that it needs is in the processor's caches.
 Render: TypeAlias = Callable[[], Event]
+
+
+class AuditBackend(Protocol):
+    """Takes events.
+
+    keeps_order: whether an event is written once a later one is, and no request fails for want of one. Then
+        it is enough for a request that changes nothing to wait for its last event.
+    """
+
+    @property
+    def keeps_order(self) -> bool: ...
+
+    def process(self, render: Render, size: int, /) -> Awaitable[bool] | None:
+        """Take an event. size: about how many bytes it will have.
+
+        Returns what the request has to wait for, if anything: whether it may go on.
+        """
+        ...
 
 
 def size_of(event: Event) -> int:

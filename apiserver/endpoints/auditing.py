@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, Protocol, TypeAlias
+from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 from aiohttp import hdrs
@@ -23,7 +23,7 @@ from apiserver.audit.event_fields import (
     ObjectReference,
     caller_of,
 )
-from apiserver.audit.events import Event, Render, size_of
+from apiserver.audit.events import AuditBackend, Event, size_of
 from apiserver.audit.policy import (
     PANIC,
     REMEMBERED_CHARACTERS_MAX,
@@ -56,24 +56,6 @@ _ANYBODY: Final = "", ()
 
 # Verb, URI, and what the policy looks at of a user.
 _TargetKey: TypeAlias = tuple[str, str, tuple[str | None, tuple[str, ...]]]
-
-
-class AuditBackend(Protocol):
-    """Takes events.
-
-    keeps_order: whether an event is written once a later one is, and no request fails for want of one. Then
-        it is enough for a request that changes nothing to wait for its last event.
-    """
-
-    @property
-    def keeps_order(self) -> bool: ...
-
-    def process(self, render: Render, size: int, /) -> Awaitable[bool] | None:
-        """Take an event. size: about how many bytes it will have.
-
-        Returns what the request has to wait for, if anything: whether it may go on.
-        """
-        ...
 
 
 class Auditor:

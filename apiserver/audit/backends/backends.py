@@ -8,25 +8,15 @@ from typing import Final, Protocol
 
 from apiserver.audit.backends.dropped_events import DroppedEvents
 from apiserver.audit.backends.options import TruncateOptions
-from apiserver.audit.events import Render, size_of, truncated
+from apiserver.audit.events import AuditBackend, Render, size_of, truncated
 from apiserver.metrics.audit import AuditMetrics
 
 # What an event's line has beside what its size counts: kind, version and braces, about.
 _AROUND_BYTES: Final = 64
 
 
-class Backend(Protocol):
-    """An audit backend: see `endpoints.auditing.AuditBackend`."""
-
-    @property
-    def keeps_order(self) -> bool: ...
-
-    def process(self, render: Render, size: int, /) -> Awaitable[bool] | None:
-        """Take an event. size: about how many bytes it will have.
-
-        Returns what the request has to wait for, if anything: whether it may go on.
-        """
-        ...
+class Backend(AuditBackend, Protocol):
+    """An audit backend that can be closed."""
 
     async def close(self) -> None:
         """Write what is there, if that takes not too long."""
