@@ -1,4 +1,4 @@
-"""Metrics of match conditions are as those of kube-apiserver, and bounded, whatever names clients give.
+"""Metrics of policies and match conditions are those of kube-apiserver, and bounded, whatever their names.
 
 Sources: k8s.io/apiserver, pkg/admission/metrics; NewMatcher in pkg/admission/plugin/policy.
 """
@@ -9,7 +9,7 @@ import pytest
 
 from apiserver.admission.policies.budget import ConditionsCheck
 from apiserver.metrics.match_conditions import NAMES_MAX, OTHER, WEBHOOK, MatchConditionMetrics
-from apiserver.metrics.policies import PolicyMetrics
+from apiserver.metrics.policies import PAIRS_MAX, PolicyMetrics
 
 
 def test_so_many_names_have_series_and_all_others_one() -> None:
@@ -44,3 +44,16 @@ def test_both_kinds_of_policies_have_the_same_step(kind: str) -> None:
         **dict.fromkeys(('"0.025"', '"0.1"', '"0.2"', '"0.25"', '"+Inf"'), "1"),
     }
     assert list(errors.series) == [f"{errors.name}{{{labels}}} 2\n"]
+
+
+def test_so_many_policies_have_series_and_all_others_one() -> None:
+    metrics = PolicyMetrics("mutating")
+    for number in range(PAIRS_MAX + 10):
+        metrics.observe(f"p{number}", "b", ("no_error",), 0.001)
+    metrics.observe("p0", "b", ("no_error",), 0.001)
+    total, _ = metrics.families()
+    lines = list(total.series)
+    assert len(lines) == PAIRS_MAX + 1
+    name = "apiserver_mutating_admission_policy_check_total"
+    assert f'{name}{{error_type="no_error",policy="p0",policy_binding="b"}} 2\n' in lines
+    assert f'{name}{{error_type="no_error",policy="{OTHER}",policy_binding="{OTHER}"}} 10\n' in lines
