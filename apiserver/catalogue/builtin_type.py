@@ -34,7 +34,8 @@ class BuiltinType:
 
     group: as in `apps`; with a dot at its end, as in `coordination.`, the deployment's domain follows.
     definition: the name of its schema; by default that of `k8s.io/api`, as `io.k8s.api.core.v1.ConfigMap`.
-    defaults: the defaults of its definition and of those below it, by the definition's name.
+    defaults: the defaults of its definition and of those below it, by the definition's name, which may leave
+        out the type's own package.
     field_refusal: what is said of fields that cannot be selected by; see `selectors.OwnFields`.
     feature_gates: those that must all be on for it to be served, of those that the release has.
     optional_gates: it is not served if one of these has been given as off.
@@ -66,6 +67,9 @@ class BuiltinType:
         if not self.definition:
             package = self.group.partition(".")[0] or "core"
             object.__setattr__(self, "definition", f"io.k8s.api.{package}.{self.version}.{self.kind}")
+        own = self.definition.removesuffix(self.kind)
+        full = {name if "." in name else own + name: default for name, default in self.defaults.items()}
+        object.__setattr__(self, "defaults", full)
 
 
 class HubConversion(NamedTuple):

@@ -38,9 +38,9 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         short_names=("ds",),
         categories=("all",),
         defaults={
-            f"{_PACKAGE}DaemonSet": _complete_daemon_set,
-            f"{_PACKAGE}DaemonSetSpec": setting(revisionHistoryLimit=10),
-            f"{_PACKAGE}DaemonSetUpdateStrategy": _complete_strategy,
+            "DaemonSet": _complete_daemon_set,
+            "DaemonSetSpec": setting(revisionHistoryLimit=10),
+            "DaemonSetUpdateStrategy": workloads.rolling_by_default(1, 0),
         },
         strategy=Strategy(
             prepare_create=prepare_daemon_set_create,
@@ -67,17 +67,6 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             *POD_TEMPLATE_COLUMNS,
         ),
     )
-
-
-_PACKAGE: Final = "io.k8s.api.apps.v1."
-
-
-def _complete_strategy(strategy: Document) -> None:
-    strategy["type"] = strategy.get("type") or "RollingUpdate"
-    if strategy["type"] == "RollingUpdate":
-        rolling = strategy.setdefault("rollingUpdate", {})
-        rolling.setdefault("maxUnavailable", 1)
-        rolling.setdefault("maxSurge", 0)
 
 
 def _complete_daemon_set(document: Document) -> None:

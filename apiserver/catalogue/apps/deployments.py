@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final
 
-from apiserver.catalogue.apps.replica_sets import validate_pods, validate_ready_counts
+from apiserver.catalogue.apps.replica_sets import validate_pods
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, clear_status, status_subresource
 from apiserver.catalogue.common import workloads
 from apiserver.catalogue.common.columns import status_count
@@ -42,10 +41,8 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         short_names=("deploy",),
         categories=("all",),
         defaults={
-            f"{_PACKAGE}DeploymentSpec": setting(
-                replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600
-            ),
-            f"{_PACKAGE}DeploymentStrategy": _complete_strategy,
+            "DeploymentSpec": setting(replicas=1, revisionHistoryLimit=10, progressDeadlineSeconds=600),
+            "DeploymentStrategy": workloads.rolling_by_default("25%", "25%"),
         },
         strategy=Strategy(
             prepare_create=clear_status,
@@ -78,17 +75,6 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             *POD_TEMPLATE_COLUMNS,
         ),
     )
-
-
-_PACKAGE: Final = "io.k8s.api.apps.v1."
-
-
-def _complete_strategy(strategy: Document) -> None:
-    strategy["type"] = strategy.get("type") or "RollingUpdate"
-    if strategy["type"] == "RollingUpdate":
-        rolling = strategy.setdefault("rollingUpdate", {})
-        rolling.setdefault("maxUnavailable", "25%")
-        rolling.setdefault("maxSurge", "25%")
 
 
 def prepare_deployment_update(new: Document, old: Document) -> None:
@@ -162,5 +148,5 @@ def validate_deployment_status_update(new: Document, old: Document) -> Errors:
             "collisionCount",
         ),
     )
-    errors += validate_ready_counts(status, "updatedReplicas")
+    errors += workloads.validate_ready_counts(status, "updatedReplicas")
     return errors + workloads.validate_collision_count(new, old)

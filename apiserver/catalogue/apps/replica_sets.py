@@ -6,7 +6,6 @@ from functools import partial
 
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, status_subresource
 from apiserver.catalogue.common import workloads
-from apiserver.catalogue.common.columns import status_column
 from apiserver.catalogue.pod_specs.templates import (
     POD_TEMPLATE_COLUMNS,
     validate_template,
@@ -14,7 +13,7 @@ from apiserver.catalogue.pod_specs.templates import (
 )
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
 from apiserver.meta.field_errors import Errors, invalid
-from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.table import columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.releases.gates import FeatureGates
@@ -32,32 +31,17 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "ReplicaSet",
         short_names=("rs",),
         categories=("all",),
-        defaults={"io.k8s.api.apps.v1.ReplicaSetSpec": setting(replicas=1)},
+        defaults={"ReplicaSetSpec": setting(replicas=1)},
         strategy=Strategy(
-            prepare_create=prepare_replica_set_create,
+            prepare_create=workloads.start_without_replicas,
             validate_ratcheting=partial(validate_replica_set, rules),
             warn=with_template_warnings(rules, "spec", "template", warn=workloads.warn_name),
             update=UpdateStrategy(prepare=keep_status),
             has_generation=True,
         ),
         subresources=(status_subresource(validate_replica_set_status_update), workloads.SCALE_SUBRESOURCE),
-        columns=columns(
-            Column(
-                "Desired",
-                field_cell("spec", "replicas", default=1),
-                "How many pods are wanted.",
-                type="integer",
-            ),
-            status_column("Current", "replicas", "How many pods there are."),
-            status_column("Ready", "readyReplicas", "How many of the pods are ready."),
-            AGE,
-            *POD_TEMPLATE_COLUMNS,
-        ),
+        columns=columns(*workloads.REPLICA_COLUMNS, *POD_TEMPLATE_COLUMNS),
     )
-
-
-def prepare_replica_set_create(document: Document) -> None:
-    document["status"] = {"replicas": 0}
 
 
 def validate_replica_set(rules: PodSpecRules, document: Document, old: Document | None) -> Errors:
@@ -81,7 +65,7 @@ def validate_replica_set_status_update(new: Document, old: Document) -> Errors:
             "observedGeneration",
         ),
     )
-    return errors + validate_ready_counts(status, "fullyLabeledReplicas")
+    return errors + workloads.validate_ready_counts(status, "fullyLabeledReplicas")
 
 
 def validate_pods(rules: PodSpecRules, spec: Document, old_template: Document | None) -> Errors:
@@ -95,15 +79,3 @@ def validate_pods(rules: PodSpecRules, spec: Document, old_template: Document | 
         errors += workloads.validate_selector_matches_template(spec)
     errors += validate_template("spec.template", spec["template"], rules, old_template)
     return errors + workloads.validate_always_restarts(spec["template"], kind="ReplicaSet")
-
-
-def validate_ready_counts(status: Document, counted: str) -> Errors:
-    """Checks that no more pods are ready or available than there are.
-
-    counted: the field of a further count, which is told first.
-    """
-    fields = (counted, "readyReplicas", "availableReplicas")
-    errors = workloads.validate_at_most(status, fields, "replicas", "cannot be greater than status.replicas")
-    return errors + workloads.validate_at_most(
-        status, ("availableReplicas",), "readyReplicas", "cannot be greater than readyReplicas"
-    )

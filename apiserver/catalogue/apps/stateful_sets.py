@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -30,6 +30,7 @@ from apiserver.schema.validation.documents import at, items
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
     rules = rules_of(gates)
+    unavailable = {"maxUnavailable": 1} if gates.is_on("MaxUnavailableStatefulSet") else {}
     return BuiltinType(
         "apps",
         "v1",
@@ -37,7 +38,10 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "StatefulSet",
         short_names=("sts",),
         categories=("all",),
-        defaults=defaults(gates),
+        defaults={
+            "StatefulSetSpec": _complete_spec,
+            "StatefulSetUpdateStrategy": partial(_complete_strategy, setting(partition=0, **unavailable)),
+        },
         strategy=Strategy(
             name_rule=names.dns_label,
             prepare_create=prepare_stateful_set_create,
@@ -53,9 +57,6 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             *pod_template_columns("spec", "template", has_selector=False),
         ),
     )
-
-
-_PACKAGE: Final = "io.k8s.api.apps.v1."
 
 
 def _complete_spec(spec: Document) -> None:
@@ -76,21 +77,8 @@ def _complete_strategy(rolling: Default, strategy: Document) -> None:
         rolling(strategy["rollingUpdate"])
 
 
-def defaults(gates: FeatureGates = DEFAULT_GATES) -> Mapping[str, Default]:
-    unavailable = {"maxUnavailable": 1} if gates.is_on("MaxUnavailableStatefulSet") else {}
-    return {
-        f"{_PACKAGE}StatefulSetSpec": _complete_spec,
-        f"{_PACKAGE}StatefulSetUpdateStrategy": partial(
-            _complete_strategy, setting(partition=0, **unavailable)
-        ),
-    }
-
-
-_EMPTY_STATUS: Final = {"replicas": 0, "availableReplicas": 0}
-
-
 def prepare_stateful_set_create(document: Document) -> None:
-    document["status"] = dict(_EMPTY_STATUS)
+    document["status"] = {"replicas": 0, "availableReplicas": 0}
 
 
 def validate_stateful_set(rules: PodSpecRules, document: Document, old: Document | None) -> Errors:

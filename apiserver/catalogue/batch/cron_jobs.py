@@ -36,7 +36,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         short_names=("cj",),
         categories=("all",),
         defaults={
-            "io.k8s.api.batch.v1.CronJobSpec": setting(
+            "CronJobSpec": setting(
                 concurrencyPolicy="Allow",
                 suspend=False,
                 successfulJobsHistoryLimit=3,
@@ -49,9 +49,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             validate_ratcheting=partial(validate_cron_job, rules),
             warn=partial(
                 warn_cron_job,
-                with_template_warnings(
-                    rules, *_TEMPLATE, warn=workloads.warn_name, warn_spec=warn_job_template
-                ),
+                with_template_warnings(rules, *_TEMPLATE, warn=workloads.warn_name, warn_spec=warn_job_spec),
             ),
             update=UpdateStrategy(prepare=keep_status),
             has_generation=True,
@@ -132,10 +130,6 @@ def _validate_job_template(
     if spec.get("manualSelector"):
         errors.append(not_supported(f"{path}.manualSelector", True, ["nil", "false"]))
     return errors
-
-
-def warn_job_template(document: Document) -> list[str]:
-    return warn_job_spec("spec.jobTemplate.spec", document["spec"]["jobTemplate"]["spec"])
 
 
 def warn_cron_job(

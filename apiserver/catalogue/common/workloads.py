@@ -6,11 +6,14 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
+from apiserver.catalogue.common.columns import status_column
 from apiserver.meta import names, table
 from apiserver.meta.field_errors import Errors, forbidden, invalid, not_supported, required
+from apiserver.meta.table import AGE, Column, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ScaleFields
 from apiserver.registry.subresources import scale
+from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import immutable, non_negative
 from apiserver.schema.validation.documents import at
 from apiserver.schema.validation.label_selectors import label_selector, selects
@@ -49,6 +52,19 @@ def int_or_percent_value(value: int | str | None) -> int:
     if found is None:
         return 0
     return int(f"{found['sign'] or ''}{found['digits'].lstrip('0')[:_DIGITS_MAX] or '0'}")
+
+
+def rolling_by_default(unavailable: int | str, surge: int | str) -> Default:
+    """Returns the default of a strategy, which is to roll: the bounds are set that are absent."""
+
+    def complete(strategy: Document) -> None:
+        strategy["type"] = strategy.get("type") or "RollingUpdate"
+        if strategy["type"] == "RollingUpdate":
+            rolling = strategy.setdefault("rollingUpdate", {})
+            rolling.setdefault("maxUnavailable", unavailable)
+            rolling.setdefault("maxSurge", surge)
+
+    return complete
 
 
 # ---- selector and template
@@ -98,6 +114,11 @@ def validate_selector_update(new: Document, old: Document | None) -> Errors:
 # ---- status
 
 
+def start_without_replicas(document: Document) -> None:
+    """Sets the status of a new object that has no pods yet."""
+    document["status"] = {"replicas": 0}
+
+
 def validate_counts(status: Document, fields: Iterable[str]) -> Errors:
     return [error for field in fields for error in non_negative(f"status.{field}", status.get(field))]
 
@@ -107,6 +128,17 @@ def validate_at_most(status: Document, fields: Iterable[str], limit: str, text: 
     most = status.get(limit) or 0
     counts = {field: status.get(field) or 0 for field in fields}
     return [invalid(f"status.{field}", count, text) for field, count in counts.items() if count > most]
+
+
+def validate_ready_counts(status: Document, counted: str) -> Errors:
+    """Checks that no more pods are ready or available than there are.
+
+    counted: the field of a further count, which is checked first.
+    """
+    fields = (counted, "readyReplicas", "availableReplicas")
+    errors = validate_at_most(status, fields, "replicas", "cannot be greater than status.replicas")
+    text = "cannot be greater than readyReplicas"
+    return errors + validate_at_most(status, ("availableReplicas",), "readyReplicas", text)
 
 
 def validate_collision_count(new: Document, old: Document) -> Errors:
@@ -131,6 +163,14 @@ def warn_name(new: Document, old: Document | None) -> list[str]:
 
 
 # ---- the subresource scale, and columns
+
+
+REPLICA_COLUMNS: Final = (
+    Column("Desired", field_cell("spec", "replicas", default=1), "How many pods are wanted.", type="integer"),
+    status_column("Current", "replicas", "How many pods there are."),
+    status_column("Ready", "readyReplicas", "How many of the pods are ready."),
+    AGE,
+)
 
 
 def ready_of_desired(document: Document, now: float) -> str:

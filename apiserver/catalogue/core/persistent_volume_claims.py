@@ -23,9 +23,9 @@ from apiserver.catalogue.core.persistent_volumes import (
     PHASE_COLUMN,
     STORAGE_CLASS_ANNOTATION,
     STORAGE_CLASS_COLUMN,
-    STORAGE_CLASS_WARNING,
     VOLUME_MODE_COLUMN,
     access_modes_text,
+    storage_class_warnings,
     validate_quantity,
 )
 from apiserver.catalogue.pod_specs.resource_requirements import is_native_resource
@@ -94,13 +94,15 @@ def _default_claim(claim: Document) -> None:
 
 def prepare_claim_create(document: Document) -> None:
     document["status"] = {"phase": "Pending"}
-    spec = document.get("spec") or {}
-    _drop_data_sources(spec, {})
-    _complete_data_sources(spec)
+    _prepare_data_sources(document, {})
 
 
 def prepare_claim_update(new: Document, old: Document) -> None:
     keep_status(new, old)
+    _prepare_data_sources(new, old)
+
+
+def _prepare_data_sources(new: Document, old: Document) -> None:
     spec = new.get("spec") or {}
     _drop_data_sources(spec, old.get("spec") or {})
     _complete_data_sources(spec)
@@ -252,10 +254,7 @@ def _claim_resource(path: str, name: str) -> Errors:
 
 
 def warn_claim(new: Document, old: Document | None) -> list[str]:
-    warnings = []
-    if STORAGE_CLASS_ANNOTATION in (new["metadata"].get("annotations") or {}):
-        warnings.append(f"metadata.annotations[{STORAGE_CLASS_ANNOTATION}]: {STORAGE_CLASS_WARNING}")
-    return warnings + warn_claim_spec("spec", new.get("spec") or {})
+    return storage_class_warnings(new) + warn_claim_spec("spec", new.get("spec") or {})
 
 
 def storage_class_of(claim: Document) -> str | None:

@@ -95,7 +95,6 @@ _Check: TypeAlias = Callable[[str, Document], Errors]
 _RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
 STORAGE_CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 _MOUNT_ANNOTATION: Final = "volume.beta.kubernetes.io/mount-options"
-STORAGE_CLASS_WARNING: Final = 'deprecated since v1.8; use "storageClassName" attribute instead'
 
 
 # ---- defaults
@@ -141,30 +140,12 @@ def _local(path: str, source: Document) -> Errors:
     return volumes.validate_no_backsteps(f"{path}.path", source["path"])
 
 
-def _and_secret(path: str, source: Document) -> Errors:
+def _secret_reference(path: str, source: Document) -> Errors:
     """Checks that a reference to a Secret, if there is one, has its name and namespace."""
     secret = source.get("secretRef")
     if secret is None:
         return []
     return [required(f"{path}.secretRef.{field}") for field in ("name", "namespace") if not secret.get(field)]
-
-
-def _disk(id_field: str) -> _Check:
-    """Returns the check of a disk that has partitions."""
-    check_id = volumes.required_fields(id_field)
-
-    def check(path: str, source: Document) -> Errors:
-        number = source.get("partition", 0)
-        errors = check_id(path, source)
-        if not 0 <= number <= _PARTITIONS_MAX:
-            text = f"must be between 1 and {_PARTITIONS_MAX}, inclusive"
-            errors.append(invalid(f"{path}.partition", number, text))
-        return errors
-
-    return check
-
-
-_PARTITIONS_MAX: Final = 255
 
 
 def _glusterfs(path: str, source: Document) -> Errors:
@@ -178,10 +159,6 @@ def _glusterfs(path: str, source: Document) -> Errors:
     return errors
 
 
-def _cinder(path: str, source: Document) -> Errors:
-    return volumes.required_fields("volumeID")(path, source) + _and_secret(path, source)
-
-
 def _azure_file(path: str, source: Document) -> Errors:
     errors = volumes.required_fields("secretName", "shareName")(path, source)
     if source.get("secretNamespace") == "":
@@ -193,7 +170,7 @@ def _storage_os(path: str, source: Document) -> Errors:
     errors = named(f"{path}.volumeName", source.get("volumeName"), names.dns_label)
     namespace = source.get("volumeNamespace")
     errors += named(f"{path}.volumeNamespace", namespace, names.dns_label, is_required=False)
-    return errors + _and_secret(path, source)
+    return errors + _secret_reference(path, source)
 
 
 def _iscsi(name: str, path: str, source: Document) -> Errors:
@@ -219,8 +196,8 @@ def _iscsi(name: str, path: str, source: Document) -> Errors:
 # In the order in which Kubernetes looks for them: the first is the volume's source, others are too many.
 _SOURCES: Final[Mapping[str, _Check]] = {
     "hostPath": volumes.validate_host_path,
-    "gcePersistentDisk": _disk("pdName"),
-    "awsElasticBlockStore": _disk("volumeID"),
+    "gcePersistentDisk": volumes.all_of(volumes.required_fields("pdName"), volumes.validate_partition),
+    "awsElasticBlockStore": volumes.all_of(volumes.required_fields("volumeID"), volumes.validate_partition),
     "glusterfs": _glusterfs,
     "flocker": volumes.validate_flocker,
     "nfs": volumes.validate_nfs,
@@ -228,7 +205,7 @@ _SOURCES: Final[Mapping[str, _Check]] = {
     "quobyte": volumes.validate_quobyte,
     "cephfs": volumes.required_fields("monitors"),
     "iscsi": partial(_iscsi, ""),
-    "cinder": _cinder,
+    "cinder": volumes.all_of(volumes.required_fields("volumeID"), _secret_reference),
     "fc": volumes.validate_fc,
     "flexVolume": volumes.validate_flex_volume,
     "azureFile": _azure_file,
@@ -326,9 +303,8 @@ def validate_volume(document: Document, old: Document | None, *, rules: VolumeRu
 
 
 def _validate_spec(path: str, spec: Document, name: str, *, keeps_values: bool) -> Errors:
-    modes, policy = spec.get("accessModes") or (), spec.get("persistentVolumeReclaimPolicy")
-    errors = [] if modes else [required(f"{path}.accessModes")]
-    errors += validate_access_modes(f"{path}.accessModes", modes)
+    policy = spec.get("persistentVolumeReclaimPolicy")
+    errors = _access_modes(path, spec)
     errors += _capacity(f"{path}.capacity", spec.get("capacity") or {})
     if policy:
         errors += one_of(f"{path}.persistentVolumeReclaimPolicy", policy, _RECLAIM_POLICIES)
@@ -338,6 +314,11 @@ def _validate_spec(path: str, spec: Document, name: str, *, keeps_values: bool) 
     if (mode := spec.get("volumeMode")) is not None:
         errors += one_of(f"{path}.volumeMode", mode, VOLUME_MODES)
     return errors + _attributes_class(path, spec)
+
+
+def _access_modes(path: str, spec: Document) -> Errors:
+    modes, where = spec.get("accessModes") or (), f"{path}.accessModes"
+    return validate_access_modes(where, modes) if modes else [required(where)]
 
 
 def validate_inline_volume(path: str, spec: Document) -> Errors:
@@ -351,9 +332,8 @@ def validate_inline_volume(path: str, spec: Document) -> Errors:
         errors.append(forbidden(f"{path}.capacity", not_here))
     if spec.get("csi") is None:
         errors.append(required(f"{path}.csi", f"has to be specified {context}"))
-    modes, policy = spec.get("accessModes") or (), spec.get("persistentVolumeReclaimPolicy")
-    errors += [] if modes else [required(f"{path}.accessModes")]
-    errors += validate_access_modes(f"{path}.accessModes", modes)
+    errors += _access_modes(path, spec)
+    policy = spec.get("persistentVolumeReclaimPolicy")
     if policy and policy != _RETAIN:
         where = f"{path}.persistentVolumeReclaimPolicy"
         errors.append(forbidden(where, f"may only be {_RETAIN} {context}"))
@@ -478,9 +458,7 @@ def _are_same(requirements: Sequence[Document], old: Sequence[Document]) -> bool
 
 def warn_volume(new: Document, old: Document | None) -> list[str]:
     spec, annotations = new.get("spec") or {}, new["metadata"].get("annotations") or {}
-    warnings: list[str] = []
-    if STORAGE_CLASS_ANNOTATION in annotations:
-        warnings.append(f"metadata.annotations[{STORAGE_CLASS_ANNOTATION}]: {STORAGE_CLASS_WARNING}")
+    warnings = storage_class_warnings(new)
     if _MOUNT_ANNOTATION in annotations:
         text = 'deprecated since v1.31; use "mountOptions" attribute instead'
         warnings.append(f"metadata.annotations[{_MOUNT_ANNOTATION}]: {text}")
@@ -494,6 +472,14 @@ def warn_volume(new: Document, old: Document | None) -> list[str]:
         warnings += term_warnings(where, term, checks_values=False)
     warnings += [f"spec.{text}" for field, text in _DEPRECATED_SOURCES.items() if spec.get(field) is not None]
     return warnings
+
+
+def storage_class_warnings(document: Document) -> list[str]:
+    """Warns of the annotation that named the class before there was a field."""
+    if STORAGE_CLASS_ANNOTATION not in (document["metadata"].get("annotations") or {}):
+        return []
+    text = 'deprecated since v1.8; use "storageClassName" attribute instead'
+    return [f"metadata.annotations[{STORAGE_CLASS_ANNOTATION}]: {text}"]
 
 
 # ---- columns

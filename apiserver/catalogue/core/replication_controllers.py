@@ -9,9 +9,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, TypeAlias
 
-from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType, status_subresource
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, status_subresource
 from apiserver.catalogue.common import workloads
-from apiserver.catalogue.common.columns import labels_cell, status_count
+from apiserver.catalogue.common.columns import labels_cell
 from apiserver.catalogue.pod_specs.templates import (
     container_columns,
     validate_template,
@@ -20,7 +20,7 @@ from apiserver.catalogue.pod_specs.templates import (
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
 from apiserver.meta import table
 from apiserver.meta.field_errors import Errors, invalid, required
-from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.table import Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import field_text
 from apiserver.registry.served_resource import ScaleFields
@@ -45,11 +45,11 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         categories=("all",),
         subresources=(_SCALE, status_subresource(validate_controller_status)),
         defaults={
-            f"{CORE}ReplicationController": _default_controller,
-            f"{CORE}ReplicationControllerSpec": setting(replicas=1),
+            "ReplicationController": _default_controller,
+            "ReplicationControllerSpec": setting(replicas=1),
         },
         strategy=Strategy(
-            prepare_create=prepare_controller_create,
+            prepare_create=workloads.start_without_replicas,
             validate_ratcheting=partial(validate_controller, rules),
             warn=_of_replaced(with_template_warnings(rules, "spec", "template", warn=workloads.warn_name)),
             update=UpdateStrategy(keep_status),
@@ -57,15 +57,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             orphans_by_default=True,
         ),
         columns=columns(
-            Column(
-                "Desired",
-                field_cell("spec", "replicas", default=1),
-                "How many pods are wanted.",
-                type="integer",
-            ),
-            Column("Current", status_count("replicas"), "How many pods there are.", type="integer"),
-            Column("Ready", status_count("readyReplicas"), "How many of the pods are ready.", type="integer"),
-            AGE,
+            *workloads.REPLICA_COLUMNS,
             *container_columns("spec", "template", priority=1),
             Column(
                 "Selector",
@@ -89,10 +81,6 @@ def _default_controller(document: Document) -> None:
         document["metadata"]["labels"] = dict(labels)
 
 
-def prepare_controller_create(document: Document) -> None:
-    document["status"] = {"replicas": 0}
-
-
 def _of_replaced(warn: Warn) -> Warn:
     """As in Kubernetes, an update is warned about the template that it replaces."""
     return lambda new, old: warn(new, None) if old is None else warn(old, new)
@@ -114,19 +102,11 @@ def validate_controller(rules: PodSpecRules, document: Document, old: Document |
     return errors + workloads.validate_always_restarts(template, kind="ReplicationController")
 
 
-_COUNTS: Final = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
-
-
 def validate_controller_status(new: Document, old: Document) -> Errors:
     status = new.get("status") or {}
-    errors = workloads.validate_counts(status, ("replicas", *_COUNTS, "observedGeneration"))
-    text = "cannot be greater than status.replicas"
-    errors += workloads.validate_at_most(status, _COUNTS, "replicas", text)
-    text = "cannot be greater than readyReplicas"
-    return errors + workloads.validate_at_most(status, ("availableReplicas",), "readyReplicas", text)
-
-
-# ---- PodTemplate
+    counts = ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration")
+    errors = workloads.validate_counts(status, counts)
+    return errors + workloads.validate_ready_counts(status, "fullyLabeledReplicas")
 
 
 # ---- the subresource scale, and columns

@@ -83,12 +83,12 @@ def with_template_warnings(
     rules: PodSpecRules,
     *template: str,
     warn: Callable[[Document, Document | None], list[str]] | None = None,
-    warn_spec: Callable[[Document], list[str]] | None = None,
+    warn_spec: Callable[[str, Document], list[str]] | None = None,
 ) -> Callable[[Document, Document | None], list[str]]:
     """Returns the warnings of a kind, followed by those about its spec and its template where these are new.
 
-    template: its path. warn, warn_spec: what else clients of the kind are warned of. Source: pkg/api/pod,
-    GetWarningsForPodTemplate, and WarningsOnUpdate of the kinds' strategies.
+    template: its path. warn: other warnings of the kind. warn_spec: those of the spec that has the template,
+    given its path. Source: pkg/api/pod, GetWarningsForPodTemplate, and WarningsOnUpdate of the strategies.
     """
     path, has_git_repos = ".".join(template), rules.options.git_repos
 
@@ -97,7 +97,7 @@ def with_template_warnings(
         if old is not None and _generation(new) == _generation(old):
             return found
         if warn_spec is not None:
-            found += warn_spec(new)
+            found += warn_spec(".".join(template[:-1]), at(new, *template[:-1]))
         if (pods := at(new, *template)) is not None:
             found += pod_warnings(path, pods, has_git_repos=has_git_repos)
         return found

@@ -140,7 +140,9 @@ def required_fields(*fields: str) -> _Check:
     return check
 
 
-def _all_of(*checks: _Check) -> _Check:
+def all_of(*checks: _Check) -> _Check:
+    """Returns a check that makes several checks."""
+
     def check(path: str, source: Document) -> Errors:
         errors: Errors = []
         for each in checks:
@@ -150,7 +152,7 @@ def _all_of(*checks: _Check) -> _Check:
     return check
 
 
-def _partition(path: str, source: Document) -> Errors:
+def validate_partition(path: str, source: Document) -> Errors:
     number = source.get("partition", 0)
     if 0 <= number <= 255:
         return []
@@ -555,22 +557,22 @@ _SOURCES: Final[Mapping[str, _Check]] = {
     "emptyDir": _empty_dir,
     "hostPath": validate_host_path,
     "gitRepo": _git_repo,
-    "gcePersistentDisk": _all_of(required_fields("pdName"), _partition),
-    "awsElasticBlockStore": _all_of(required_fields("volumeID"), _partition),
-    "secret": _all_of(required_fields("secretName"), _keys),
+    "gcePersistentDisk": all_of(required_fields("pdName"), validate_partition),
+    "awsElasticBlockStore": all_of(required_fields("volumeID"), validate_partition),
+    "secret": all_of(required_fields("secretName"), _keys),
     "nfs": validate_nfs,
     "iscsi": validate_iscsi,
     "glusterfs": required_fields("endpoints", "path"),
     "flocker": validate_flocker,
     "persistentVolumeClaim": required_fields("claimName"),
     "rbd": required_fields("monitors", "image"),
-    "cinder": _all_of(required_fields("volumeID"), _secret_name),
+    "cinder": all_of(required_fields("volumeID"), _secret_name),
     "cephfs": required_fields("monitors"),
     "quobyte": validate_quobyte,
     "downwardAPI": _downward_api,
     "fc": validate_fc,
     "flexVolume": validate_flex_volume,
-    "configMap": _all_of(required_fields("name"), _keys),
+    "configMap": all_of(required_fields("name"), _keys),
     "azureFile": required_fields("secretName", "shareName"),
     "vsphereVolume": required_fields("volumePath"),
     "photonPersistentDisk": required_fields("pdID"),

@@ -5,55 +5,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, Final
 
 from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers.columns import COLUMNS, COLUMNS_OF_V1
 from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers.conversion import to_v1, to_v2
 from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers.validation import (
-    DEFAULTS,
+    complete_replicas,
+    complete_spec,
     prepare_autoscaler_create,
     validate_autoscaler,
     validate_autoscaler_status_update,
 )
-from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, HubConversion, status_subresource
-from apiserver.meta.field_errors import Errors
-from apiserver.meta.table import Columns
-from apiserver.meta.vocabulary import Document
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, status_subresource
+from apiserver.catalogue.common.other_versions import hub_of, other_version
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.releases.gates import FeatureGates
 
-_RESOURCE: Final = "horizontalpodautoscalers"
-_KIND: Final = "HorizontalPodAutoscaler"
-
 
 def builtin_types(gates: FeatureGates = DEFAULT_GATES) -> tuple[BuiltinType, ...]:
-    validate = partial(validate_autoscaler, scales_to_zero=gates.is_on("HPAScaleToZero"))
-    hub = HubConversion("autoscaling", "v2", _RESOURCE, _KIND, to_hub=to_v2, from_hub=to_v1)
-    return (
-        _builtin_type("v2", validate, COLUMNS),
-        _builtin_type("v1", validate, COLUMNS_OF_V1, hub=hub),
-    )
-
-
-def _builtin_type(
-    version: str, validate: Callable[[Document, Document | None], Errors], columns: Columns, **more: Any
-) -> BuiltinType:
-    return BuiltinType(
+    v2 = BuiltinType(
         "autoscaling",
-        version,
-        _RESOURCE,
-        _KIND,
+        "v2",
+        "horizontalpodautoscalers",
+        "HorizontalPodAutoscaler",
         short_names=("hpa",),
         categories=("all",),
-        defaults=DEFAULTS,
+        defaults={"HorizontalPodAutoscalerSpec": complete_spec},
         strategy=Strategy(
             prepare_create=prepare_autoscaler_create,
-            validate_ratcheting=validate,
+            validate_ratcheting=partial(validate_autoscaler, scales_to_zero=gates.is_on("HPAScaleToZero")),
             update=UpdateStrategy(prepare=keep_status),
         ),
         subresources=(status_subresource(validate_autoscaler_status_update),),
-        columns=columns,
-        **more,
+        columns=COLUMNS,
     )
+    defaults = {"HorizontalPodAutoscalerSpec": complete_replicas}
+    v1 = other_version(v2, "v1", defaults=defaults, columns=COLUMNS_OF_V1, hub=hub_of(v2, to_v2, to_v1))
+    return v2, v1

@@ -228,52 +228,30 @@ _DESCRIBED: Final = _Part(
 )
 _RESOURCE: Final = _Part("name", ("name",), text, "")
 _CONTAINER: Final = _Part("container", ("container",), text, "")
-_TARGET_RESOURCE: Final = (
-    _RESOURCE,
-    _Part("targetAverageUtilization", ("target", "averageUtilization"), int32),
-    _Part("targetAverageValue", ("target", "averageValue"), quantity),
-)
-_CURRENT_RESOURCE: Final = (
-    _RESOURCE,
-    _Part("currentAverageUtilization", ("current", "averageUtilization"), int32),
-    _Part("currentAverageValue", ("current", "averageValue"), quantity, "0"),
-)
-_SPECS: Final[_Sources] = {
-    "object": (
-        _DESCRIBED,
-        _METRIC,
-        _Part("targetValue", ("target", "value"), quantity, "0"),
-        _SELECTOR,
-        _Part("averageValue", ("target", "averageValue"), quantity),
-    ),
-    "pods": (_METRIC, _Part("targetAverageValue", ("target", "averageValue"), quantity, "0"), _SELECTOR),
-    "resource": _TARGET_RESOURCE,
-    "containerResource": (*_TARGET_RESOURCE, _CONTAINER),
-    "external": (
-        _METRIC,
-        _SELECTOR._replace(name="metricSelector"),
-        _Part("targetValue", ("target", "value"), quantity),
-        _Part("targetAverageValue", ("target", "averageValue"), quantity),
-    ),
-}
-_STATUSES: Final[_Sources] = {
-    "object": (
-        _DESCRIBED,
-        _METRIC,
-        _Part("currentValue", ("current", "value"), quantity, "0"),
-        _SELECTOR,
-        _Part("averageValue", ("current", "averageValue"), quantity),
-    ),
-    "pods": (_METRIC, _Part("currentAverageValue", ("current", "averageValue"), quantity, "0"), _SELECTOR),
-    "resource": _CURRENT_RESOURCE,
-    "containerResource": (*_CURRENT_RESOURCE, _CONTAINER),
-    "external": (
-        _METRIC,
-        _SELECTOR._replace(name="metricSelector"),
-        _Part("currentValue", ("current", "value"), quantity, "0"),
-        _Part("currentAverageValue", ("current", "averageValue"), quantity),
-    ),
-}
+
+
+def _sources(side: str, *, shows_zero: bool) -> _Sources:
+    """Returns the sources of metrics of a spec, whose `side` is `target`, or of a status: `current`.
+
+    shows_zero: v1 shows 0 where the amount of a resource, or the value of an external metric, is absent.
+    """
+    empty = "0" if shows_zero else None
+    value = _Part(f"{side}Value", (side, "value"), quantity, "0")
+    average = _Part(f"{side}AverageValue", (side, "averageValue"), quantity)
+    utilization = _Part(f"{side}AverageUtilization", (side, "averageUtilization"), int32)
+    of_resource = (_RESOURCE, utilization, average._replace(empty=empty))
+    selector = _SELECTOR._replace(name="metricSelector")
+    return {
+        "object": (_DESCRIBED, _METRIC, value, _SELECTOR, average._replace(name="averageValue")),
+        "pods": (_METRIC, average._replace(empty="0"), _SELECTOR),
+        "resource": of_resource,
+        "containerResource": (*of_resource, _CONTAINER),
+        "external": (_METRIC, selector, value._replace(empty=empty), average),
+    }
+
+
+_SPECS: Final = _sources("target", shows_zero=False)
+_STATUSES: Final = _sources("current", shows_zero=True)
 
 
 def _flat(metric: Document, sources: _Sources) -> Document:

@@ -12,12 +12,8 @@ from apiserver.catalogue.pod_specs.resource_requirements import validate_contain
 from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta.vocabulary import Document
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import MINIMUM, at_least, named, one_of, quantity_of
 from apiserver.schema.validation.documents import at, items
-
-_V1: Final = "io.k8s.api.autoscaling.v1."
-_V2: Final = "io.k8s.api.autoscaling.v2."
 
 CPU_UTILIZATION: Final = 80
 STABILIZATION_S_MAX: Final = 3600
@@ -62,13 +58,6 @@ def complete_metrics(spec: Document) -> None:
         for direction, usual in (("scaleUp", _SCALE_UP), ("scaleDown", _SCALE_DOWN)):
             behavior[direction] = copy.deepcopy(usual) | behavior.get(direction, {})
 
-
-DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
-    {
-        f"{_V1}HorizontalPodAutoscalerSpec": complete_replicas,
-        f"{_V2}HorizontalPodAutoscalerSpec": complete_spec,
-    }
-)
 
 EMPTY_STATUS: Final[Mapping[str, Any]] = MappingProxyType({"desiredReplicas": 0, "currentMetrics": None})
 
@@ -238,9 +227,7 @@ def _validate_pods(path: str, source: Document, checks_version: bool) -> Errors:
 
 
 def _validate_resource(path: str, source: Document, checks_version: bool) -> Errors:
-    errors: Errors = []
-    if not source.get("name"):
-        errors.append(required(f"{path}.name", "must specify a resource name"))
+    errors = [] if source.get("name") else [required(f"{path}.name", "must specify a resource name")]
     return errors + _validate_utilization(f"{path}.target", source["target"])
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -22,7 +22,6 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_getters import field_text
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status, only_status
 from apiserver.releases.gates import FeatureGates
-from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import immutable
 from apiserver.schema.validation.defaults import setting, setting_empty
 from apiserver.schema.validation.documents import at
@@ -37,7 +36,10 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "jobs",
         "Job",
         categories=("all",),
-        defaults=_defaults(gates),
+        defaults={
+            "Job": partial(_complete_job, gates.is_on("JobPodReplacementPolicy")),
+            "PodFailurePolicyOnPodConditionsPattern": setting_empty(status="True"),
+        },
         subresources=(
             status_subresource(
                 partial(validate_job_status_update, StatusRules.of(gates)), prepare=prepare_status_update
@@ -47,7 +49,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             prepare_create=prepare_job_create,
             validate_ratcheting=partial(validate_job, rules, JobRules.of(gates)),
             warn=with_template_warnings(
-                rules, "spec", "template", warn=workloads.warn_name, warn_spec=warn_job
+                rules, "spec", "template", warn=workloads.warn_name, warn_spec=warn_job_spec
             ),
             update=UpdateStrategy(prepare=prepare_job_update),
             has_generation=True,
@@ -65,8 +67,6 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         field_refusal="field label {quoted} not supported for Job",
     )
 
-
-_BATCH: Final = "io.k8s.api.batch.v1."
 
 # Jobs were deleted without their pods before there was a policy, and clients rely on it.
 _ORPHANS_TEXT: Final = (
@@ -101,13 +101,6 @@ def _default_labels(job: Document) -> None:
         job["metadata"]["labels"] = labels
 
 
-def _defaults(gates: FeatureGates) -> Mapping[str, Default]:
-    return {
-        f"{_BATCH}Job": partial(_complete_job, gates.is_on("JobPodReplacementPolicy")),
-        f"{_BATCH}PodFailurePolicyOnPodConditionsPattern": setting_empty(status="True"),
-    }
-
-
 # ---- what the server sets
 
 CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
@@ -137,15 +130,19 @@ def _generate_selector(spec: Document, template_meta: Document, *, name: str, ui
 
 def prepare_job_update(new: Document, old: Document) -> None:
     keep_status(new, old)
-    if "labels" in new["metadata"]:
-        new["metadata"]["labels"] = dict(new["metadata"]["labels"])
+    _copy_labels(new["metadata"])
 
 
 def prepare_status_update(new: Document, old: Document) -> None:
     only_status(new, old)
     _default_labels(new)
-    if "labels" in new["metadata"]:
-        new["metadata"]["labels"] = dict(new["metadata"]["labels"])
+    _copy_labels(new["metadata"])
+
+
+def _copy_labels(meta: Document) -> None:
+    """Replaces labels that may be those of the template by a copy."""
+    if "labels" in meta:
+        meta["labels"] = dict(meta["labels"])
 
 
 # ---- jobs
@@ -311,13 +308,6 @@ def _with_resources_of(pods: Document, before: Document) -> Document:
 
 def _without(document: Document, fields: Collection[str]) -> Document:
     return {field: value for field, value in document.items() if field not in fields}
-
-
-# ---- warnings
-
-
-def warn_job(job: Document) -> list[str]:
-    return warn_job_spec("spec", job["spec"])
 
 
 # ---- columns

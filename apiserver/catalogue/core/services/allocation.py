@@ -10,7 +10,7 @@ import ipaddress
 import itertools
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from apiserver.catalogue.core.services.addresses import (
@@ -57,18 +57,6 @@ class AllocationRequest(NamedTuple):
     places: tuple[int, ...]
 
 
-def allocations(document: Document) -> tuple[Allocation, ...]:
-    """Returns what the service has, each once, with the first field that has it.
-
-    As in Kubernetes, a port of nodes is one service's whatever the protocol.
-    """
-    spec = document.get("spec") or {}
-    found: dict[tuple[str, str], Allocation] = {}
-    for allocation in _allocations(spec):
-        found.setdefault((allocation.kind, allocation.value), allocation)
-    return tuple(found.values())
-
-
 def _allocations(spec: Document) -> Iterator[Allocation]:
     if needs_cluster_ip(spec):
         for ip in cluster_ips(spec):
@@ -80,42 +68,6 @@ def _allocations(spec: Document) -> Iterator[Allocation]:
                 yield Allocation("nodeport", str(number), f"spec.ports[{index}].nodePort")
     if needs_health_check_node_port(spec) and (number := spec.get("healthCheckNodePort")):
         yield Allocation("nodeport", str(number), "spec.healthCheckNodePort")
-
-
-def allocation_requests(document: Document, *, is_new: bool) -> tuple[AllocationRequest, ...]:
-    """Returns what has to be chosen for the service, whose IP families are set already.
-
-    is_new: ports of a new service with the same number, as of DNS over TCP and UDP, share a node port.
-    """
-    spec = document.get("spec") or {}
-    found: list[AllocationRequest] = []
-    ips = cluster_ips(spec)
-    if needs_cluster_ip(spec) and ips[:1] != [HEADLESS]:
-        families = list(spec.get("ipFamilies") or ())
-        found += [
-            AllocationRequest("clusterip", family, (i,)) for i, family in enumerate(families) if i >= len(ips)
-        ]
-    if allocates_node_ports(spec):
-        together: dict[int, list[int]] = {}
-        for index, port in enumerate(spec.get("ports") or ()):
-            if not port.get("nodePort"):
-                together.setdefault(port.get("port", 0) if is_new else index, []).append(index)
-        found += [AllocationRequest("nodeport", "", tuple(indexes)) for indexes in together.values()]
-    if needs_health_check_node_port(spec) and not spec.get("healthCheckNodePort"):
-        found.append(AllocationRequest("nodeport", "", ()))
-    return tuple(found)
-
-
-def assign(document: Document, request: AllocationRequest, value: str) -> None:
-    """Writes in what has been chosen. Addresses come in the order of `allocation_requests`."""
-    spec = document["spec"]
-    if request.kind == "clusterip":
-        spec["clusterIPs"] = [*cluster_ips(spec), value]
-        spec["clusterIP"] = spec["clusterIPs"][0]
-    elif not request.places:
-        spec["healthCheckNodePort"] = int(value)
-    for index in request.places if request.kind == "nodeport" else ():
-        spec["ports"][index]["nodePort"] = int(value)
 
 
 def refusal(document: Document, allocation: Allocation, reason: str) -> FieldError:
@@ -137,28 +89,23 @@ RANDOM_ATTEMPTS_MAX: Final = 64
 SEARCHED_MAX: Final = 1 << 16
 
 
-class StaticBand(NamedTuple):
-    """How many numbers at the start of a range are chosen last: one in `step`, 16 or more, `most` or less.
+def _band_size(count: int, *, step: int, most: int) -> int:
+    """Returns how many numbers at the start of a range of `count` are chosen last.
 
-    A range of 16 numbers or fewer has none. Source: calculateRangeOffset in pkg/registry/core/service, of
-    ipallocator/bitmap.go (KEP-3070) and portallocator/allocator.go (KEP-3668).
+    They are one in `step`, 16 or more, `most` or fewer; a range of 16 numbers or fewer has none. Source:
+    calculateRangeOffset in pkg/registry/core/service, of ipallocator/bitmap.go (KEP-3070) and
+    portallocator/allocator.go (KEP-3668).
     """
-
-    step: int
-    most: int
-
-    def size(self, count: int) -> int:
-        """Returns how many numbers are in the band of a range that has `count`."""
-        return min(max(_BAND_MIN, count // self.step), self.most) if count > _BAND_MIN else 0
+    return min(max(_BAND_MIN, count // step), most) if count > _BAND_MIN else 0
 
 
 _BAND_MIN: Final = 16
-_ADDRESS_BAND: Final = StaticBand(step=16, most=256)
-_PORT_BAND: Final = StaticBand(step=32, most=128)
+_address_band_size = partial(_band_size, step=16, most=256)
+_port_band_size = partial(_band_size, step=32, most=128)
 
 
 class AdditionalNetworks:
-    """Networks that extend those of the command line: whoever allocates asks, and whoever hears of some sets.
+    """Networks that extend those of the command line. The controller of ServiceCIDRs sets them.
 
     networks: by family, `IPv4` or `IPv6`; replaced as a whole.
     """
@@ -173,7 +120,7 @@ class ServiceAllocator:
 
     networks: by family, `IPv4` or `IPv6`. node_ports: the first and the last.
     randint: returns a random number between two, both included.
-    address_version: of IPAddresses, which clients see: owners of fields are told of it.
+    address_version: the version of IPAddresses that managedFields show.
     further: networks that have come since the start.
     """
 
@@ -200,8 +147,16 @@ class ServiceAllocator:
         by_family = {f"IPv{network.version}": network for network in networks}
         return cls(by_family, node_ports, randint, brand or Brand(), address_version)
 
-    def allocations(self, document: Document) -> Sequence[Allocation]:
-        return allocations(document)
+    def allocations(self, document: Document) -> tuple[Allocation, ...]:
+        """Returns what the service has, each once, with the first field that has it.
+
+        As in Kubernetes, a port of nodes is one service's whatever the protocol.
+        """
+        spec = document.get("spec") or {}
+        found: dict[tuple[str, str], Allocation] = {}
+        for allocation in _allocations(spec):
+            found.setdefault((allocation.kind, allocation.value), allocation)
+        return tuple(found.values())
 
     def record(self, document: Document, allocation: Allocation) -> AllocationRecord | None:
         """Addresses have one. Source: pkg/registry/core/service/ipallocator, newIPAddress."""
@@ -240,11 +195,37 @@ class ServiceAllocator:
             "fieldsV1": {"f:metadata": {"f:labels": labels}, "f:spec": {"f:parentRef": parent}},
         }
 
-    def requests(self, document: Document, *, is_new: bool) -> Sequence[AllocationRequest]:
-        return allocation_requests(document, is_new=is_new)
+    def requests(self, document: Document, *, is_new: bool) -> tuple[AllocationRequest, ...]:
+        """Returns what has to be chosen for the service, whose IP families are set already.
+
+        is_new: ports of a new service with the same number, as of DNS over TCP and UDP, share a node port.
+        """
+        spec = document.get("spec") or {}
+        found: list[AllocationRequest] = []
+        ips = cluster_ips(spec)
+        if needs_cluster_ip(spec) and ips[:1] != [HEADLESS]:
+            missing = (spec.get("ipFamilies") or ())[len(ips) :]
+            found += [AllocationRequest("clusterip", each, (i,)) for i, each in enumerate(missing, len(ips))]
+        if allocates_node_ports(spec):
+            together: dict[int, list[int]] = {}
+            for index, port in enumerate(spec.get("ports") or ()):
+                if not port.get("nodePort"):
+                    together.setdefault(port.get("port", 0) if is_new else index, []).append(index)
+            found += [AllocationRequest("nodeport", "", tuple(indexes)) for indexes in together.values()]
+        if needs_health_check_node_port(spec) and not spec.get("healthCheckNodePort"):
+            found.append(AllocationRequest("nodeport", "", ()))
+        return tuple(found)
 
     def assign(self, document: Document, request: AllocationRequest, value: str) -> None:
-        assign(document, request, value)
+        """Writes in what has been chosen. Addresses come in the order of `requests`."""
+        spec = document["spec"]
+        if request.kind == "clusterip":
+            spec["clusterIPs"] = [*cluster_ips(spec), value]
+            spec["clusterIP"] = spec["clusterIPs"][0]
+        elif not request.places:
+            spec["healthCheckNodePort"] = int(value)
+        for index in request.places if request.kind == "nodeport" else ():
+            spec["ports"][index]["nodePort"] = int(value)
 
     def choose(self, request: AllocationRequest, taken: Container[AllocationKey]) -> Allocation | None:
         """Chooses from the upper band first, as kube-apiserver does: people ask for low numbers."""
@@ -275,7 +256,7 @@ class ServiceAllocator:
         return invalid("spec.ports", 0, "failed to allocate a nodePort: range is full")
 
     def too_many(self, document: Document) -> FieldError:
-        return too_many("spec.ports", len(allocations(document)), ALLOCATIONS_MAX)
+        return too_many("spec.ports", len(self.allocations(document)), ALLOCATIONS_MAX)
 
     def _candidates(self, low: int, high: int) -> Iterator[int]:
         """Yields numbers between two, both included: some at random, then all, up to SEARCHED_MAX of them."""
@@ -288,12 +269,12 @@ class ServiceAllocator:
         """Yields ranges of numbers: the first, the first of the upper band, and the last."""
         if request.kind == "nodeport":
             low, high = self.node_ports
-            yield low, low + _PORT_BAND.size(high - low + 1), high
+            yield low, low + _port_band_size(high - low + 1), high
             return
         for network in self._networks_of(request.family):
             first, last = AddressRange.of(network)
             # Of all addresses of the network, as in Kubernetes, and not of those that may be given.
-            yield first, first + _ADDRESS_BAND.size(network.num_addresses), last
+            yield first, first + _address_band_size(network.num_addresses), last
 
     def all_networks(self) -> Sequence[IPNetwork]:
         """Returns the networks of which addresses may be given, each once: ServiceCIDRs repeat the first."""

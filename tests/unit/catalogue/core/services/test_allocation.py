@@ -17,9 +17,6 @@ from apiserver.catalogue.core.services.allocation import (
     PORT_TAKEN,
     AllocationRequest,
     ServiceAllocator,
-    allocation_requests,
-    allocations,
-    assign,
     port_out_of_range,
     refusal,
 )
@@ -73,7 +70,7 @@ HOLDS: Final[dict[str, tuple[dict[str, Any], list[Allocation]]]] = {
 
 @pytest.mark.parametrize(("spec", "expected"), HOLDS.values(), ids=HOLDS)
 def test_what_a_service_holds(spec: dict[str, Any], expected: list[Allocation]) -> None:
-    assert list(allocations(service(**spec))) == expected
+    assert list(ALLOCATOR.allocations(service(**spec))) == expected
 
 
 WANTS: Final[dict[str, tuple[dict[str, Any], list[AllocationRequest]]]] = {
@@ -100,29 +97,29 @@ WANTS: Final[dict[str, tuple[dict[str, Any], list[AllocationRequest]]]] = {
 def test_what_has_to_be_chosen_for_a_new_service(
     spec: dict[str, Any], expected: list[AllocationRequest]
 ) -> None:
-    assert list(allocation_requests(service(**spec), is_new=True)) == expected
+    assert list(ALLOCATOR.requests(service(**spec), is_new=True)) == expected
 
 
 def test_a_service_that_changes_gets_a_node_port_for_each_port() -> None:
     document = service(type="NodePort", clusterIP="10.96.0.7", ports=DNS)
-    assert [want.places for want in allocation_requests(document, is_new=False)] == [(0,), (1,), (2,)]
+    assert [want.places for want in ALLOCATOR.requests(document, is_new=False)] == [(0,), (1,), (2,)]
 
 
 def test_a_node_port_that_is_asked_for_serves_the_other_protocol_too() -> None:
     ports = [DNS[0], {**DNS[1], "nodePort": 30053}, DNS[2]]
     document = service(type="NodePort", clusterIP="10.96.0.7", ports=ports)
     assert [port.get("nodePort") for port in document["spec"]["ports"]] == [30053, 30053, None]
-    assert [want.places for want in allocation_requests(document, is_new=True)] == [(2,)]
+    assert [want.places for want in ALLOCATOR.requests(document, is_new=True)] == [(2,)]
 
 
 def test_what_is_chosen_is_then_held_and_leaves_nothing_to_choose() -> None:
     spec: dict[str, Any] = {**LOCAL, "ports": DNS, "ipFamilyPolicy": "PreferDualStack"}
     document = service(DUAL, **spec)
     chosen = ["10.96.0.7", "fd00::7", "30053", "30054", "30055"]
-    for want, value in zip(allocation_requests(document, is_new=True), chosen, strict=True):
-        assign(document, want, value)
-    assert allocation_requests(document, is_new=True) == ()
-    assert [claim.value for claim in allocations(document)] == chosen
+    for want, value in zip(ALLOCATOR.requests(document, is_new=True), chosen, strict=True):
+        ALLOCATOR.assign(document, want, value)
+    assert ALLOCATOR.requests(document, is_new=True) == ()
+    assert [claim.value for claim in ALLOCATOR.allocations(document)] == chosen
     found = document["spec"]
     assert (found["clusterIP"], found["clusterIPs"]) == ("10.96.0.7", ["10.96.0.7", "fd00::7"])
     assert [port["nodePort"] for port in found["ports"]] == [30053, 30053, 30054]
@@ -131,7 +128,7 @@ def test_what_is_chosen_is_then_held_and_leaves_nothing_to_choose() -> None:
 
 def test_refusals_say_what_and_why() -> None:
     document = service(type="NodePort", clusterIP="10.96.0.7", ports=[{"port": 80, "nodePort": 80}])
-    address, port = allocations(document)
+    address, port = ALLOCATOR.allocations(document)
     said = 'spec.clusterIPs: Invalid value: ["10.96.0.7"]: failed to allocate IP 10.96.0.7: '
     assert str(refusal(document, address, IP_TAKEN)) == f"{said}provided IP is already allocated"
     assert str(refusal(document, address, IP_OUT_OF_RANGE)) == (
@@ -150,6 +147,9 @@ def test_refusals_say_what_and_why() -> None:
 def allocator(network: str = "10.0.0.0/24", ports: tuple[int, int] = (30_000, 32_767)) -> ServiceAllocator:
     """Returns one that tries the lowest number first."""
     return ServiceAllocator.for_networks([ipaddress.ip_network(network)], ports, lambda low, high: low)
+
+
+ALLOCATOR: Final = allocator()
 
 
 # Networks: the first address that may be given, the last one, and the first of the upper band. Those beside
