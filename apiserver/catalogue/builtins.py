@@ -44,7 +44,13 @@ from apiserver.catalogue.gated_fields import disabled_by, without_disabled_field
 from apiserver.catalogue.metadata_checks import with_metadata_checks
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.catalogue.shared_values import SharedValues
-from apiserver.catalogue.type_versions import TypeVersions, api_version_of, full_group, life_of
+from apiserver.catalogue.type_versions import (
+    TypeVersions,
+    api_version_of,
+    full_group,
+    group_version_of,
+    life_of,
+)
 from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document, GroupResource, GroupVersion
@@ -265,7 +271,7 @@ class Catalogue(StoredKinds):
     def is_builtin(self, folder: str) -> bool:
         return folder in self._folders
 
-    def _unreadable(self, head: bytes, api_version: object, kind: object) -> OtherStorageVersion | None:
+    def _unreadable(self, head: bytes, api_version: str, kind: str) -> OtherStorageVersion | None:
         """Returns what refuses to convert objects of a built-in type's version that is not known here.
 
         Types have kept their names, and nothing else, when 1.31 replaced claims by those of devices.
@@ -277,9 +283,9 @@ class Catalogue(StoredKinds):
                 return OtherStorageVersion(head, partial(_refuse, text), is_written=False)
         return None
 
-    def _may_be_removed(self, api_version: object) -> bool:
-        """Whether a version that this release does not have may be one of a built-in type: by its group."""
-        group = api_version.rpartition("/")[0] if isinstance(api_version, str) else ""
+    def _may_be_removed(self, api_version: str) -> bool:
+        """Tells whether a version that this release does not have may be one of a built-in type."""
+        group = api_version.rpartition("/")[0]
         groups = (full_group(each.group, self._brand) for each in self._types)
         return group == _EXTENSIONS or group in groups
 
@@ -297,14 +303,13 @@ class Catalogue(StoredKinds):
             return False
         if gates is not None and gates.are_turned_off(builtin.optional_gates):
             return False
-        group_version = GroupVersion(full_group(builtin.group, self._brand), builtin.version)
         return life.is_in(self._release.minor) and runtime_config.serves(
-            group_version, builtin.resource, by_default=life.is_on_by_default
+            group_version_of(builtin, self._brand), builtin.resource, by_default=life.is_on_by_default
         )
 
     def _resource(self, schema_compiler: SchemaCompiler, builtin: BuiltinType) -> ServedResource:
         versions, minor = self._versions, self._release.minor
-        group_version = GroupVersion(full_group(builtin.group, self._brand), builtin.version)
+        group_version = group_version_of(builtin, self._brand)
         life, hub = life_of(builtin), versions.hub_version(builtin)
         subresources = [
             self._deprecated(builtin, _of_release(builtin, sub, minor))
@@ -339,9 +344,7 @@ class Catalogue(StoredKinds):
 
     def _deprecated(self, builtin: BuiltinType, subresource: Subresource) -> Subresource:
         """Returns a subresource with the deprecation of its own kind."""
-        version = subresource.group_version or GroupVersion(
-            full_group(builtin.group, Brand()), builtin.version
-        )
+        version = subresource.group_version or group_version_of(builtin, Brand())
         life = known_lifecycles().get((str(version), f"{builtin.resource}/{subresource.name}"))
         if life is None or not life.is_deprecated_in(self._release.minor):
             return subresource

@@ -21,6 +21,7 @@ from apiserver.catalogue.builtin_type import CORE, BuiltinType
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.releases.gates import FeatureGates, known_gates
+from apiserver.schema.validation.documents import at
 
 _IN_TEMPLATE: Final = "spec.template.spec"
 # Where the pod specs of each kind are that has some.
@@ -190,17 +191,17 @@ def _step(text: str) -> PathStep:
 # ---- documents
 
 
-def _is_set(value: Any, path: _Path, at: int = 0) -> bool:
+def _is_set(value: Any, path: _Path, depth: int = 0) -> bool:
     if not isinstance(value, dict):
         return False
-    step = path[at]
+    step = path[depth]
     inner = value.get(step.name)
     if inner is None:
         return False
     below = _below(inner, step.each)
-    if at == len(path) - 1:
+    if depth == len(path) - 1:
         return any(map(step.counts, below))
-    return any(_is_set(each, path, at + 1) for each in below)
+    return any(_is_set(each, path, depth + 1) for each in below)
 
 
 def _below(value: Any, each: str) -> Sequence[Any]:
@@ -211,13 +212,13 @@ def _below(value: Any, each: str) -> Sequence[Any]:
     return (value,)
 
 
-def _remove(value: Any, path: _Path, at: int = 0) -> None:
-    step = path[at]
+def _remove(value: Any, path: _Path, depth: int = 0) -> None:
+    step = path[depth]
     if not isinstance(value, dict) or (inner := value.get(step.name)) is None:
         return
-    if at < len(path) - 1:
+    if depth < len(path) - 1:
         for each in _below(inner, step.each):
-            _remove(each, path, at + 1)
+            _remove(each, path, depth + 1)
         if step.prune and not inner:
             del value[step.name]
     elif step.each:
@@ -288,7 +289,7 @@ def _find(value: Document, nodes: list[_Node], found: list[GatedFieldRule]) -> N
 
 def _drop_image_mounts(path: Sequence[str], new: Document, old: Document | None) -> None:
     """Removes the mounts of volumes that are images, before these go themselves."""
-    specs = [_at(document, path) for document in (new, old) if document is not None]
+    specs = [at(document, *path) or {} for document in (new, old) if document is not None]
     images = [{v.get("name") for v in spec.get("volumes") or () if v.get("image")} for spec in specs]
     if not images[0] or any(images[1:]):
         return
@@ -298,16 +299,7 @@ def _drop_image_mounts(path: Sequence[str], new: Document, old: Document | None)
                 container["volumeMounts"] = [each for each in mounts if each.get("name") not in images[0]]
 
 
-def _at(document: Document, path: Sequence[str]) -> Document:
-    value: Any = document
-    for step in path:
-        value = value.get(step) if isinstance(value, dict) else None
-    return value if isinstance(value, dict) else {}
-
-
 # ---- strategies
-
-_Drop = Callable[[Document, "Document | None"], None]
 
 
 def disabled_by(states: FeatureGates) -> Callable[[str], bool]:
@@ -325,38 +317,30 @@ def without_disabled_fields(
     rules = rules_of(definition, is_disabled)
     if not rules:
         return builtin
-    drops: list[_Drop] = [DisabledFields(rules).drop]
-    if definition in POD_SPECS and any(rule.gates == "ImageVolume" for rule in rules):
-        drops.insert(0, partial(_drop_image_mounts, POD_SPECS[definition].split(".")))
-    strategy = builtin.strategy
+    fields, spec_path = DisabledFields(rules), POD_SPECS.get(definition, "").split(".")
+    has_image_volumes = definition in POD_SPECS and any(rule.gates == "ImageVolume" for rule in rules)
+
+    def drop(new: Document, old: Document | None) -> None:
+        if has_image_volumes:
+            _drop_image_mounts(spec_path, new, old)
+        fields.drop(new, old)
+
+    def create(document: Document) -> Sequence[str] | None:
+        drop(document, None)
+        return builtin.strategy.prepare_create(document)
+
+    def dropping(update: UpdateStrategy) -> UpdateStrategy:
+        def prepare(new: Document, old: Document) -> None:
+            drop(new, old)
+            update.prepare(new, old)
+
+        return update._replace(prepare=prepare)
+
     return replace(
         builtin,
-        strategy=strategy._replace(
-            prepare_create=partial(_create, drops, strategy.prepare_create),
-            update=_wrapped(drops, strategy.update),
-        ),
+        strategy=builtin.strategy._replace(prepare_create=create, update=dropping(builtin.strategy.update)),
         subresources=tuple(
-            sub if sub.update is None else sub._replace(update=_wrapped(drops, sub.update))
+            sub if sub.update is None else sub._replace(update=dropping(sub.update))
             for sub in builtin.subresources
         ),
     )
-
-
-def _wrapped(drops: Sequence[_Drop], update: UpdateStrategy) -> UpdateStrategy:
-    return update._replace(prepare=partial(_update, drops, update.prepare))
-
-
-def _create(
-    drops: Sequence[_Drop], prepare: Callable[[Document], Sequence[str] | None], document: Document
-) -> Sequence[str] | None:
-    for drop in drops:
-        drop(document, None)
-    return prepare(document)
-
-
-def _update(
-    drops: Sequence[_Drop], prepare: Callable[[Document, Document], None], new: Document, old: Document
-) -> None:
-    for drop in drops:
-        drop(new, old)
-    prepare(new, old)

@@ -8,7 +8,7 @@ The result lists what has no place in the new version.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from apiserver.catalogue.builtins import Catalogue
@@ -88,15 +88,13 @@ class ManifestConverter:
                 raise NotConvertible(f"no release of Kubernetes has {api_version} {kind}")
             return Converted(document)
         family = self._families[source.codec.stored_group_resource]
-        target = self._named(family, wanted) if wanted else _preferred(family, source, minor)
+        named = next((each for each in family if each.api_version == wanted), None)
+        target = named if wanted else _preferred(family, source, minor)
         if target is None and not wanted:
             raise NotConvertible(_gone(source, minor))
         if target is None or target is source:
             return Converted(document)
         return _Conversion(source, target).run(document)
-
-    def _named(self, family: Iterable[ServedResource], wanted: str) -> ServedResource | None:
-        return next((each for each in family if each.api_version == wanted), None)
 
 
 def _life(resource: ServedResource) -> Lifecycle:

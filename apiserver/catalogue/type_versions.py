@@ -119,14 +119,18 @@ def life_of(builtin: BuiltinType) -> Lifecycle: ...
 def life_of(builtin: BuiltinType, subresource: str) -> Lifecycle | None: ...
 def life_of(builtin: BuiltinType, subresource: str = "") -> Lifecycle | None:
     """Returns the life of a type, or of one of its subresources, if that has one of its own."""
-    group_version = str(GroupVersion(full_group(builtin.group, Brand()), builtin.version))
+    group_version = api_version_of(builtin, Brand())
     if subresource:
         return known_lifecycles().get((group_version, f"{builtin.resource}/{subresource}"))
     return known_lifecycles()[group_version, builtin.resource]
 
 
+def group_version_of(builtin: BuiltinType, brand: Brand) -> GroupVersion:
+    return GroupVersion(full_group(builtin.group, brand), builtin.version)
+
+
 def api_version_of(builtin: BuiltinType, brand: Brand) -> str:
-    return str(GroupVersion(full_group(builtin.group, brand), builtin.version))
+    return str(group_version_of(builtin, brand))
 
 
 def full_group(group: str, brand: Brand) -> str:

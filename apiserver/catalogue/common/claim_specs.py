@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from apiserver.catalogue.builtin_type import CORE
-from apiserver.meta import names
+from apiserver.meta import names, object_meta
 from apiserver.meta.field_errors import Errors, forbidden, invalid, required
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.compile import Default
@@ -113,6 +113,31 @@ def _data_source(path: str, source: Document, *, any_group: bool) -> Errors:
     if any_group:
         return errors
     return errors + named(f"{path}.apiGroup", group, names.dns_subdomain, is_required=False)
+
+
+# ---- templates of claims, also of ResourceClaims
+
+# The other fields, and their values that are none.
+_UNSET: Final = {
+    **dict.fromkeys(("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion"), ""),
+    "generation": 0,
+    **dict.fromkeys(("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"), None),
+    **dict.fromkeys(("ownerReferences", "finalizers", "managedFields"), None),
+}
+
+
+def validate_claim_metadata(path: str, meta: Document) -> Errors:
+    """Returns the errors in the metadata of a claim template.
+
+    Source: pkg/apis/core/validation, ValidateTemplateObjectMeta.
+    """
+    errors = object_meta.validate_annotations(meta.get("annotations"), f"{path}.annotations")
+    errors += object_meta.validate_labels(meta.get("labels"), f"{path}.labels")
+    return errors + [
+        forbidden(f"{path}.{'uID' if field == 'uid' else field}", "cannot be set")
+        for field, unset in _UNSET.items()
+        if meta.get(field) is not None and meta[field] != unset
+    ]
 
 
 # ---- warnings

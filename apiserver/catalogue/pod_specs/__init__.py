@@ -8,7 +8,6 @@
     containers, probes, restart_policies, volumes, field_references, resource_requirements, scheduling,
     security_contexts, pod_annotations
                            check one part each
-    eviction_responders    checks who sees to it that a pod can go
     resource_totals        adds up what the containers of a pod ask for
     warnings               warns of what is allowed and still not wise; of files, overlapping_paths
 

@@ -6,8 +6,8 @@ import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from apiserver.catalogue.common.participants import validate_own_name
 from apiserver.catalogue.pod_specs import (
-    eviction_responders,
     resource_requirements,
     scheduling,
     security_contexts,
@@ -24,11 +24,20 @@ from apiserver.catalogue.pod_specs.validation_options import PodValidationOption
 from apiserver.catalogue.pod_specs.volumes import VolumeOwner, validate_volumes
 from apiserver.golang.formatting import go_struct_fields
 from apiserver.meta import names, object_meta
-from apiserver.meta.field_errors import NO_FIELD, Errors, duplicate, forbidden, invalid, required, too_long
+from apiserver.meta.field_errors import (
+    NO_FIELD,
+    Errors,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+    too_long,
+    too_many,
+)
 from apiserver.meta.vocabulary import Document
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.addresses import AddressChecks
-from apiserver.schema.validation.checks import in_range, named, one_of
+from apiserver.schema.validation.checks import at_least, at_most, in_range, named, one_of
 from apiserver.schema.validation.documents import items
 
 RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
@@ -187,8 +196,8 @@ def _scheduling(path: str, spec: Document, options: PodValidationOptions) -> Err
         errors += scheduling.validate_readiness_gates(f"{path}.readinessGates", gates)
     if gates := spec.get("schedulingGates"):
         errors += scheduling.validate_scheduling_gates(f"{path}.schedulingGates", gates)
-    if spec.get(eviction_responders.FIELD):
-        errors += eviction_responders.validate_eviction_responders(path, spec)
+    if spec.get(_RESPONDERS):
+        errors += validate_eviction_responders(path, spec)
     if constraints := spec.get("topologySpreadConstraints"):
         where = f"{path}.topologySpreadConstraints"
         errors += scheduling.validate_topology_spread(
@@ -313,3 +322,37 @@ def _host_aliases(path: str, spec: Document, options: PodValidationOptions) -> E
         for place, name in items(alias, "hostnames", where):
             errors += [invalid(place, name, problem) for problem in names.dns_subdomain(name)]
     return errors
+
+
+# ---- what sees to evictions (since 1.37). Source: k8s.io/api/core/v1, the rules of EvictionResponder
+
+_RESPONDERS: Final = "evictionResponders"
+_RESPONDERS_MAX: Final = 10
+_RESPONDER_PRIORITY_MAX: Final = 100_000
+_RESERVED_BELOW: Final = 1000
+
+
+def validate_eviction_responders(path: str, spec: Document) -> Errors:
+    """Returns the errors in the eviction responders of a pod. path: that of the spec."""
+    count = len(spec.get(_RESPONDERS) or ())
+    if count > _RESPONDERS_MAX:
+        return [too_many(f"{path}.{_RESPONDERS}", count, _RESPONDERS_MAX)]
+    errors: Errors = []
+    seen: set[str] = set()
+    for where, responder in items(spec, _RESPONDERS, path):
+        name, priority = responder.get("name") or "", responder.get("priority")
+        if name in seen:
+            errors.append(duplicate(where, name))
+        seen.add(name)
+        errors += validate_own_name(f"{where}.name", name)
+        errors += _responder_priority(f"{where}.priority", priority)
+    return errors
+
+
+def _responder_priority(path: str, priority: int | None) -> Errors:
+    if priority is None:
+        return [required(path)]
+    if 0 <= priority < _RESERVED_BELOW:
+        reserved = f"priorities 0-{_RESERVED_BELOW - 1} are reserved for responders with *.k8s.io suffix"
+        return [invalid(path, priority, reserved)]
+    return at_least(path, priority, 0) + at_most(path, priority, _RESPONDER_PRIORITY_MAX)

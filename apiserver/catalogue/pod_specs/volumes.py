@@ -9,8 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from apiserver.catalogue.common.claim_metadata import validate_claim_metadata
-from apiserver.catalogue.common.claim_specs import validate_claim_spec
+from apiserver.catalogue.common.claim_specs import validate_claim_metadata, validate_claim_spec
 from apiserver.catalogue.common.signer_names import (
     POD_CERTIFICATE_S_MIN,
     bundle_name_problems,

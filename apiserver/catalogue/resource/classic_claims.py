@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
-from apiserver.catalogue.common.claim_metadata import validate_claim_metadata
+from apiserver.catalogue.common.claim_specs import validate_claim_metadata
 from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.catalogue.resource.device_requests import validate_items

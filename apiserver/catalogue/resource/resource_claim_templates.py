@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.common.claim_metadata import validate_claim_metadata
+from apiserver.catalogue.common.claim_specs import validate_claim_metadata
 from apiserver.catalogue.resource.device_requests import DEFAULTS, claim_selectors, validate_claim_spec
 from apiserver.catalogue.resource.device_selectors import selector_rules
 from apiserver.cel.compatibility_version import CompatibilityVersion

@@ -8,7 +8,7 @@ from functools import cache, partial
 from typing import Any, Final, TypeAlias
 
 from apiserver.catalogue.builtin_type import DEFAULT_GATES
-from apiserver.catalogue.core.pods import preparation, resize, updates, validation, warnings
+from apiserver.catalogue.core.pods import preparation, resize, updates, validation
 from apiserver.catalogue.core.pods import status as status_rules
 from apiserver.catalogue.core.pods.rules import PodRules, pod_rules
 from apiserver.catalogue.pod_specs.defaults import DEFAULTS
@@ -31,7 +31,7 @@ def rules(**gates: bool) -> PodRules:
     return pod_rules(gates_of(RELEASE[1], tuple(gates.items())))
 
 
-warn_pod: Final = partial(warnings.warn_pod, RULES)
+warn_pod: Final = partial(validation.warn_pod, RULES)
 validate_pod_create: Final = partial(validation.validate_pod_create, RULES.specs)
 prepare_pod_create: Final = partial(preparation.prepare_pod_create, RULES)
 validate_pod_update: Final = partial(updates.validate_pod_update, RULES)
@@ -71,9 +71,9 @@ def shown(errors: Sequence[FieldError]) -> list[tuple[str, str, str]]:
     return [(e.field, e.reason.removeprefix("FieldValue"), e.message) for e in errors]
 
 
-def agrees(errors: Sequence[FieldError], expected: Sequence[Expected]) -> bool:
-    """Whether these are the errors, in this order."""
-    return len(errors) == len(expected) and all(
-        (error.field, error.reason) == (field, f"FieldValue{reason}") and part in error.message
-        for error, (field, reason, part) in zip(errors, expected, strict=True)
-    )
+def assert_agree(errors: Sequence[FieldError], expected: Sequence[Expected]) -> None:
+    """Fails unless these are the errors, in this order."""
+    found = shown(errors)
+    assert len(found) == len(expected), found
+    for (*place, message), (field, reason, part) in zip(found, expected, strict=True):
+        assert (place, part in message) == ([field, reason], True), found

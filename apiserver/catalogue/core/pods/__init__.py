@@ -2,13 +2,12 @@
 
 rules        what depends on the feature gates of a server
 preparation  fills in new pods
-validation   checks a pod in itself, and new ones
+validation   checks a pod in itself, and new ones, and warns of what is not wise in these
 updates      checks what may change of a pod, and of its ephemeral containers
 status       checks what may change of its status
 resize       checks what may change of its resources
 assignment   tells a pod which node it has
 qos          tells the quality-of-service class
-warnings     warns of what is allowed and still not wise
 columns      has what `kubectl get pods` shows
 """
 
@@ -28,8 +27,7 @@ from apiserver.catalogue.core.pods.updates import (
     validate_ephemeral_containers_update,
     validate_pod_update,
 )
-from apiserver.catalogue.core.pods.validation import validate_pod_create
-from apiserver.catalogue.core.pods.warnings import warn_pod
+from apiserver.catalogue.core.pods.validation import validate_pod_create, warn_pod
 from apiserver.catalogue.pod_specs.defaults import DEFAULTS
 from apiserver.meta.vocabulary import Document
 from apiserver.registry import subresources

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from apiserver.catalogue.core.pods.qos import qos_class
 from apiserver.catalogue.core.pods.rules import PodRules
-from apiserver.catalogue.core.pods.updates import only_spec, taken_from
+from apiserver.catalogue.core.pods.updates import only_spec, with_old_value
 from apiserver.catalogue.core.pods.validation import validate_pod
 from apiserver.catalogue.pod_specs import pod_annotations
 from apiserver.meta.field_errors import NO_FIELD, Errors, forbidden, invalid
@@ -28,7 +28,7 @@ def prepare_resize(rules: PodRules, new: Document, old: Document) -> None:
     if any(len(spec.get(field) or ()) != len(old_spec.get(field) or ()) for field in _CONTAINERS):
         return
     only_spec(new, old)
-    resized = taken_from(old_spec, spec, "resources") if rules.resizes_pods else dict(old_spec)
+    resized = with_old_value(old_spec, spec, "resources") if rules.resizes_pods else dict(old_spec)
     for field in _CONTAINERS:
         if not old_spec.get(field):
             continue
@@ -36,7 +36,7 @@ def prepare_resize(rules: PodRules, new: Document, old: Document) -> None:
             resized[field] = spec[field]
         else:
             resized[field] = [
-                taken_from(taken_from(known, container, "resources"), container, "resizePolicy")
+                with_old_value(with_old_value(known, container, "resources"), container, "resizePolicy")
                 for known, container in zip(old_spec[field], spec[field], strict=True)
             ]
     new["spec"] = resized

@@ -89,7 +89,8 @@ def validate_pod_update(rules: PodRules, new: Document, old: Document) -> Errors
         return errors
     masked = _without_allowed_changes(spec, old_spec)
     if old_spec.get("schedulingGates"):
-        errors += _narrowed_nodes(masked, old_spec)
+        masked, found = _narrowed_nodes(masked, old_spec)
+        errors += found
     if masked != old_spec:
         text = f"pod updates may not change fields other than {_UPDATABLE}\n{difference(old_spec, masked)}"
         errors.append(forbidden("spec", text))
@@ -142,53 +143,45 @@ def _without_allowed_changes(spec: Document, old_spec: Document) -> Document:
     for field in ("containers", "initContainers"):
         if masked.get(field):
             masked[field] = [
-                taken_from(container, old, "image")
+                with_old_value(container, old, "image")
                 for container, old in zip(spec[field], old_spec[field], strict=True)
             ]
     for field in ("activeDeadlineSeconds", "schedulingGates", "tolerations"):
-        masked = taken_from(masked, old_spec, field)
+        masked = with_old_value(masked, old_spec, field)
     old_grace_s = old_spec.get("terminationGracePeriodSeconds", 0)
     if old_grace_s < 0 and masked.get("terminationGracePeriodSeconds") == 1:
         masked["terminationGracePeriodSeconds"] = old_grace_s
     return masked
 
 
-def taken_from(value: Document, old: Document, field: str) -> Document:
+def with_old_value(value: Document, old: Document, field: str) -> Document:
     """Returns a copy with the old value of a field; without the field if the old one lacks it."""
     if field in old:
         return {**value, field: old[field]}
     return {name: each for name, each in value.items() if name != field}
 
 
-def _narrowed_nodes(masked: Document, old_spec: Document) -> Errors:
+def _narrowed_nodes(masked: Document, old_spec: Document) -> tuple[Document, Errors]:
     """Checks that a pod with closed scheduling gates is only restricted to fewer nodes.
 
-    Gives `masked` the old values of what may change so.
+    Returns `masked` with the old values of what may change so, and the errors.
     """
     errors: Errors = []
     selector, old_selector = masked.get("nodeSelector"), old_spec.get("nodeSelector") or {}
     if not old_selector.items() <= (selector or {}).items():
         text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
         errors.append(invalid("spec.nodeSelector", selector, text))
-    _put_back(masked, old_spec, "nodeSelector")
+    masked = with_old_value(masked, old_spec, "nodeSelector")
     affinity, old_affinity = masked.get("affinity"), old_spec.get("affinity")
     nodes, old_nodes = at(affinity or {}, "nodeAffinity"), at(old_affinity or {}, "nodeAffinity")
     if nodes == old_nodes:
-        return errors
+        return masked, errors
     errors += _narrowed_affinity(nodes, old_nodes)
     if old_affinity is None and affinity is not None and affinity.keys() == {"nodeAffinity"}:
         del masked["affinity"]
     else:
-        masked["affinity"] = taken_from(affinity or {}, old_affinity or {}, "nodeAffinity")
-    return errors
-
-
-def _put_back(value: Document, old: Document, field: str) -> None:
-    """Gives a field its old value, or removes it if it had none."""
-    if field in old:
-        value[field] = old[field]
-    else:
-        value.pop(field, None)
+        masked["affinity"] = with_old_value(affinity or {}, old_affinity or {}, "nodeAffinity")
+    return masked, errors
 
 
 def _narrowed_affinity(new: Document | None, old: Document | None) -> Errors:
@@ -228,7 +221,7 @@ def only_spec(new: Document, old: Document) -> None:
 
 def prepare_ephemeral_containers(new: Document, old: Document) -> None:
     only_spec(new, old)
-    new["spec"] = taken_from(old["spec"], new.get("spec") or {}, "ephemeralContainers")
+    new["spec"] = with_old_value(old["spec"], new.get("spec") or {}, "ephemeralContainers")
 
 
 def validate_ephemeral_containers_update(rules: PodRules, new: Document, old: Document) -> Errors:

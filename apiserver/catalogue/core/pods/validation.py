@@ -1,13 +1,16 @@
-"""Validation of pods in themselves, and of new ones.
+"""Validation of pods in themselves, and of new ones, and the warnings about these.
 
 Source: pkg/registry/core/pod, strategy.go, and pkg/apis/core/validation, ValidatePodCreate.
 """
 
 from __future__ import annotations
 
+from apiserver.catalogue.core.pods.rules import PodRules
 from apiserver.catalogue.pod_specs import pod_annotations
 from apiserver.catalogue.pod_specs.containers import validate_pod_image
 from apiserver.catalogue.pod_specs.validation import PodIdentity, PodSpecRules
+from apiserver.catalogue.pod_specs.warnings import pod_warnings
+from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, forbidden
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.validation.documents import items
@@ -57,3 +60,18 @@ def validate_pod(rules: PodSpecRules, pod: Document, old: Document | None = None
         for index, container in enumerate(spec.get(field) or ()):
             errors += validate_pod_image(f"spec.{field}[{index}]", container)
     return errors
+
+
+# ---- warnings
+
+
+def warn_pod(rules: PodRules, new: Document, old: Document | None) -> list[str]:
+    """Warns of new pods only: those who change pods are programs."""
+    if old is not None:
+        return []
+    warnings = []
+    if problems := names.dns_label(new["metadata"].get("name", "")):
+        text = "this is used in the Pod's hostname, which can result in surprising behavior"
+        listed = " ".join(problems)
+        warnings.append(f"metadata.name: {text}; a DNS label is recommended: [{listed}]")
+    return warnings + pod_warnings("", new, has_git_repos=rules.specs.options.git_repos)

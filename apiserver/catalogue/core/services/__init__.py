@@ -6,7 +6,6 @@ updates      checks what may not change
 allocation   gives out cluster IPs and node ports
 addresses    tells what the types of Services need, and reads addresses
 warnings     warns of what is allowed and still not wise
-columns      has what `kubectl get services` shows
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ from __future__ import annotations
 from functools import partial
 
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, status_subresource
+from apiserver.catalogue.common.columns import labels_cell
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
-from apiserver.catalogue.core.services.columns import COLUMNS
 from apiserver.catalogue.core.services.preparation import (
     DEFAULTS,
     prepare_service_create,
@@ -28,6 +27,8 @@ from apiserver.catalogue.core.services.validation import (
 )
 from apiserver.catalogue.core.services.warnings import warn_service, warn_service_status
 from apiserver.meta import names
+from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.meta.vocabulary import Document
 from apiserver.registry import subresources
 from apiserver.registry.field_getters import field_texts
 from apiserver.registry.strategy import Strategy, UpdateStrategy
@@ -66,6 +67,50 @@ def builtin_type(allocator: ServiceAllocator, gates: FeatureGates = DEFAULT_GATE
             returns_deleted=True,
             allocator=allocator,
         ),
-        columns=COLUMNS,
+        columns=columns(
+            Column(
+                "Type",
+                field_cell("spec", "type", default="ClusterIP"),
+                "How the service is exposed: ClusterIP, NodePort, LoadBalancer or ExternalName.",
+            ),
+            Column(
+                "Cluster-IP",
+                field_cell("spec", "clusterIP", default="<none>"),
+                "The service's address inside the cluster, or None if it has no single one.",
+            ),
+            Column("External-IP", _external_ip, "Where the service can be reached from outside, if it can."),
+            Column("Port(s)", _ports, "The ports that the service offers, and their protocols."),
+            AGE,
+            Column(
+                "Selector",
+                labels_cell("spec", "selector"),
+                "The labels by which the service finds the pods that it sends traffic to.",
+                priority=1,
+            ),
+        ),
         selectable_fields=field_texts("spec.clusterIP", "spec.type"),
     )
+
+
+# ---- columns. Source: pkg/printers/internalversion, printService
+
+
+def _external_ip(document: Document, now: float) -> str:
+    spec = document.get("spec", {})
+    kind = spec.get("type") or "ClusterIP"
+    if kind == "ExternalName":
+        return str(spec.get("externalName", ""))
+    addresses = list(spec.get("externalIPs") or ())
+    if kind == "LoadBalancer":
+        ingress = document.get("status", {}).get("loadBalancer", {}).get("ingress") or ()
+        addresses = [each.get("ip") or each.get("hostname") or "" for each in ingress] + addresses
+        return ",".join(addresses) or "<pending>"
+    return ",".join(addresses) or "<none>"
+
+
+def _ports(document: Document, now: float) -> str:
+    texts = []
+    for port in document.get("spec", {}).get("ports") or ():
+        node_port = f":{port['nodePort']}" if port.get("nodePort") else ""
+        texts.append(f"{port.get('port')}{node_port}/{port.get('protocol') or 'TCP'}")
+    return ",".join(texts) or "<none>"

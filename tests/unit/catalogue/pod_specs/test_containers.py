@@ -13,10 +13,9 @@ from apiserver.catalogue.pod_specs.resource_requirements import total_of_contain
 from tests.unit.catalogue.valid_pods import (
     Document,
     Expected,
-    agrees,
+    assert_agree,
     container,
     pod,
-    shown,
     validate_pod_create,
 )
 
@@ -261,8 +260,7 @@ CONTAINERS: Final[dict[str, tuple[Document, list[Expected]]]] = {
 @pytest.mark.parametrize(("change", "expected"), CONTAINERS.values(), ids=CONTAINERS)
 def test_a_container(change: Document, expected: list[Expected]) -> None:
     volumes = [{"name": "dir", **EMPTY}, {"name": "claim", **CLAIM}]
-    errors = validate_pod_create(pod(containers=[container(**change)], volumes=volumes))
-    assert agrees(errors, expected), shown(errors)
+    assert_agree(validate_pod_create(pod(containers=[container(**change)], volumes=volumes)), expected)
 
 
 PROBE: Final = {"tcpSocket": {"port": 80}}
@@ -306,8 +304,7 @@ LISTS: Final[dict[str, tuple[Document, list[Expected]]]] = {
 
 @pytest.mark.parametrize(("spec", "expected"), LISTS.values(), ids=LISTS)
 def test_lists(spec: Document, expected: list[Expected]) -> None:
-    errors = validate_pod_create(pod(**spec))
-    assert agrees(errors, expected), shown(errors)
+    assert_agree(validate_pod_create(pod(**spec)), expected)
 
 
 def asking(cpu: str, **more: Any) -> Document:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.catalogue.builtins import Catalogue
-from apiserver.catalogue.pod_specs.eviction_responders import validate_eviction_responders
+from apiserver.catalogue.pod_specs.validation import validate_eviction_responders
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy

@@ -10,7 +10,14 @@ from typing import Any, Final
 import pytest
 
 from apiserver.catalogue.core.pods.validation import validate_pod_create
-from tests.unit.catalogue.valid_pods import Document, Expected, agrees, container, pod, rules, shown
+from tests.unit.catalogue.valid_pods import (
+    Document,
+    Expected,
+    assert_agree,
+    container,
+    pod,
+    rules,
+)
 
 # Servers on which each field has its effect: its gate may be off by default.
 RULES: Final = rules(
@@ -235,5 +242,4 @@ CASES: Final = {
 
 @pytest.mark.parametrize(("spec", "expected"), CASES.values(), ids=CASES)
 def test_newer_fields(spec: Document, expected: list[Expected]) -> None:
-    errors = validate_pod_create(RULES.specs, pod(**spec))
-    assert agrees(errors, expected), shown(errors)
+    assert_agree(validate_pod_create(RULES.specs, pod(**spec)), expected)

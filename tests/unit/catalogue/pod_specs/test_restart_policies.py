@@ -13,7 +13,7 @@ from apiserver.catalogue.pod_specs.restart_policies import (
     validate_init_restart_policy,
     validate_restart_policy,
 )
-from tests.unit.catalogue.valid_pods import RULES, Document, Expected, agrees, rules, shown
+from tests.unit.catalogue.valid_pods import RULES, Document, Expected, assert_agree, rules
 
 C: Final = "c"
 RULE: Final = {"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}
@@ -90,17 +90,15 @@ BAD_RULES: Final[dict[str, tuple[Document, list[Expected]]]] = {
 def test_policies(container: Document, regular: list[Expected], init: list[Expected]) -> None:
     options = RULES.specs.options
     for check, expected in ((validate_restart_policy, regular), (validate_init_restart_policy, init)):
-        errors = check(C, container, options)
-        assert agrees(errors, expected), shown(errors)
+        assert_agree(check(C, container, options), expected)
 
 
 @pytest.mark.parametrize(("rule", "expected"), BAD_RULES.values(), ids=BAD_RULES)
 def test_rules(rule: Document, expected: list[Expected]) -> None:
     container = {"restartPolicy": "Never", "restartPolicyRules": [RULE, rule]}
     where = f"{C}.restartPolicyRules[1]"
-    errors = validate_restart_policy(C, container, RULES.specs.options)
     expected = [(f"{where}.{field}", reason, part) for field, reason, part in expected]
-    assert agrees(errors, expected), shown(errors)
+    assert_agree(validate_restart_policy(C, container, RULES.specs.options), expected)
 
 
 def test_all_containers_restart_only_by_their_gate() -> None:
@@ -111,16 +109,16 @@ def test_all_containers_restart_only_by_their_gate() -> None:
         '"RestartAllContainers": supported values: "R',
     )
     everywhere = {**ONE, "restartPolicyRules": [ALL]}
-    assert agrees(validate_restart_policy(C, everywhere, WITHOUT_ALL), [supported])
-    assert agrees(validate_init_restart_policy(C, everywhere, WITHOUT_ALL), [supported])
+    assert_agree(validate_restart_policy(C, everywhere, WITHOUT_ALL), [supported])
+    assert_agree(validate_init_restart_policy(C, everywhere, WITHOUT_ALL), [supported])
     assert validate_init_restart_policy(C, ONE, WITHOUT_ALL) == []
     sidecar = {**ONE, "restartPolicy": "Always"}
-    assert agrees(validate_init_restart_policy(C, sidecar, WITHOUT_ALL), [NOT_SIDECARS])
+    assert_agree(validate_init_restart_policy(C, sidecar, WITHOUT_ALL), [NOT_SIDECARS])
 
 
 def test_containers_have_no_policy_before_their_gate_is_on() -> None:
     """As in the releases before 1.34: an init container may be a sidecar, and nothing else."""
-    assert agrees(validate_restart_policy(C, {"restartPolicy": "Always"}, WITHOUT), [ONLY_INIT])
+    assert_agree(validate_restart_policy(C, {"restartPolicy": "Always"}, WITHOUT), [ONLY_INIT])
     assert validate_init_restart_policy(C, {"restartPolicy": "Always"}, WITHOUT) == []
     errors = validate_init_restart_policy(C, {"restartPolicy": "Never"}, WITHOUT)
-    assert agrees(errors, [(f"{C}.restartPolicy", "NotSupported", '"Never": supported values: "Always"')])
+    assert_agree(errors, [(f"{C}.restartPolicy", "NotSupported", '"Never": supported values: "Always"')])

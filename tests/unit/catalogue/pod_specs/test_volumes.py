@@ -11,9 +11,8 @@ from tests.unit.catalogue.valid_pods import (
     RELEASE,
     Document,
     Expected,
-    agrees,
+    assert_agree,
     pod,
-    shown,
     validate_pod_create,
 )
 
@@ -233,8 +232,9 @@ SOURCES: Final[dict[str, tuple[Document, list[Expected]]]] = {
 
 @pytest.mark.parametrize(("source", "expected"), SOURCES.values(), ids=SOURCES)
 def test_sources(source: Document, expected: list[Expected]) -> None:
-    errors = validate_pod_create(pod(volumes=[{"name": "v", **source}], serviceAccountName="a"))
-    assert agrees(errors, expected), shown(errors)
+    assert_agree(
+        validate_pod_create(pod(volumes=[{"name": "v", **source}], serviceAccountName="a")), expected
+    )
 
 
 LISTS: Final[dict[str, tuple[list[Document], list[Expected]]]] = {
@@ -253,8 +253,7 @@ LISTS: Final[dict[str, tuple[list[Document], list[Expected]]]] = {
 
 @pytest.mark.parametrize(("volumes", "expected"), LISTS.values(), ids=LISTS)
 def test_lists(volumes: list[Document], expected: list[Expected]) -> None:
-    errors = validate_pod_create(pod(volumes=volumes))
-    assert agrees(errors, expected), shown(errors)
+    assert_agree(validate_pod_create(pod(volumes=volumes)), expected)
 
 
 def test_every_source_is_one() -> None:

@@ -13,12 +13,11 @@ from apiserver.catalogue.core.pods import resize
 from tests.unit.catalogue.valid_pods import (
     Document,
     Expected,
-    agrees,
+    assert_agree,
     container,
     pod,
     prepare_resize,
     rules,
-    shown,
     validate_resize,
 )
 
@@ -127,8 +126,7 @@ SIZES: Final[dict[str, tuple[Document, Document, list[Expected]]]] = {
 def test_sizes(old: Document, new: Document, expected: list[Expected]) -> None:
     stored, after = pod(**old), pod(**new)
     prepare_resize(after, stored)
-    errors = validate_resize(after, stored)
-    assert agrees(errors, expected), shown(errors)
+    assert_agree(validate_resize(after, stored), expected)
 
 
 def test_resize_changes_nothing_but_resources() -> None:
@@ -175,8 +173,7 @@ GATES: Final[dict[str, tuple[str, Document, Document, list[Expected]]]] = {
 def test_sizes_while_a_gate_is_off(gate: str, old: Document, new: Document, expected: list[Expected]) -> None:
     off, stored, after = rules(**{gate: False}), pod(**old), pod(**new)
     resize.prepare_resize(off, after, stored)
-    errors = resize.validate_resize(off, after, stored)
-    assert agrees(errors, expected), shown(errors)
+    assert_agree(resize.validate_resize(off, after, stored), expected)
 
 
 # A pod, and why it cannot be resized.
@@ -199,5 +196,4 @@ FIXED: Final[dict[str, tuple[Document, list[Expected]]]] = {
 
 @pytest.mark.parametrize(("stored", "expected"), FIXED.values(), ids=FIXED)
 def test_pods_that_cannot_be_resized(stored: Document, expected: list[Expected]) -> None:
-    errors = validate_resize(stored, stored)
-    assert agrees(errors, expected), shown(errors)
+    assert_agree(validate_resize(stored, stored), expected)

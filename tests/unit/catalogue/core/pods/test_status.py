@@ -14,11 +14,10 @@ from apiserver.catalogue.core.pods.status import validate_pod_status as validate
 from tests.unit.catalogue.valid_pods import (
     Document,
     Expected,
-    agrees,
+    assert_agree,
     container,
     pod,
     rules,
-    shown,
     validate_pod_status,
 )
 
@@ -102,8 +101,7 @@ STATUSES: Final[dict[str, tuple[str, Document, Document, list[Expected]]]] = {
 @pytest.mark.parametrize(("policy", "old", "new", "expected"), STATUSES.values(), ids=STATUSES)
 def test_status(policy: str, old: Document, new: Document, expected: list[Expected]) -> None:
     before, after = pod(status=old, restartPolicy=policy), pod(status=new, restartPolicy=policy)
-    errors = validate_pod_status(after, before)
-    assert agrees(errors, expected), shown(errors)
+    assert_agree(validate_pod_status(after, before), expected)
 
 
 def test_a_status_keeps_what_old_kubelets_forget() -> None:
@@ -148,7 +146,7 @@ def test_a_container_that_has_ended_runs_again_if_it_is_restarted(
 ) -> None:
     spec: Document = {"restartPolicy": policy, "containers": [container(**own)]}
     before, after = pod(status={"containerStatuses": [ended(code)]}, **spec), pod(status=RUNS, **spec)
-    assert agrees(validate_pod_status(after, before), [] if restarts else AGAIN)
+    assert_agree(validate_pod_status(after, before), [] if restarts else AGAIN)
 
 
 def test_no_container_restarts_by_rules_while_their_gate_is_off() -> None:
@@ -164,7 +162,7 @@ def test_no_container_restarts_by_rules_while_their_gate_is_off() -> None:
 def test_a_container_that_is_not_in_the_spec_is_not_restarted() -> None:
     other = {"containerStatuses": [ended(1) | {"name": "x"}]}
     before, after = pod(status=other), pod(status={"containerStatuses": [RUNNING | {"name": "x"}]})
-    assert agrees(validate_pod_status(after, before), AGAIN)
+    assert_agree(validate_pod_status(after, before), AGAIN)
 
 
 CLAIM: Final = {"resourceClaims": [{"name": "rc", "resourceClaimName": "claim"}]}
@@ -299,8 +297,7 @@ NEW_FIELDS: Final[dict[str, tuple[Document, list[Expected]]]] = {
 @pytest.mark.parametrize(("status", "expected"), NEW_FIELDS.values(), ids=NEW_FIELDS)
 def test_new_fields(status: Document, expected: list[Expected]) -> None:
     spec: Document = {"nodeName": "n", **ASKS}
-    errors = validate_pod_status(pod(status=status, **spec), pod(**spec))
-    assert agrees(errors, expected), shown(errors)
+    assert_agree(validate_pod_status(pod(status=status, **spec), pod(**spec)), expected)
 
 
 def test_a_status_does_not_delete() -> None:
@@ -313,7 +310,7 @@ def test_annotations_are_checked_with_a_status() -> None:
     annotations = {"seccomp.security.alpha.kubernetes.io/pod": "x"}
     errors = validate_pod_status(pod({"annotations": annotations}), pod())
     where = "metadata.annotations.seccomp.security.alpha.kubernetes.io/pod"
-    assert agrees(errors, [(where, "Invalid", "must be a valid seccomp profile")]), shown(errors)
+    assert_agree(errors, [(where, "Invalid", "must be a valid seccomp profile")])
 
 
 def test_a_nomination_may_stay_and_may_be_removed() -> None:
@@ -336,5 +333,5 @@ def test_digests_of_images_are_checked_where_they_are_kept(reference: str, error
     status = {"initContainerStatuses": [{"name": "c", "volumeMounts": [image]}]}
     where = "status.initContainerStatuses[0].volumeMounts[0].volumeStatus.imageVolumeStatus.imageRef"
     errors = validate_status(rules(ImageVolumeWithDigest=True), pod(status=status), pod())
-    assert agrees(errors, [(where, *error)])
+    assert_agree(errors, [(where, *error)])
     assert validate_pod_status(pod(status=status), pod()) == []

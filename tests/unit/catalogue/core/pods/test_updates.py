@@ -15,10 +15,9 @@ from apiserver.catalogue.core.pods.updates import difference, prepare_ephemeral_
 from tests.unit.catalogue.valid_pods import (
     Document,
     Expected,
-    agrees,
+    assert_agree,
     container,
     pod,
-    shown,
     validate_ephemeral_containers_update,
     validate_pod_update,
 )
@@ -130,8 +129,7 @@ UPDATES: Final[dict[str, tuple[Document, Document, list[Expected]]]] = {
 def test_updates(old: Document, new: Document, expected: list[Expected]) -> None:
     before, after = pod(**old), pod(**new)
     as_it_was = copy.deepcopy(before)
-    errors = validate_pod_update(after, before)
-    assert agrees(errors, expected), shown(errors)
+    assert_agree(validate_pod_update(after, before), expected)
     assert before == as_it_was
 
 
@@ -219,8 +217,7 @@ VISITORS: Final[dict[str, tuple[Document, list[Expected]]]] = {
 
 @pytest.mark.parametrize(("visitor", "expected"), VISITORS.values(), ids=VISITORS)
 def test_who_may_visit(visitor: Document, expected: list[Expected]) -> None:
-    errors = validate_ephemeral_containers_update(visited(visitor), pod())
-    assert agrees(errors, expected), shown(errors)
+    assert_agree(validate_ephemeral_containers_update(visited(visitor), pod()), expected)
 
 
 def test_this_door_is_for_visitors_only() -> None:

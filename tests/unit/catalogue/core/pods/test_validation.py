@@ -12,11 +12,10 @@ from tests.unit.catalogue.valid_pods import (
     RULES,
     Document,
     Expected,
-    agrees,
+    assert_agree,
     container,
     decoded,
     pod,
-    shown,
     validate_pod_create,
 )
 
@@ -271,8 +270,7 @@ SPECS: Final[dict[str, tuple[Document, list[Expected]]]] = {
 
 @pytest.mark.parametrize(("spec", "expected"), SPECS.values(), ids=SPECS)
 def test_specs(spec: Document, expected: list[Expected]) -> None:
-    errors = validate_pod_create(pod(**spec))
-    assert agrees(errors, expected), shown(errors)
+    assert_agree(validate_pod_create(pod(**spec)), expected)
 
 
 # What the annotation says, and the cost: None for what is refused.
@@ -392,8 +390,7 @@ ANNOTATIONS: Final[dict[str, tuple[Document, list[Expected]]]] = {
 
 @pytest.mark.parametrize(("annotations", "expected"), ANNOTATIONS.values(), ids=ANNOTATIONS)
 def test_annotations(annotations: Document, expected: list[Expected]) -> None:
-    errors = validate_pod_create(pod({"annotations": annotations}))
-    assert agrees(errors, expected), shown(errors)
+    assert_agree(validate_pod_create(pod({"annotations": annotations})), expected)
 
 
 def test_templates_have_paths_of_their_own() -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from apiserver.catalogue.core.pods import warnings
+from apiserver.catalogue.core.pods import validation
 from apiserver.catalogue.core.pods.rules import pod_rules
 from apiserver.catalogue.pod_specs.templates import with_template_warnings
 from apiserver.meta import names
@@ -223,7 +223,7 @@ def test_warnings_about_templates_are_repeated_when_the_generation_changes() -> 
 def test_the_warning_about_git_repos_depends_on_their_gate() -> None:
     document = pod(volumes=[{"name": "v", "gitRepo": {"repository": "r"}}])
     of_32 = pod_rules(gates_of(32, ()))
-    assert warnings.warn_pod(of_32, document, None) == ["spec.volumes[0].gitRepo: deprecated in v1.11"]
+    assert validation.warn_pod(of_32, document, None) == ["spec.volumes[0].gitRepo: deprecated in v1.11"]
 
 
 def test_a_name_that_makes_no_host_name() -> None:
