@@ -36,7 +36,7 @@ class BuiltinType:
     definition: the name of its schema; by default that of `k8s.io/api`, as `io.k8s.api.core.v1.ConfigMap`.
     defaults: the defaults of its definition and of those below it, by the definition's name, which may leave
         out the type's own package.
-    field_refusal: what is said of fields that cannot be selected by; see `selectors.OwnFields`.
+    field_refusal: the error for fields that cannot be selected by; see `selectors.OwnFields`.
     feature_gates: those that must all be on for it to be served, of those that the release has.
     optional_gates: it is not served if one of these has been given as off.
     hub: where its objects are those of another version, or of another group, in another form. Strategy and
@@ -127,7 +127,7 @@ def status_without_metadata(
 
 
 def clear_status(document: Document) -> None:
-    """Empties the status of a new object: whoever runs it will set it."""
+    """Empties the status of a new object: its controller sets it."""
     document["status"] = {}
 
 

@@ -49,7 +49,7 @@ from apiserver.catalogue.type_versions import (
     api_version_of,
     full_group,
     group_version_of,
-    life_of,
+    lifecycle_of,
 )
 from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.meta.brand import Brand
@@ -82,7 +82,7 @@ DEFAULT_ALLOCATOR: Final = ServiceAllocator.for_networks(
 class SharedTypes(NamedTuple):
     """How built-in types are stored where servers of an older release share the store.
 
-    forms: by the types' hubs; None if it is the hub version. unreadable: the types that the oldest has not.
+    forms: by the types' hubs; None if it is the hub version. unreadable: the types that the oldest lacks.
     """
 
     forms: Mapping[GroupResource, StorageForm | None]
@@ -97,7 +97,7 @@ class _SharedTable(NamedTuple):
 
 
 def _kind_in(head: bytes) -> tuple[str, str]:
-    """Returns the apiVersion and the kind in what an object begins with; empty texts if they are no texts."""
+    """Returns the apiVersion and the kind in the head of an object; two empty texts if one is not a text."""
     type_meta = orjson.loads(head + b"{}}")
     api_version, kind = type_meta.get("apiVersion"), type_meta.get("kind")
     return (api_version, kind) if isinstance(api_version, str) and isinstance(kind, str) else ("", "")
@@ -199,11 +199,11 @@ class Catalogue(StoredKinds):
         self._stored = stored = TypeVersions(self._types, self._brand, release, oldest.minor)
         forms: dict[GroupResource, StorageForm | None] = {}
         unreadable: set[GroupResource] = set()
-        there = [builtin for builtin in self._types if life_of(builtin).is_in(self._release.minor)]
+        there = [builtin for builtin in self._types if lifecycle_of(builtin).is_in(self._release.minor)]
         for hub in stored.hubs_of(there):
             key = GroupResource(full_group(hub.group, self._brand), hub.resource)
             forms[key] = stored.storage_form(hub)
-            if not life_of(stored.stored_as(hub)).is_in(oldest.minor):
+            if not lifecycle_of(stored.stored_as(hub)).is_in(oldest.minor):
                 unreadable.add(key)
         return SharedTypes(forms, frozenset(unreadable))
 
@@ -297,7 +297,7 @@ class Catalogue(StoredKinds):
         return removed_versions.types(self._brand, self._schemas.get, current, self._compatibility)
 
     def _is_served(self, builtin: BuiltinType, runtime_config: RuntimeConfig) -> bool:
-        life = life_of(builtin)
+        life = lifecycle_of(builtin)
         gates = self._gates
         if gates is not None and not gates.allow(builtin.feature_gates):
             return False
@@ -310,7 +310,7 @@ class Catalogue(StoredKinds):
     def _resource(self, schema_compiler: SchemaCompiler, builtin: BuiltinType) -> ServedResource:
         versions, minor = self._versions, self._release.minor
         group_version = group_version_of(builtin, self._brand)
-        life, hub = life_of(builtin), versions.hub_version(builtin)
+        life, hub = lifecycle_of(builtin), versions.hub_version(builtin)
         subresources = [
             self._deprecated(builtin, _of_release(builtin, sub, minor))
             for sub in builtin.subresources
@@ -369,7 +369,7 @@ def _refuse(text: str, document: Document) -> None:
 
 
 def _has_subresource(builtin: BuiltinType, subresource: Subresource, minor: int) -> bool:
-    life = life_of(builtin, subresource.name)
+    life = lifecycle_of(builtin, subresource.name)
     return life is None or life.is_in(minor)
 
 

@@ -62,7 +62,7 @@ _STEP: Final = re.compile(
 
 
 class PathStep(NamedTuple):
-    """One step of a path. each: `[]`, `{}` or nothing. prune: the object goes if it is left empty.
+    """One step of a path. each: `[]`, `{}` or nothing. prune: an object that becomes empty is removed.
 
     field, equals: the value counts only if it has that field, with that value. other: only if it is not this
     one. becomes: what it is set to, where others are removed; it counts only if it is not that.
@@ -77,7 +77,7 @@ class PathStep(NamedTuple):
     becomes: str | None
 
     def counts(self, value: Any) -> bool:
-        """Tells whether a value at the end of a path is one that the path is about."""
+        """Tells whether the path matches a value at its end."""
         if value is None or value == [] or value in (self.other, self.becomes):
             return False
         if self.field is None:
@@ -90,7 +90,7 @@ _Path = tuple[PathStep, ...]
 
 
 class GatedFieldRule(NamedTuple):
-    """Fields that go together. uses: the paths of which the stored object has one if the fields may stay."""
+    """Fields of the same gates. uses: paths; if the stored object has one of them, the fields may stay."""
 
     gates: str
     paths: tuple[_Path, ...]

@@ -286,12 +286,12 @@ def _is_same_length(*values: Any) -> bool:
 
 
 def _is_nothing(value: Any) -> bool:
-    """Tells whether a value is one that Go shows though nobody has set it."""
+    """Tells whether a value is what Go shows for an unset field."""
     return value is None or value in ({}, [], "")
 
 
 def _missing(value: Any, back: Any, path: str) -> Iterator[str]:
-    """Yields the paths of what a document has, and had no longer when it was converted and back again."""
+    """Yields the paths of the fields that a document lost on its way to another version and back."""
     if isinstance(value, dict) and isinstance(back, Mapping):
         for name, child in value.items():
             where = field_below(path, name)

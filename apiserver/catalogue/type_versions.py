@@ -1,4 +1,4 @@
-"""The versions of built-in types: which one is worked on, which one is stored, and how others are read.
+"""The versions of built-in types: which one has the rules, which one is stored, and how others are read.
 
 Of the versions of a type one is its *hub*: rules are written for it, and every other version is converted
 to it and back. Which version is stored depends on the release (`releases.lifecycles.storage_version`).
@@ -46,7 +46,7 @@ class TypeVersions:
                 self._all.setdefault(self._family(builtin), []).append(builtin)
 
     def hub_of(self, builtin: BuiltinType) -> BuiltinType:
-        """Returns the version of a type for which its rules are written: perhaps itself."""
+        """Returns the version of a type for which its rules are written, which may be this one."""
         return self._first[self._family(builtin)]
 
     def hubs_of(self, types: Iterable[BuiltinType]) -> list[BuiltinType]:
@@ -76,7 +76,7 @@ class TypeVersions:
         family = self._all[self._family(builtin)]
         if len(family) == 1:
             return family[0]
-        lives = {life_of(each): each for each in family}
+        lives = {lifecycle_of(each): each for each in family}
         in_order = sorted(lives, key=lambda life: version_priority(life.version), reverse=True)
         chosen = storage_version(in_order, self._release, self._oldest)
         return family[0] if chosen is None else lives[chosen]
@@ -114,11 +114,11 @@ class TypeVersions:
 
 
 @overload
-def life_of(builtin: BuiltinType) -> Lifecycle: ...
+def lifecycle_of(builtin: BuiltinType) -> Lifecycle: ...
 @overload
-def life_of(builtin: BuiltinType, subresource: str) -> Lifecycle | None: ...
-def life_of(builtin: BuiltinType, subresource: str = "") -> Lifecycle | None:
-    """Returns the life of a type, or of one of its subresources, if that has one of its own."""
+def lifecycle_of(builtin: BuiltinType, subresource: str) -> Lifecycle | None: ...
+def lifecycle_of(builtin: BuiltinType, subresource: str = "") -> Lifecycle | None:
+    """Returns the lifecycle of a type, or of one of its subresources, if that has one of its own."""
     group_version = api_version_of(builtin, Brand())
     if subresource:
         return known_lifecycles().get((group_version, f"{builtin.resource}/{subresource}"))

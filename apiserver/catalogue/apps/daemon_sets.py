@@ -70,7 +70,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
 
 
 def _complete_daemon_set(document: Document) -> None:
-    """Sets the annotation, even before there is anything to count: whoever writes the object owns it."""
+    """Sets the annotation by default, so that the client that writes the object owns it."""
     if not at(document, "metadata", "annotations", TEMPLATE_GENERATION):
         _set_template_generation(document, 0)
 

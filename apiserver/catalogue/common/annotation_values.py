@@ -1,6 +1,7 @@
 """Reads JSON in annotations, where older versions of a type keep what they have no fields for.
 
-Clients may write anything there: all functions raise Unreadable for what does not have the type of its field.
+Clients may write anything there: all functions raise UnreadableAnnotation for a value that does not have the
+type of its field.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from apiserver.meta.vocabulary import Document
 T = TypeVar("T")
 
 
-class Unreadable(ValueError):
+class UnreadableAnnotation(ValueError):
     """An annotation does not hold what this server writes into it."""
 
 
@@ -36,17 +37,17 @@ def take_annotation(document: Document, key: str) -> str | None:
 
 
 def read(annotation: str, decode: Callable[[Any], T]) -> T:
-    """Returns what an annotation holds. decode: gets the value that its JSON stands for."""
+    """Returns what an annotation holds. decode: converts the value of its JSON."""
     try:
         value = orjson.loads(annotation)
     except (orjson.JSONDecodeError, RecursionError) as error:
-        raise Unreadable from error
+        raise UnreadableAnnotation from error
     return decode(value)
 
 
 def text(value: Any) -> str:
     if not isinstance(value, str):
-        raise Unreadable
+        raise UnreadableAnnotation
     return value
 
 
@@ -60,7 +61,7 @@ def int64(value: Any) -> int:
 
 def _integer(value: Any, bits: int) -> int:
     if type(value) is not int or not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
-        raise Unreadable
+        raise UnreadableAnnotation
     return value
 
 
@@ -68,16 +69,16 @@ def quantity(value: Any) -> str:
     try:
         return canonical_quantity(text(value))
     except InvalidQuantity:
-        raise Unreadable from None
+        raise UnreadableAnnotation from None
 
 
 def object_of(value: Any) -> Document:
     if not isinstance(value, dict):
-        raise Unreadable
+        raise UnreadableAnnotation
     return value
 
 
 def list_of(value: Any) -> list[Any]:
     if not isinstance(value, list):
-        raise Unreadable
+        raise UnreadableAnnotation
     return value

@@ -12,7 +12,7 @@ from apiserver.schema.validation.documents import at
 
 
 def status_count(field: str) -> Callable[[Document, float], int]:
-    """Returns a cell that shows a number of the status; 0 as long as nobody has set it."""
+    """Returns a cell that shows a number of the status; 0 if it is absent."""
     return lambda document, now: int(document.get("status", {}).get(field) or 0)
 
 

@@ -86,7 +86,7 @@ def bundle_name_prefix(signer: str) -> str:
 
 
 def bundle_name_problems(name: str, signer: str) -> list[str]:
-    """Returns what is wrong with the name of a bundle. signer: empty if it is nobody's."""
+    """Returns what is wrong with the name of a bundle. signer: empty if it has none."""
     if not signer:
         if ":" in name:
             return ['ClusterTrustBundle without signer name must not have ":" in its name']

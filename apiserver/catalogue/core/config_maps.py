@@ -16,7 +16,7 @@ SIZE_MAX: Final = 1024 * 1024
 
 
 def decoded_size(text: str) -> int:
-    """Returns how many bytes a valid base64 text stands for."""
+    """Returns how many bytes a valid base64 text encodes."""
     return len(text) // 4 * 3 - text[-2:].count("=")
 
 

@@ -26,7 +26,7 @@ from apiserver.schema.validation.documents import items
 
 
 def prepare_limit_range(document: Document) -> None:
-    """Names one that has no name: it need not be found again."""
+    """Sets a random name if there is none."""
     meta = document["metadata"]
     if not meta.get("name"):
         meta["name"] = str(uuid.uuid4())
@@ -67,7 +67,7 @@ def validate_limit_range(document: Document) -> Errors:
 
 
 def _amounts(item: Document, kind: str, field: str) -> Mapping[str, Any]:
-    """Returns the amounts in a field. Defaults of pods as a whole are an error that is told once."""
+    """Returns the amounts in a field; none of defaults for pods, which are one error as a whole."""
     return {} if kind == "Pod" and field.startswith("default") else item.get(field) or {}
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType, status_subresource
-from apiserver.catalogue.common.annotation_values import Unreadable, list_of, object_of, read, text
+from apiserver.catalogue.common.annotation_values import UnreadableAnnotation, list_of, object_of, read, text
 from apiserver.catalogue.pod_specs.resource_requirements import validate_amount
 from apiserver.catalogue.pod_specs.scheduling import TAINT_EFFECTS
 from apiserver.golang.quoting import go_quote
@@ -142,7 +142,7 @@ def _annotations(document: Document) -> Errors:
     if annotation := annotations.get(_TAINTS):
         try:
             taints = [_taint(each) for each in read(annotation, list_of)]
-        except Unreadable:
+        except UnreadableAnnotation:
             return [invalid(path, _TAINTS, "must be the JSON of a list of taints")]
         errors += _taints(f"{path}.{_TAINTS}", taints)
     if annotation := annotations.get(_AVOIDED_PODS):
@@ -150,13 +150,13 @@ def _annotations(document: Document) -> Errors:
             avoided = read(annotation, object_of).get("preferAvoidPods") or []
             for index, each in enumerate(map(object_of, list_of(avoided))):
                 errors += _avoided_pods(f"{path}.{_AVOIDED_PODS}[{index}]", each)
-        except Unreadable:
+        except UnreadableAnnotation:
             errors.append(invalid(f"{path}.AvoidPods", _AVOIDED_PODS, "must be the JSON of AvoidPods"))
     return errors
 
 
 def _taint(value: Any) -> Document:
-    """Returns a taint with those of its fields that are set, all of them text. Raises Unreadable."""
+    """Returns a taint with its fields that are set, all of them text. Raises UnreadableAnnotation."""
     found = object_of(value)
     return {field: text(found[field]) for field in _TAINT_FIELDS if found.get(field) is not None}
 

@@ -174,7 +174,7 @@ def _storage_os(path: str, source: Document) -> Errors:
 
 
 def _iscsi(name: str, path: str, source: Document) -> Errors:
-    """name: of the volume."""
+    """Checks an iSCSI source. name: of the volume."""
     portal, initiator = source.get("targetPortal", ""), source.get("initiatorName")
     errors: Errors = [] if portal else [required(f"{path}.targetPortal")]
     if volumes.has_too_long_portal(name, source):
@@ -267,11 +267,11 @@ def prepare_volume_create(document: Document) -> None:
 def _date_transition(context: WriteContext, new: Document, old: Document) -> None:
     """Dates a change of the phase, unless the client does."""
     status, before = new.setdefault("status", {}), old.get("status") or {}
-    told, was = status.get(_TRANSITION), before.get(_TRANSITION)
+    given, stored = status.get(_TRANSITION), before.get(_TRANSITION)
     if status.get("phase") == before.get("phase"):
-        if told is None and was is not None:
-            status[_TRANSITION] = was
-    elif told is None or told == was:
+        if given is None and stored is not None:
+            status[_TRANSITION] = stored
+    elif given is None or given == stored:
         status[_TRANSITION] = context.now
 
 
@@ -322,7 +322,7 @@ def _access_modes(path: str, spec: Document) -> Errors:
 
 
 def validate_inline_volume(path: str, spec: Document) -> Errors:
-    """Checks the spec of a volume that is no object, and that an attachment describes."""
+    """Checks the spec of a volume that is inline in a VolumeAttachment."""
     errors: Errors = []
     context = "in the context of inline volumes"
     not_here = f"may not be specified {context}"

@@ -36,6 +36,7 @@ Warn: TypeAlias = Callable[[Document, Document | None], list[str]]
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
     rules = rules_of(gates)
+    warn = with_template_warnings(rules, "spec", "template", warn=workloads.warn_name)
     return BuiltinType(
         "",
         "v1",
@@ -51,7 +52,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         strategy=Strategy(
             prepare_create=workloads.start_without_replicas,
             validate_ratcheting=partial(validate_controller, rules),
-            warn=_of_replaced(with_template_warnings(rules, "spec", "template", warn=workloads.warn_name)),
+            warn=_about_stored_template(warn),
             update=UpdateStrategy(keep_status),
             has_generation=True,
             orphans_by_default=True,
@@ -81,8 +82,8 @@ def _default_controller(document: Document) -> None:
         document["metadata"]["labels"] = dict(labels)
 
 
-def _of_replaced(warn: Warn) -> Warn:
-    """As in Kubernetes, an update is warned about the template that it replaces."""
+def _about_stored_template(warn: Warn) -> Warn:
+    """Returns warnings that are about the stored template on updates, as in Kubernetes."""
     return lambda new, old: warn(new, None) if old is None else warn(old, new)
 
 

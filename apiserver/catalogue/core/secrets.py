@@ -28,7 +28,7 @@ _DEFAULT_TYPE: Final = setting(type="Opaque")
 
 
 def _complete_secret(document: Document) -> None:
-    """Moves `stringData`, which is never stored, to `data`: who sends it owns the latter."""
+    """Moves `stringData`, which is never stored, to `data`. The client that sends it owns `data`."""
     for name, text in (document.pop("stringData", None) or {}).items():
         document.setdefault("data", {})[name] = base64.b64encode(text.encode()).decode()
     _DEFAULT_TYPE(document)
@@ -38,7 +38,7 @@ _ACCOUNT_ANNOTATION: Final = "kubernetes.io/service-account.name"
 # The keys that a secret of a type must have.
 _TLS: Final = "kubernetes.io/tls"
 _KEYS_OF_TYPES: Final = {_TLS: ("tls.crt", "tls.key")}
-# The key that a secret of a type must have, and under which an object in JSON stands.
+# The key that a secret of a type must have, and whose value is a JSON object.
 _JSON_OF_TYPES: Final = {
     "kubernetes.io/dockercfg": ".dockercfg",
     "kubernetes.io/dockerconfigjson": ".dockerconfigjson",

@@ -94,7 +94,7 @@ def validate_init_containers(path: str, spec: Document, pod: PodContext) -> Erro
             errors += validate_init_restart_policy(where, container, pod.options)
         if container.get("name"):
             errors += _unique_name(where, container, seen)
-        # They run one after the other: ports are in nobody's way but their own.
+        # They run one after the other, so only the ports of the same container can conflict.
         if "ports" in container:
             errors += _host_ports(f"{path}.initContainers", [container])
         if policy == "Always":

@@ -1,7 +1,7 @@
 """The defaults of pods and of everything inside a pod's spec.
 
 Source: pkg/apis/core/v1/defaults.go, the +default markers of k8s.io/api/core/v1, and what conversion to the
-internal version and back does to fields that stand twice.
+internal version and back does to fields that exist twice.
 """
 
 from __future__ import annotations

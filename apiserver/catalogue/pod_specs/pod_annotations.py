@@ -208,7 +208,7 @@ def _agree(what: str, path: str, owner: Document, annotation: str | None) -> Err
 
 
 def app_armor_profile(annotation: str) -> Document | None:
-    """Returns the field that an annotation stands for; None if it stands for none."""
+    """Returns the field `appArmorProfile` that an annotation means; None if it means none."""
     match annotation:
         case "unconfined":
             return {"type": "Unconfined"}

@@ -50,9 +50,9 @@ def validate_template_metadata(
 
 
 def pod_template_columns(*template: str, has_selector: bool = True) -> tuple[Column, ...]:
-    """Returns the wide columns that tell about the pods of a kind.
+    """Returns the wide columns about the pods of a kind.
 
-    template: the path of the template; the selector, if there is one, stands beside it.
+    template: the path of the template; the selector, if there is one, is a field beside it.
     """
 
     def selector(document: Document, now: float) -> str:
@@ -65,7 +65,7 @@ def pod_template_columns(*template: str, has_selector: bool = True) -> tuple[Col
 
 
 def container_columns(*template: str, priority: int = 1) -> tuple[Column, ...]:
-    """Returns the columns that tell about the containers in a template; it is at this path."""
+    """Returns the columns about the containers of the template at this path."""
 
     def joined(field: str) -> Callable[[Document, float], str]:
         return lambda document, now: table.joined(at(document, *template, "spec", "containers") or (), field)

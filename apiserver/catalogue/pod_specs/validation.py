@@ -65,7 +65,7 @@ class PodSpecRules:
     def validate(self, path: str, spec: Document, pod: PodIdentity | None, old: Document | None) -> Errors:
         """Checks a spec, unless one like it is known to be valid.
 
-        pod: None for a template. old: the stored spec, which may break some rules and go on doing so.
+        pod: None for a template. old: the stored spec, which may go on breaking some rules.
         """
         valid_specs = self._valid_pods if pod is not None else self._valid_templates
         digest = digest_of(spec) if pod is None or not pod.is_static else None
@@ -86,7 +86,7 @@ _rules_of = lru_cache(_RULES_KEPT_MAX)(PodSpecRules)
 
 
 def rules_of(gates: FeatureGates) -> PodSpecRules:
-    """Returns the rules of pod specs while the gates are so."""
+    """Returns the rules of pod specs with these gates."""
     return _rules_of(options_of(gates))
 
 
@@ -324,7 +324,7 @@ def _host_aliases(path: str, spec: Document, options: PodValidationOptions) -> E
     return errors
 
 
-# ---- what sees to evictions (since 1.37). Source: k8s.io/api/core/v1, the rules of EvictionResponder
+# ---- eviction responders (since 1.37). Source: k8s.io/api/core/v1, the rules of EvictionResponder
 
 _RESPONDERS: Final = "evictionResponders"
 _RESPONDERS_MAX: Final = 10

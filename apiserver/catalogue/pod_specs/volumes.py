@@ -62,7 +62,7 @@ _MORE_THAN_ONE: Final = "may not specify more than 1 volume type"
 
 
 class VolumeOwner(NamedTuple):
-    """Where volumes are.
+    """The pod or the template that has some volumes.
 
     is_pod: in a pod, not in a template. name: the pod's, if it has one yet.
     any_token_paths: the paths of projected tokens are not checked.
@@ -127,7 +127,7 @@ def _source(path: str, volume: Document, owner: VolumeOwner) -> Errors:
 
 
 def required_fields(*fields: str) -> _Check:
-    """Returns a check that these texts or lists are there."""
+    """Returns a check that these texts or lists are not empty."""
 
     def check(path: str, source: Document) -> Errors:
         errors: Errors = []
@@ -140,7 +140,7 @@ def required_fields(*fields: str) -> _Check:
 
 
 def all_of(*checks: _Check) -> _Check:
-    """Returns a check that makes several checks."""
+    """Returns a check that consists of several."""
 
     def check(path: str, source: Document) -> Errors:
         errors: Errors = []
@@ -578,11 +578,11 @@ _SOURCES: Final[Mapping[str, _Check]] = {
     "portworxVolume": required_fields("volumeID"),
     "azureDisk": validate_azure_disk,
     "storageos": _storage_os,
-    "projected": lambda path, source: [],  # likewise
+    "projected": lambda path, source: [],  # `_source` checks it, with the owner
     "scaleIO": required_fields("gateway", "system", "volumeName"),
     "csi": _csi,
     "ephemeral": _ephemeral,
-    "image": lambda path, source: [],  # what is checked depends on where the volume stands
+    "image": lambda path, source: [],  # `_source` checks it: that depends on the owner
 }
 # Paths that Kubernetes spells in its own way.
 _PATHS: Final = {"gcePersistentDisk": "persistentDisk"}

@@ -63,7 +63,7 @@ _NULL_SELECTOR_TEXT: Final = "a null labelSelector results in matching no pod"
 
 
 def pod_warnings(path: str, pod: Document, *, has_git_repos: bool) -> list[str]:
-    """Warns of what is allowed in pods and templates, and still not wise.
+    """Warns of what is allowed in pods and templates but discouraged.
 
     path: of the template; empty for a pod. has_git_repos: the gate GitRepoVolumeDriver, on until 1.32.
     """

@@ -14,7 +14,7 @@ from typing import Any, Final
 import orjson
 
 from apiserver.catalogue.common import annotation_values
-from apiserver.catalogue.common.annotation_values import Unreadable, list_of, object_of, quantity
+from apiserver.catalogue.common.annotation_values import UnreadableAnnotation, list_of, object_of, quantity
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.validation.documents import at
@@ -47,7 +47,7 @@ def restore_policies(key: str, document: Document) -> None:
         return
     try:
         policies = annotation_values.read(text, _by_device)
-    except Unreadable:
+    except UnreadableAnnotation:
         return
     for device in _devices(document):
         for name, policy in policies.get(device.get("name", ""), {}).items():
@@ -61,7 +61,7 @@ def _devices(document: Document) -> list[Document]:
     return found or []
 
 
-# ---- values of the annotation; all raise Unreadable
+# ---- values of the annotation; all raise UnreadableAnnotation
 
 
 def _by_device(value: Any) -> Mapping[str, Mapping[str, Document]]:
@@ -74,7 +74,7 @@ def _by_device(value: Any) -> Mapping[str, Mapping[str, Document]]:
 def _policy(value: Any) -> Document:
     policy = object_of(value)
     if policy.keys() - _POLICY_FIELDS:
-        raise Unreadable
+        raise UnreadableAnnotation
     read = {**policy}
     if policy.get("default") is not None:
         read["default"] = quantity(policy["default"])
@@ -83,6 +83,6 @@ def _policy(value: Any) -> Document:
     if policy.get("validRange") is not None:
         bounds = object_of(policy["validRange"])
         if bounds.keys() - _RANGE_FIELDS:
-            raise Unreadable
+            raise UnreadableAnnotation
         read["validRange"] = {name: None if each is None else quantity(each) for name, each in bounds.items()}
     return read

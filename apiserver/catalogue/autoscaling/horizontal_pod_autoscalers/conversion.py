@@ -1,8 +1,8 @@
 """Horizontal pod autoscalers as the version v1 shows them.
 
-It knows but one metric, the utilization of the CPU. All others, and what else is new, stand as JSON in
-annotations, so that nothing is lost by clients of this version. Source: pkg/apis/autoscaling/v1,
-conversion.go. An annotation that cannot be read counts as none.
+v1 has one metric, the utilization of the CPU. All others, and newer fields, are kept as JSON in annotations,
+so that clients of this version lose nothing. An annotation that cannot be read counts as none. Source:
+pkg/apis/autoscaling/v1, conversion.go.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers.validation impor
 )
 from apiserver.catalogue.common import annotation_values
 from apiserver.catalogue.common.annotation_values import (
-    Unreadable,
+    UnreadableAnnotation,
     int32,
     int64,
     list_of,
@@ -141,11 +141,11 @@ def _read(annotation: str | None, decode: Callable[[Any], Any]) -> Any:
         return None
     try:
         return annotation_values.read(annotation, decode)
-    except Unreadable:
+    except UnreadableAnnotation:
         return None
 
 
-# ---- values of annotations; all raise Unreadable
+# ---- values of annotations; all raise UnreadableAnnotation
 
 
 def _reference(value: Any) -> Document:
@@ -184,7 +184,7 @@ def _conditions(value: Any) -> list[Document]:
         if condition.get("observedGeneration") is not None:
             one["observedGeneration"] = int64(condition["observedGeneration"])
         if one["lastTransitionTime"] and timestamps.from_text(one["lastTransitionTime"]) is None:
-            raise Unreadable
+            raise UnreadableAnnotation
         read.append(one)
     return read
 
@@ -294,7 +294,7 @@ def _metrics_of(sources: _Sources) -> Callable[[Any], list[Document]]:
 
 
 def _full(metric: Document, sources: _Sources) -> Document:
-    """Returns a metric of v1 in the form of v2; the inverse of `_flat`. Raises Unreadable."""
+    """Returns a metric of v1 in the form of v2; the inverse of `_flat`. Raises UnreadableAnnotation."""
     full: Document = {"type": text(metric.get("type", ""))}
     for source, parts in sources.items():
         if metric.get(source) is None:
@@ -350,7 +350,7 @@ _POLICY: Final = {
 
 
 def behavior_text(behavior: Document) -> str:
-    """Returns what stands in the annotation of older versions."""
+    """Returns the text of the annotation that older versions have for it."""
     return go_json(_flat_behavior(behavior))
 
 

@@ -2,7 +2,7 @@
 
 rules        what depends on the feature gates of a server
 preparation  fills in new pods
-validation   checks a pod in itself, and new ones, and warns of what is not wise in these
+validation   checks a pod in itself, and new ones, and warns of what is discouraged in these
 updates      checks what may change of a pod, and of its ephemeral containers
 status       checks what may change of its status
 resize       checks what may change of its resources

@@ -66,7 +66,7 @@ def validate_pod(rules: PodSpecRules, pod: Document, old: Document | None = None
 
 
 def warn_pod(rules: PodRules, new: Document, old: Document | None) -> list[str]:
-    """Warns of new pods only: those who change pods are programs."""
+    """Warns of what is discouraged in new pods; updates cause no warnings."""
     if old is not None:
         return []
     warnings = []

@@ -74,7 +74,7 @@ def _amounts(path: str, amounts: Mapping[str, Any] | None) -> Errors:
 
 
 def _misfits(spec: Document) -> Mapping[str, int]:
-    """Returns how many of the quota's resources each scope cannot have."""
+    """Returns how many of the quota's resources each scope does not support."""
     standard = {name for name in spec.get("hard") or () if _is_standard(name)}
     return {scope: len(standard - fitting) for scope, fitting in _SCOPES.items()}
 
@@ -145,8 +145,8 @@ def warn_quota(new: Document, old: Document | None) -> list[str]:
         if request not in hard and resource in _BARE_REQUESTS:
             request = resource
         if request in hard and limit in hard and quantity_of(hard[request]) > quantity_of(hard[limit]):
-            told = f"{request} ({hard[request]}) should be less than {limit} ({hard[limit]})"
-            warnings.append(f"ResourceQuota {told}")
+            problem = f"{request} ({hard[request]}) should be less than {limit} ({hard[limit]})"
+            warnings.append(f"ResourceQuota {problem}")
     return warnings
 
 

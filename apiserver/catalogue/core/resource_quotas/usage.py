@@ -249,7 +249,7 @@ def _is_best_effort(spec: Document) -> bool:
 
 
 def is_terminating(pod: Document) -> bool:
-    """Tells whether a pod ends by itself at some time, as the scope Terminating has it."""
+    """Tells whether the scope Terminating applies to a pod: it has an activeDeadlineSeconds."""
     seconds = (pod.get("spec") or {}).get("activeDeadlineSeconds")
     return seconds is not None and seconds >= 0
 
@@ -281,7 +281,7 @@ def _selects(scope: Document, names: Collection[str]) -> bool:
 
 
 def _names(*names: str | None) -> Collection[str]:
-    """Returns the names that are there."""
+    """Returns the names that are not empty."""
     return {name for name in names if name}
 
 
@@ -419,8 +419,8 @@ def usage_after_write(
 
     is_limited: whether the quota can be exceeded; else it is only charged.
     Where the quota is not about the old object, the new one is charged as a whole. Only what the quota's
-    status limits counts: a quota that nobody has measured yet limits nothing. What an object no longer uses
-    is given back by the next calculation.
+    status limits counts: a quota whose usage has not been calculated yet limits nothing. The next calculation
+    gives back what an object no longer uses.
     Raises QuotaViolation.
     """
     name, status = quota["metadata"]["name"], quota.get("status") or {}

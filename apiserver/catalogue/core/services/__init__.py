@@ -5,7 +5,7 @@ validation   checks a Service in itself, and its status
 updates      checks what may not change
 allocation   gives out cluster IPs and node ports
 addresses    tells what the types of Services need, and reads addresses
-warnings     warns of what is allowed and still not wise
+warnings     warns of what is allowed but discouraged
 """
 
 from __future__ import annotations

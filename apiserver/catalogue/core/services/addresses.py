@@ -60,7 +60,7 @@ def is_externally_accessible(spec: Document) -> bool:
 
 # ---- what is carried over on updates, and let go of
 
-Families: TypeAlias = Sequence[str]
+IPFamilies: TypeAlias = Sequence[str]
 IP_FAMILIES: Final = ("IPv4", "IPv6")
 
 

@@ -48,7 +48,7 @@ def port_out_of_range(low: int, high: int) -> str:
 class AllocationRequest(NamedTuple):
     """A cluster IP or a node port that has to be chosen.
 
-    family: `IPv4` or `IPv6`, of an address. places: where it is to stand, for `assign`: indexes of
+    family: `IPv4` or `IPv6`, of an address. places: where `assign` writes it: indexes of
     `spec.clusterIPs` or of `spec.ports`; no index is the port of the health check.
     """
 
@@ -159,7 +159,7 @@ class ServiceAllocator:
         return tuple(found.values())
 
     def record(self, document: Document, allocation: Allocation) -> AllocationRecord | None:
-        """Addresses have one. Source: pkg/registry/core/service/ipallocator, newIPAddress."""
+        """Returns the record of an address; node ports have none. Source: ipallocator, newIPAddress."""
         if allocation.kind != "clusterip":
             return None
         meta, vendor = document["metadata"], self.brand.vendor
@@ -217,7 +217,7 @@ class ServiceAllocator:
         return tuple(found)
 
     def assign(self, document: Document, request: AllocationRequest, value: str) -> None:
-        """Writes in what has been chosen. Addresses come in the order of `requests`."""
+        """Writes a chosen address or port into the service. Addresses come in the order of `requests`."""
         spec = document["spec"]
         if request.kind == "clusterip":
             spec["clusterIPs"] = [*cluster_ips(spec), value]

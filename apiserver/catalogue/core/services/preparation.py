@@ -15,7 +15,7 @@ from apiserver.catalogue.core.services.addresses import (
     HEADLESS,
     IP_FAMILIES,
     TRAFFIC_POLICIES,
-    Families,
+    IPFamilies,
     allocates_node_ports,
     cluster_ips,
     family_of,
@@ -70,7 +70,7 @@ DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
 )
 
 
-def prepare_service_create(document: Document, *, families: Families) -> None:
+def prepare_service_create(document: Document, *, families: IPFamilies) -> None:
     document["status"] = {"loadBalancer": {}}
     if spec := document.get("spec"):
         _match_cluster_ips(spec, None)
@@ -79,7 +79,7 @@ def prepare_service_create(document: Document, *, families: Families) -> None:
         _drop_internal_traffic_policy(spec)
 
 
-def prepare_service_update(new: Document, old: Document, *, families: Families) -> None:
+def prepare_service_update(new: Document, old: Document, *, families: IPFamilies) -> None:
     keep_status(new, old)
     spec, old_spec = new.get("spec"), old.get("spec")
     if not spec or not old_spec:
@@ -99,7 +99,7 @@ def _drop_internal_traffic_policy(spec: Document) -> None:
         del spec["internalTrafficPolicy"]
 
 
-def _fill_families(spec: Document, old: Document | None, families: Families) -> None:
+def _fill_families(spec: Document, old: Document | None, families: IPFamilies) -> None:
     """Sets the IP families and their policy; sets nothing where they are wrong."""
     if spec.get("type") == "ExternalName" or (old is not None and _prefers_what_it_has(spec, old)):
         return

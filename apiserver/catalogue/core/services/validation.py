@@ -14,7 +14,7 @@ from apiserver.catalogue.core.services.addresses import (
     HEADLESS,
     IP_FAMILIES,
     TRAFFIC_POLICIES,
-    Families,
+    IPFamilies,
     cluster_ips,
     family_of,
     is_externally_accessible,
@@ -65,7 +65,7 @@ class ServiceRules(NamedTuple):
 
 
 def validate_service(
-    document: Document, old: Document | None, *, families: Families, rules: ServiceRules
+    document: Document, old: Document | None, *, families: IPFamilies, rules: ServiceRules
 ) -> Errors:
     """Checks a service, whose ports and addresses may still have to be allocated.
 
@@ -219,7 +219,7 @@ def _wrong_ips(ips: Sequence[str], addresses: AddressChecks, stored: Sequence[st
     return errors
 
 
-def _configured(spec: Document, old: Document, families: Families) -> Errors:
+def _configured(spec: Document, old: Document, families: IPFamilies) -> Errors:
     """Checks that the cluster has the IP families that the service asks for. old: empty of a new service.
 
     Source: pkg/registry/core/service/storage, initIPFamilyFields.
