@@ -24,12 +24,16 @@ def validate_config_map(document: Document) -> Errors:
     data, binary = document.get("data") or {}, document.get("binaryData") or {}
     errors: Errors = []
     for name in data:
-        errors += [invalid(f"data[{name}]", name, problem) for problem in names.config_map_key(name)]
+        errors += validate_key("data", name)
         if name in binary:
             errors.append(invalid(f"data[{name}]", name, "duplicate of key present in binaryData"))
     for name in binary:
-        errors += [invalid(f"binaryData[{name}]", name, problem) for problem in names.config_map_key(name)]
+        errors += validate_key("binaryData", name)
     return errors + validate_size(document)
+
+
+def validate_key(field: str, name: str) -> Errors:
+    return [invalid(f"{field}[{name}]", name, problem) for problem in names.config_map_key(name)]
 
 
 def validate_size(document: Document) -> Errors:

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Final
 
 from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType
+from apiserver.catalogue.common.columns import first_few
 from apiserver.catalogue.core.services.validation import validate_endpoint_ip
 from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, invalid, required
@@ -92,8 +93,6 @@ def warn_endpoints(new: Document, old: Document | None) -> list[str]:
 
 # ---- columns
 
-_ENDPOINTS_SHOWN_MAX: Final = 3
-
 
 def _endpoints(document: Document, now: float) -> str:
     found = []
@@ -103,11 +102,7 @@ def _endpoints(document: Document, now: float) -> str:
         found += [f"{a.get('ip')}:{p.get('port')}" for p in ports for a in addresses]
         if not ports:
             found += [str(a.get("ip")) for a in addresses]
-    if not found:
-        return "<none>"
-    shown = ",".join(found[:_ENDPOINTS_SHOWN_MAX])
-    hidden = len(found) - _ENDPOINTS_SHOWN_MAX
-    return f"{shown} + {hidden} more..." if hidden > 0 else shown
+    return first_few(found, empty="<none>")
 
 
 _SUBSETS_TEXT: Final = (

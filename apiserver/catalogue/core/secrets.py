@@ -12,9 +12,10 @@ from apiserver.catalogue.core.config_maps import (
     SIZE_MAX,
     decoded_size,
     validate_immutable_flag,
+    validate_key,
 )
 from apiserver.golang.tls_pairs import pair_problem
-from apiserver.meta import names, table
+from apiserver.meta import table
 from apiserver.meta.field_errors import Errors, invalid, required, too_long
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
@@ -47,9 +48,7 @@ _JSON_OF_TYPES: Final = {
 
 def validate_secret(document: Document) -> Errors:
     data = document.get("data") or {}
-    errors = [
-        invalid(f"data[{name}]", name, problem) for name in data for problem in names.config_map_key(name)
-    ]
+    errors = [error for name in data for error in validate_key("data", name)]
     return errors + validate_size(document) + _validate_by_type(document, data)
 
 

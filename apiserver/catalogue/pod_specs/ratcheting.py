@@ -12,7 +12,12 @@ from typing import Any, Final, TypeAlias
 
 from apiserver.catalogue.pod_specs.containers import relaxed_env_name, strict_env_name
 from apiserver.catalogue.pod_specs.resource_requirements import is_huge_page_resource, is_multiple_of_page
-from apiserver.catalogue.pod_specs.scheduling import validate_pod_selectors, validate_spread_keys
+from apiserver.catalogue.pod_specs.scheduling import (
+    REQUIRED,
+    pod_affinity_terms,
+    validate_pod_selectors,
+    validate_spread_keys,
+)
 from apiserver.catalogue.pod_specs.security_contexts import all_containers, host_field_of_sysctl
 from apiserver.catalogue.pod_specs.validation_options import PodValidationOptions
 from apiserver.catalogue.pod_specs.volumes import validate_local_path
@@ -21,8 +26,6 @@ from apiserver.meta.vocabulary import Document
 from apiserver.schema.validation.documents import at, items
 from apiserver.schema.validation.label_selectors import label_selector
 
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 _InUse: TypeAlias = Callable[[Document], bool]
 
 
@@ -134,17 +137,14 @@ def _has_indivisible_huge_pages(spec: Document) -> bool:
 
 
 def _has_invalid_pod_values(spec: Document) -> bool:
-    for field in ("podAffinity", "podAntiAffinity"):
-        affinity = at(spec, "affinity", field) or {}
-        terms = [*(affinity.get(_REQUIRED) or ())]
-        terms += [each.get("podAffinityTerm") or {} for each in affinity.get(_PREFERRED) or ()]
-        if any(validate_pod_selectors("", term, any_values=False) for term in terms):
-            return True
-    return False
+    return any(
+        validate_pod_selectors("", term, any_values=False)
+        for _, term in pod_affinity_terms("", spec.get("affinity") or {})
+    )
 
 
 def _has_invalid_node_values(spec: Document) -> bool:
-    terms = at(spec, "affinity", "nodeAffinity", _REQUIRED, "nodeSelectorTerms") or ()
+    terms = at(spec, "affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms") or ()
     return any(
         names.label_value(value)
         for term in terms

@@ -75,10 +75,10 @@ def _rule(path: str, rule: Document, options: PodValidationOptions) -> Errors:
 # ---- what becomes of containers that have ended
 
 # The statuses of containers, and where these are in the spec.
-_STATUSES: Final = (
+CONTAINER_STATUSES: Final = (
     ("containerStatuses", "containers"),
     ("initContainerStatuses", "initContainers"),
-    ("ephemeralContainerStatuses", ""),
+    ("ephemeralContainerStatuses", "ephemeralContainers"),
 )
 
 
@@ -87,20 +87,21 @@ def validate_transitions(
 ) -> Errors:
     """Checks that no container that has ended, and is not restarted, runs again. spec: of the pod."""
     errors: Errors = []
-    for statuses, field in _STATUSES:
+    for statuses, field in CONTAINER_STATUSES:
+        may_restart = field != "ephemeralContainers"
         running = {
             each.get("name", "")
             for each in status.get(statuses) or ()
             if at(each, "state", "terminated") is None
         }
-        if not running or (field and may_all_restart(spec, options)):
+        if not running or (may_restart and may_all_restart(spec, options)):
             continue
-        containers = {each.get("name", ""): each for each in spec.get(field) or ()} if field else {}
+        containers = {each.get("name", ""): each for each in spec.get(field) or ()}
         for where, known in items(old_status, statuses, "status"):
             ended, name = at(known, "state", "terminated"), known.get("name", "")
             if ended is None or name not in running:
                 continue
-            if field and _may_restart(spec, containers.get(name), ended.get("exitCode", 0), options):
+            if may_restart and _may_restart(spec, containers.get(name), ended.get("exitCode", 0), options):
                 continue
             text = "may not be transitioned to non-terminated state"
             errors.append(forbidden(f"{where}.state", text))

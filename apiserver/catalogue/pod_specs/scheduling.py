@@ -6,7 +6,7 @@ Source: pkg/apis/core/validation, ValidateTolerations, validateAffinity, validat
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from apiserver.golang.quoting import go_quote
@@ -18,8 +18,8 @@ from apiserver.schema.validation.documents import items
 from apiserver.schema.validation.label_selectors import label_selector
 
 TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def _label_name(path: str, name: str) -> Errors:
@@ -106,22 +106,31 @@ def validate_affinity(
     if "nodeAffinity" in value:
         errors += _node_affinity(f"{path}.nodeAffinity", value["nodeAffinity"], any_node_values)
     for field in ("podAffinity", "podAntiAffinity"):
-        for where, term in items(value.get(field) or {}, _REQUIRED, f"{path}.{field}"):
+        for where, term in items(value.get(field) or {}, REQUIRED, f"{path}.{field}"):
             errors += _pod_term(where, term, any_pod_values)
-        for where, weighted in items(value.get(field) or {}, _PREFERRED, f"{path}.{field}"):
+        for where, weighted in items(value.get(field) or {}, PREFERRED, f"{path}.{field}"):
             errors += _weight(where, weighted)
             term = weighted.get("podAffinityTerm") or {}
             errors += _pod_term(f"{where}.podAffinityTerm", term, any_pod_values)
     return errors
 
 
+def pod_affinity_terms(path: str, affinity: Document) -> Iterator[tuple[str, Document]]:
+    """Yields the terms that select pods, required and preferred ones, with their paths."""
+    for field in ("podAffinity", "podAntiAffinity"):
+        pods, where = affinity.get(field) or {}, f"{path}.{field}"
+        yield from items(pods, REQUIRED, where)
+        for place, weighted in items(pods, PREFERRED, where):
+            yield f"{place}.podAffinityTerm", weighted.get("podAffinityTerm") or {}
+
+
 def _node_affinity(path: str, value: Document, any_values: bool) -> Errors:
     errors: Errors = []
-    if _REQUIRED in value:
+    if REQUIRED in value:
         errors += validate_node_selector(
-            f"{path}.{_REQUIRED}", value[_REQUIRED], allows_invalid_values=any_values
+            f"{path}.{REQUIRED}", value[REQUIRED], allows_invalid_values=any_values
         )
-    for where, preferred in items(value, _PREFERRED, path):
+    for where, preferred in items(value, PREFERRED, path):
         errors += _weight(where, preferred)
         preference = preferred.get("preference") or {}
         errors += _node_term(f"{where}.preference", preference, allows_invalid_values=True)
@@ -333,15 +342,9 @@ def merge_label_keys(spec: Document, labels: Document, *, in_affinity: bool, in_
     """
     for constraint in (spec.get("topologySpreadConstraints") or ()) if in_spread else ():
         _merge(constraint, labels)
-    affinity = spec.get("affinity")
-    if not affinity or not in_affinity:
-        return
-    for field in ("podAffinity", "podAntiAffinity"):
-        pods = affinity.get(field) or {}
-        for term in pods.get(_REQUIRED) or ():
+    if in_affinity and (affinity := spec.get("affinity")):
+        for _, term in pod_affinity_terms("", affinity):
             _merge(term, labels)
-        for weighted in pods.get(_PREFERRED) or ():
-            _merge(weighted.get("podAffinityTerm") or {}, labels)
 
 
 def _merge(term: Document, labels: Document) -> None:

@@ -20,6 +20,7 @@ from apiserver.catalogue.pod_specs.pod_annotations import (
     app_armor_profile,
     mentions,
 )
+from apiserver.catalogue.pod_specs.scheduling import PREFERRED, REQUIRED, pod_affinity_terms
 from apiserver.catalogue.pod_specs.security_contexts import all_containers
 from apiserver.meta import names
 from apiserver.meta.field_errors import quote
@@ -31,8 +32,6 @@ from apiserver.schema.validation.documents import at, items, join
 
 # How many warnings there are about ports that look alike.
 _PORTS_COMPARED_MAX: Final = 8
-_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 _DEPRECATED_ANNOTATIONS: Final = {
     "scheduler.alpha.kubernetes.io/critical-pod": (
@@ -107,9 +106,9 @@ def _node_labels(path: str, spec: Document) -> Iterator[str]:
 
 
 def _node_affinity(path: str, affinity: Document) -> Iterator[str]:
-    for where, term in items(affinity.get(_REQUIRED) or {}, "nodeSelectorTerms", f"{path}.{_REQUIRED}"):
+    for where, term in items(affinity.get(REQUIRED) or {}, "nodeSelectorTerms", f"{path}.{REQUIRED}"):
         yield from term_warnings(where, term, checks_values=False)
-    for where, preferred in items(affinity, _PREFERRED, path):
+    for where, preferred in items(affinity, PREFERRED, path):
         yield from term_warnings(f"{where}.preference", preferred.get("preference") or {}, checks_values=True)
 
 
@@ -252,11 +251,6 @@ def _grace(path: str, spec: Document) -> Iterator[str]:
 
 
 def _pod_affinity(path: str, spec: Document) -> Iterator[str]:
-    for field in ("podAffinity", "podAntiAffinity"):
-        value, where = at(spec, "affinity", field) or {}, f"{path}.affinity.{field}"
-        for place, term in items(value, _REQUIRED, where):
-            if "labelSelector" not in term:
-                yield f"{place}.labelSelector: {_NULL_SELECTOR_TEXT}"
-        for place, weighted in items(value, _PREFERRED, where):
-            if "labelSelector" not in (weighted.get("podAffinityTerm") or {}):
-                yield f"{place}.podAffinityTerm.labelSelector: {_NULL_SELECTOR_TEXT}"
+    for where, term in pod_affinity_terms(f"{path}.affinity", spec["affinity"] or {}):
+        if "labelSelector" not in term:
+            yield f"{where}.labelSelector: {_NULL_SELECTOR_TEXT}"

@@ -428,56 +428,6 @@ def test_the_preferred_version_of_a_group_is_its_first() -> None:
 # ---- what single types do on their own
 # Source: k8s.io/kubernetes, pkg/registry and pkg/printers/internalversion.
 
-
-def created(name: str, **document: Any) -> dict[str, Any]:
-    document = {"metadata": {"name": "a"}, **document}
-    RESOURCES[name].strategy.prepare_create(document)
-    return document
-
-
-def decoded(name: str, **document: Any) -> dict[str, Any]:
-    document = {"metadata": {"name": "a"}, **document}
-    RESOURCES[name].check(document)
-    return document
-
-
-def updated(name: str, new: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
-    document = {"metadata": {"name": "a"}, **new}
-    RESOURCES[name].strategy.update.prepare(document, {"metadata": {"name": "a"}, **old})
-    return document
-
-
-def test_a_secrets_texts_become_data() -> None:
-    secret = decoded("v1/secrets", stringData={"a": "é", "b": "2"}, data={"a": "YQ==", "c": "Yw=="})
-    assert secret["data"] == {"a": "w6k=", "b": "Mg==", "c": "Yw=="}
-    assert "stringData" not in secret
-
-
-def test_a_namespace_begins_active_with_its_finalizer_and_label() -> None:
-    namespace = created("v1/namespaces", status={"phase": "Terminating"})
-    assert namespace["status"] == {"phase": "Active"}
-    assert namespace["spec"] == {"finalizers": ["kubernetes"]}
-    assert namespace["metadata"]["labels"] == {"kubernetes.io/metadata.name": "a"}
-    again = created("v1/namespaces", spec={"finalizers": ["kubernetes", "a.example/x"]})
-    assert again["spec"] == {"finalizers": ["kubernetes", "a.example/x"]}
-
-
-def test_a_namespaces_finalizers_are_changed_through_finalize_only() -> None:
-    old = {"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}}
-    new = {"spec": {"finalizers": []}, "status": {"phase": "Terminating"}}
-    assert updated("v1/namespaces", new, old)["spec"] == old["spec"]
-    finalize = RESOURCES["v1/namespaces"].subresources["finalize"].update
-    assert finalize is not None
-    document: dict[str, Any] = {"metadata": {"name": "a"}, **new}
-    finalize.prepare(document, {"metadata": {"name": "a"}, **old})
-    assert (document["spec"], document["status"]) == (new["spec"], old["status"])
-
-
-def test_a_namespace_waits_for_both_kinds_of_finalizers() -> None:
-    document = {"metadata": {"finalizers": ["a.example/x"]}, "spec": {"finalizers": ["kubernetes"]}}
-    assert list(RESOURCES["v1/namespaces"].strategy.blockers(document)) == ["a.example/x", "kubernetes"]
-
-
 WITH_STATUS: Final = [each for each in corpus.manifests() if "status" in each.content]
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from apiserver.catalogue.batch.jobs.specs import validate_job_spec, warn_job_spec
-from apiserver.catalogue.batch.jobs.statuses import StatusRules, validate_job_status_update
+from apiserver.catalogue.batch.jobs.statuses import StatusRules, held_conditions, validate_job_status_update
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, status_subresource
 from apiserver.catalogue.common import workloads
 from apiserver.catalogue.pod_specs.templates import POD_TEMPLATE_COLUMNS, with_template_warnings
@@ -257,7 +257,9 @@ def _validate_template_update(rules: JobRules, spec: Document, old: Document) ->
     is_suspended, status = bool(old["spec"].get("suspend")), old.get("status") or {}
     has_started = bool(status.get("startTime"))
     is_idle = (
-        is_suspended and not status.get("active") and (not has_started or _has_suspended_condition(status))
+        is_suspended
+        and not status.get("active")
+        and (not has_started or "Suspended" in held_conditions(status))
     )
     if is_idle if rules.has_free_scheduling else is_suspended and not has_started:
         before = _with_scheduling_of(template, before)
@@ -266,13 +268,6 @@ def _validate_template_update(rules: JobRules, spec: Document, old: Document) ->
         expected = _with_resources_of(pods, before.get("spec") or {})
         return immutable("spec.template.spec", pods, expected)
     return immutable("spec.template", template, before)
-
-
-def _has_suspended_condition(status: Document) -> bool:
-    return any(
-        condition.get("type") == "Suspended" and condition.get("status") == "True"
-        for condition in status.get("conditions") or ()
-    )
 
 
 def _with_scheduling_of(template: Document, before: Document) -> Document:
@@ -314,10 +309,9 @@ def _without(document: Document, fields: Collection[str]) -> Document:
 
 
 def _status(document: Document, now: float) -> str:
-    conditions = document.get("status", {}).get("conditions") or ()
-    held = {c.get("type") for c in conditions if c.get("status") == "True"}
+    held = held_conditions(document.get("status", {}))
     if document["metadata"].get("deletionTimestamp"):
-        held.add("Terminating")
+        held |= {"Terminating"}
     return next((outcome for outcome in _OUTCOMES if outcome in held), "Running")
 
 

@@ -47,7 +47,7 @@ class StatusRules(NamedTuple):
 
 def validate_job_status_update(rules: StatusRules, new: Document, old: Document) -> Errors:
     status, before = new.get("status") or {}, old.get("status") or {}
-    held, held_before = _held(status), _held(before)
+    held, held_before = held_conditions(status), held_conditions(before)
     errors = workloads.validate_counts(status, _COUNTS)
     errors += _validate_uncounted(status.get("uncountedTerminatedPods") or {})
     if rules.are_others_checked:
@@ -71,7 +71,8 @@ def _of_conditions(texts: Iterable[str]) -> Errors:
     return [invalid_structure("status.conditions", text) for text in texts]
 
 
-def _held(status: Document) -> frozenset[str]:
+def held_conditions(status: Document) -> frozenset[str]:
+    """Returns the types of the conditions that are true."""
     conditions = status.get("conditions") or ()
     return frozenset(c.get("type", "") for c in conditions if c.get("status") == "True")
 
@@ -92,7 +93,7 @@ def _validate_uncounted(uncounted: Document) -> Errors:
 
 def _validate_conditions(status: Document, before: Document) -> Errors:
     """Checks how a job ends, where that is new: its conditions, and when."""
-    held, is_new = _held(status), _held(status) ^ _held(before)
+    held, is_new = held_conditions(status), held_conditions(status) ^ held_conditions(before)
     errors = _of_conditions(
         f"cannot set Complete=True and {other}=true conditions"
         for other in ("Failed", "FailureTarget")
@@ -130,7 +131,7 @@ _ENDS: Final = frozenset({"Complete", "Failed"})
 
 
 def _is_finished(status: Document) -> bool:
-    return not _held(status).isdisjoint(_ENDS)
+    return not held_conditions(status).isdisjoint(_ENDS)
 
 
 def _is_end_new(status: Document, before: Document, field: str) -> bool:
@@ -241,7 +242,7 @@ def _validate_change(spec: Document, status: Document, before: Document) -> Erro
 
     Indexed jobs that run all their pods at once may get smaller.
     """
-    gone = _held(before) - _held(status)
+    gone = held_conditions(before) - held_conditions(status)
     errors = _of_conditions(
         f"cannot disable the terminal {condition}=True condition"
         for condition in ("Failed", "Complete", "FailureTarget")

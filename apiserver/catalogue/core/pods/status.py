@@ -13,7 +13,7 @@ from apiserver.catalogue.core.pods.rules import PodRules
 from apiserver.catalogue.core.pods.updates import annotation_changes
 from apiserver.catalogue.pod_specs.ratcheting import ratcheted
 from apiserver.catalogue.pod_specs.resource_requirements import is_native_resource
-from apiserver.catalogue.pod_specs.restart_policies import validate_transitions
+from apiserver.catalogue.pod_specs.restart_policies import CONTAINER_STATUSES, validate_transitions
 from apiserver.meta import names
 from apiserver.meta.field_errors import (
     Errors,
@@ -34,12 +34,6 @@ from apiserver.schema.validation.documents import at, items
 _ID_MAX: Final = (1 << 31) - 1
 _SYSTEM_CONDITIONS: Final = ("PodScheduled", "Ready", "Initialized")
 _NEGATIVE: Final = "must be a non-negative integer"
-# The statuses of containers, and where these are in the spec.
-_CONTAINERS: Final = (
-    ("containerStatuses", "containers"),
-    ("initContainerStatuses", "initContainers"),
-    ("ephemeralContainerStatuses", "ephemeralContainers"),
-)
 
 
 def prepare_pod_status(new: Document, old: Document) -> None:
@@ -235,11 +229,11 @@ def warn_pod_status(new: Document, old: Document) -> list[str]:
 def _containers(rules: PodRules, status: Document, spec: Document) -> Errors:
     errors: Errors = []
     system = at(spec, "os", "name") or "linux"
-    for field, _ in _CONTAINERS:
+    for field, _ in CONTAINER_STATUSES:
         for where, each in items(status, field, "status"):
             if each.get("user") is not None:
                 errors += _user(f"{where}.user.linux", each["user"].get("linux"), system)
-    for field, spec_field in _CONTAINERS:
+    for field, spec_field in CONTAINER_STATUSES:
         containers = {each.get("name", ""): each for each in reversed(spec.get(spec_field) or ())}
         for where, each in items(status, field, "status"):
             if not each.get("allocatedResourcesStatus"):
@@ -249,7 +243,7 @@ def _containers(rules: PodRules, status: Document, spec: Document) -> Errors:
                 errors.append(forbidden(f"{where}.allocatedResourcesStatus", text))
             else:
                 errors += _allocated(where, each, containers.get(each.get("name", "")))
-    for field, _ in _CONTAINERS if rules.checks_image_digests else ():
+    for field, _ in CONTAINER_STATUSES if rules.checks_image_digests else ():
         for where, each in items(status, field, "status"):
             for place, mount in items(each, "volumeMounts", where):
                 errors += _image_digest(f"{place}.volumeStatus", at(mount, "volumeStatus", "image"))

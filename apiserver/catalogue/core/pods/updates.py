@@ -13,7 +13,7 @@ from apiserver.catalogue.core.pods.validation import validate_pod
 from apiserver.catalogue.pod_specs import pod_annotations
 from apiserver.catalogue.pod_specs.containers import validate_pod_image
 from apiserver.catalogue.pod_specs.ratcheting import ratcheted
-from apiserver.catalogue.pod_specs.scheduling import validate_tolerations
+from apiserver.catalogue.pod_specs.scheduling import REQUIRED, validate_tolerations
 from apiserver.meta.field_errors import NO_FIELD, Errors, forbidden, invalid, quote, required
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import CLIENT_METADATA, keep_metadata, keep_status
@@ -185,10 +185,8 @@ def _narrowed_nodes(masked: Document, old_spec: Document) -> tuple[Document, Err
 
 
 def _narrowed_affinity(new: Document | None, old: Document | None) -> Errors:
-    where = "requiredDuringSchedulingIgnoredDuringExecution"
-    old_terms = at(old or {}, where, "nodeSelectorTerms") or []
-    new_terms = at(new or {}, where, "nodeSelectorTerms") or []
-    path = f"spec.affinity.nodeAffinity.{where}.nodeSelectorTerms"
+    old_terms, new_terms = (at(each or {}, REQUIRED, "nodeSelectorTerms") or [] for each in (old, new))
+    path = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
     if old_terms and len(old_terms) != len(new_terms):
         text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
         return [invalid(path, new_terms, text)]

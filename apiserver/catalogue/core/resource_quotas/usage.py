@@ -25,6 +25,7 @@ from apiserver.catalogue.pod_specs.resource_totals import (
     total_of_pod,
     with_actual_resources,
 )
+from apiserver.catalogue.pod_specs.scheduling import pod_affinity_terms
 from apiserver.catalogue.resource.device_requests import LIST_MAX
 from apiserver.meta import timestamps
 from apiserver.meta.brand import Brand
@@ -50,6 +51,7 @@ _OF_PODS: Final = frozenset(
     {"pods", "count/pods", *_COMPUTE}
     | {f"{field}.{name}" for field in ("requests", "limits") for name in _COMPUTE}
 )
+_OF_CLAIMS: Final = ("persistentvolumeclaims", "requests.storage")
 # Each container must say how much of these it needs, once there is a quota for them.
 _REQUIRED: Final = frozenset(
     f"{field}{name}" for field in ("", "requests.", "limits.") for name in ("cpu", "memory")
@@ -81,14 +83,8 @@ class QuotaEvaluator(NamedTuple):
                 or (is_prefixed and not is_native_resource(name))
             )
         if self.resource == CLAIMS:
-            class_suffixes = (
-                self._class_suffix(each) for each in ("requests.storage", "persistentvolumeclaims")
-            )
-            return name in (
-                "persistentvolumeclaims",
-                "requests.storage",
-                self._count,
-            ) or name.endswith(tuple(class_suffixes))
+            of_class = tuple(map(self._class_suffix, _OF_CLAIMS))
+            return name in (*_OF_CLAIMS, self._count) or name.endswith(of_class)
         if self.resource == SERVICES:
             return name in ("services", "services.loadbalancers", "services.nodeports", self._count)
         if self._is_resource_claim:
@@ -256,14 +252,10 @@ def is_terminating(pod: Document) -> bool:
 
 def _selects_other_namespaces(spec: Document) -> bool:
     """Tells whether the (anti-)affinity of a pod names other namespaces."""
-    affinity = spec.get("affinity") or {}
-    for side in (affinity.get("podAffinity") or {}, affinity.get("podAntiAffinity") or {}):
-        terms = list(side.get("requiredDuringSchedulingIgnoredDuringExecution") or ())
-        weighted = side.get("preferredDuringSchedulingIgnoredDuringExecution") or ()
-        terms += [each.get("podAffinityTerm") or {} for each in weighted]
-        if any(each.get("namespaces") or each.get("namespaceSelector") is not None for each in terms):
-            return True
-    return False
+    return any(
+        term.get("namespaces") or term.get("namespaceSelector") is not None
+        for _, term in pod_affinity_terms("", spec.get("affinity") or {})
+    )
 
 
 def _selects(scope: Document, names: Collection[str]) -> bool:

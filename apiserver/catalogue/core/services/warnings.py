@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from apiserver.catalogue.core.services.addresses import HEADLESS, cluster_ips
+from apiserver.catalogue.core.services.addresses import HEADLESS
 from apiserver.catalogue.core.services.validation import TOPOLOGY_HINTS, TOPOLOGY_MODE
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.validation.addresses import cidr_warnings, ip_warnings
@@ -19,7 +19,7 @@ def warn_service(new: Document, old: Document | None) -> list[str]:
     if TOPOLOGY_HINTS in (new["metadata"].get("annotations") or {}):
         warnings.append(f"annotation {TOPOLOGY_HINTS} is deprecated, please use {TOPOLOGY_MODE} instead")
     if spec.get("clusterIP") not in (None, "", HEADLESS):
-        warnings += _warn_ips("spec.clusterIPs", cluster_ips(spec))
+        warnings += _each(spec, "clusterIPs", ip_warnings)
     if headless:
         if spec.get("loadBalancerIP"):
             warnings.append("spec.loadBalancerIP is ignored for headless services")
@@ -27,12 +27,12 @@ def warn_service(new: Document, old: Document | None) -> list[str]:
             warnings.append("spec.externalIPs is ignored for headless services")
         if spec.get("sessionAffinity") != "None":
             warnings.append("spec.SessionAffinity is ignored for headless services")
-    warnings += _warn_ips("spec.externalIPs", external_ips)
+    warnings += _each(spec, "externalIPs", ip_warnings)
     if external_ips and not headless and kind != "ExternalName":
         warnings.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
     if ip := spec.get("loadBalancerIP"):
         warnings += ip_warnings("spec.loadBalancerIP", ip)
-    warnings += _warn_cidrs("spec.loadBalancerSourceRanges", spec.get("loadBalancerSourceRanges") or ())
+    warnings += _each(spec, "loadBalancerSourceRanges", cidr_warnings)
     if kind == "ExternalName" and external_ips:
         warnings.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
     if kind != "ExternalName" and spec.get("externalName"):
@@ -51,11 +51,6 @@ def warn_service_status(new: Document, old: Document) -> list[str]:
     ]
 
 
-def _warn_ips(path: str, texts: Iterable[str]) -> list[str]:
-    return [warning for index, text in enumerate(texts) for warning in ip_warnings(f"{path}[{index}]", text)]
-
-
-def _warn_cidrs(path: str, texts: Iterable[str]) -> list[str]:
-    return [
-        warning for index, text in enumerate(texts) for warning in cidr_warnings(f"{path}[{index}]", text)
-    ]
+def _each(spec: Document, field: str, warn: Callable[[str, str], Iterable[str]]) -> list[str]:
+    """Returns the warnings of all items of a list."""
+    return [text for path, value in items(spec, field, "spec") for text in warn(path, value)]

@@ -16,6 +16,21 @@ def test_a_namespace_begins_active_with_its_finalizer_and_its_label() -> None:
     assert ACTIVE["status"] == {"phase": "Active"}
     assert ACTIVE["spec"] == {"finalizers": ["kubernetes"]}
     assert ACTIVE["metadata"]["labels"] == {"kubernetes.io/metadata.name": "a"}
+    spec = {"finalizers": ["kubernetes", "a.example/x"]}
+    given = NAMESPACE.created(least("Namespace", spec=spec, status={"phase": "Terminating"})).document
+    assert (given["spec"], given["status"]) == (spec, {"phase": "Active"})
+
+
+def test_the_finalizers_of_the_spec_are_changed_through_finalize_only() -> None:
+    changes: Changes = {"spec.finalizers": ["a.example/x"], "status.phase": "Terminating"}
+    assert NAMESPACE.updated(ACTIVE, changes).document["spec"] == ACTIVE["spec"]
+    finalized = NAMESPACE.updated(ACTIVE, changes, "finalize").document
+    assert (finalized["spec"], finalized["status"]) == ({"finalizers": ["a.example/x"]}, ACTIVE["status"])
+
+
+def test_a_namespace_waits_for_both_kinds_of_finalizers() -> None:
+    document = {"metadata": {"finalizers": ["a.example/x"]}, "spec": {"finalizers": ["kubernetes"]}}
+    assert list(NAMESPACE.strategy.blockers(document)) == ["a.example/x", "kubernetes"]
 
 
 def test_a_finalizer_is_a_standard_one_or_has_a_domain() -> None:
