@@ -214,7 +214,7 @@ def test_the_least_object_passes_the_schema(resource: ServedResource) -> None:
 
 
 @each_resource
-def test_the_walk_is_done_once_and_for_all(resource: ServedResource) -> None:
+def test_the_schema_changes_nothing_in_a_complete_document(resource: ServedResource) -> None:
     """What is complete and in its normal form stays as it is."""
     document = least(resource)
     resource.check(document)
@@ -248,7 +248,7 @@ def test_names_are_well_formed(resource: ServedResource) -> None:
 
 
 @each_resource
-def test_verbs_are_known_and_told_once(resource: ServedResource) -> None:
+def test_verbs_are_known_and_unique(resource: ServedResource) -> None:
     assert set(resource.verbs) <= set(ALL_VERBS)
     assert list(resource.verbs) == sorted(set(resource.verbs))
     for name, subresource in resource.subresources.items():
@@ -443,7 +443,7 @@ def written(manifest: Manifest, *, has_status: bool) -> tuple[ServedResource, di
 
 
 @pytest.mark.parametrize("manifest", WITH_STATUS, ids=lambda each: each.id)
-def test_who_wants_something_does_not_say_how_it_is(manifest: Manifest) -> None:
+def test_a_write_of_the_object_keeps_the_stored_status(manifest: Manifest) -> None:
     """Row I13."""
     resource, told = written(manifest, has_status=True)
     _, silent = written(manifest, has_status=False)
@@ -455,7 +455,7 @@ def test_who_wants_something_does_not_say_how_it_is(manifest: Manifest) -> None:
 
 
 @pytest.mark.parametrize("manifest", WITH_STATUS, ids=lambda each: each.id)
-def test_a_new_object_has_no_status_of_its_own(manifest: Manifest) -> None:
+def test_the_status_of_a_new_object_is_ignored(manifest: Manifest) -> None:
     """Nodes alone tell of themselves when they come."""
     resource, told = written(manifest, has_status=True)
     _, silent = written(manifest, has_status=False)
@@ -477,7 +477,7 @@ GRACE: Final[dict[str, tuple[dict[str, Any], int | None, int]]] = {
 
 
 @pytest.mark.parametrize(("document", "asked_s", "grace_s"), GRACE.values(), ids=GRACE)
-def test_how_long_a_pod_may_take_to_stop(document: dict[str, Any], asked_s: int | None, grace_s: int) -> None:
+def test_the_grace_period_of_a_pod(document: dict[str, Any], asked_s: int | None, grace_s: int) -> None:
     rule = RESOURCES["v1/pods"].strategy.grace_period_s
     assert rule is not None
     assert rule(document, asked_s) == grace_s

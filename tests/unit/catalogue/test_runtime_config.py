@@ -30,7 +30,7 @@ CASES: Final = {
 
 
 @pytest.mark.parametrize(("given", "version", "resource", "by_default", "served"), CASES.values(), ids=CASES)
-def test_the_most_exact_word_counts(
+def test_the_most_exact_key_decides(
     given: dict[str, bool], version: str, resource: str, by_default: bool, served: bool
 ) -> None:
     group, _, name = version.rpartition("/")

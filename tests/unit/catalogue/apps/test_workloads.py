@@ -341,7 +341,7 @@ INVALID: Final[dict[str, tuple[str, Changes, list[str]]]] = {
 
 
 @pytest.mark.parametrize(("kind", "changes", "texts"), INVALID.values(), ids=INVALID)
-def test_what_is_wrong_is_told(kind: str, changes: Changes, texts: list[str]) -> None:
+def test_errors(kind: str, changes: Changes, texts: list[str]) -> None:
     assert_texts_begin(KINDS[kind].created(least(kind), changes).texts, texts)
 
 

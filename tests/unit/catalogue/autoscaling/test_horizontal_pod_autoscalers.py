@@ -189,7 +189,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 
 @pytest.mark.parametrize(("changes", "texts"), INVALID.values(), ids=INVALID)
-def test_what_is_wrong_is_told(changes: Changes, texts: list[str]) -> None:
+def test_errors(changes: Changes, texts: list[str]) -> None:
     assert V2.created(AUTOSCALER, changes).texts == texts
 
 

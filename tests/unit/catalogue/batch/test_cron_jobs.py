@@ -57,7 +57,7 @@ INVALID_CRON_JOBS: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 
 @pytest.mark.parametrize(("changes", "texts"), INVALID_CRON_JOBS.values(), ids=INVALID_CRON_JOBS)
-def test_what_is_wrong_with_a_cron_job_is_told(changes: Changes, texts: list[str]) -> None:
+def test_errors_in_cron_jobs(changes: Changes, texts: list[str]) -> None:
     assert_texts_begin(CRON_JOBS.created(CRON_JOB, changes).texts, texts)
 
 

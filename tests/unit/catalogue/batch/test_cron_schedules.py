@@ -44,7 +44,7 @@ def test_schedules(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "problem"), INVALID_SCHEDULES.items())
-def test_what_is_no_schedule(text: str, problem: str) -> None:
+def test_invalid_schedules(text: str, problem: str) -> None:
     with pytest.raises(InvalidSchedule) as caught:
         check_schedule(text)
     assert str(caught.value) == problem

@@ -205,7 +205,7 @@ INVALID_JOBS: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 
 @pytest.mark.parametrize(("changes", "texts"), INVALID_JOBS.values(), ids=INVALID_JOBS)
-def test_what_is_wrong_with_a_job_is_told(changes: Changes, texts: list[str]) -> None:
+def test_errors_in_jobs(changes: Changes, texts: list[str]) -> None:
     assert_texts_begin(JOBS.created(JOB, changes).texts, texts)
 
 
@@ -463,7 +463,7 @@ def test_lists_of_indexes_are_read_as_they_are_written(indexes: set[int]) -> Non
 
 
 @pytest.mark.parametrize("text", ["1,1", "2,1", "3-3", "3-1", "0-3,3", "1-2-3", "a", "1,,2", "-1"])
-def test_other_lists_of_indexes_are_none(text: str) -> None:
+def test_invalid_lists_of_indexes(text: str) -> None:
     with pytest.raises(InvalidIndexes):
         parse_indexes(text, 10)
 

@@ -41,7 +41,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 
 @pytest.mark.parametrize(("fields", "texts"), INVALID.values(), ids=INVALID)
-def test_config_maps_that_are_wrong(fields: Changes, texts: list[str]) -> None:
+def test_errors_in_config_maps(fields: Changes, texts: list[str]) -> None:
     assert CONFIG_MAP.created(least("ConfigMap", **fields)).texts == texts
 
 
@@ -74,5 +74,5 @@ def test_what_is_immutable_stays(changes: Changes, texts: list[str]) -> None:
     assert CONFIG_MAP.updated(mutable, changes).errors == []
 
 
-def test_a_key_is_told_all_that_is_wrong_with_it() -> None:
+def test_all_problems_of_a_key_are_reported() -> None:
     assert len(names.config_map_key("../" + "a" * 260)) == 3

@@ -79,7 +79,7 @@ def test_endpoints(changes: Changes, texts: list[str]) -> None:
     assert ENDPOINTS.created(GOOD, changes).texts == texts
 
 
-def test_a_port_speaks_tcp_unless_it_says_otherwise() -> None:
+def test_the_default_protocol_is_tcp() -> None:
     document: dict[str, Any] = ENDPOINTS.created(GOOD).document
     assert document["subsets"][0]["ports"] == [{"port": 80, "protocol": "TCP"}]
 

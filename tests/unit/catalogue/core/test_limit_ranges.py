@@ -128,7 +128,7 @@ INVALID: Final[dict[str, tuple[list[dict[str, Any]], list[str]]]] = {
 
 
 @pytest.mark.parametrize(("items", "texts"), INVALID.values(), ids=INVALID)
-def test_limits_that_are_wrong(items: list[dict[str, Any]], texts: list[str]) -> None:
+def test_errors_in_limits(items: list[dict[str, Any]], texts: list[str]) -> None:
     assert RANGE.created(limits(*items)).texts == texts
 
 

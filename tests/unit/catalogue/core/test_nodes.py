@@ -47,7 +47,7 @@ DEFAULTS: Final[dict[str, tuple[Changes, Changes]]] = {
 
 
 @pytest.mark.parametrize(("fields", "expected"), DEFAULTS.values(), ids=DEFAULTS)
-def test_what_is_not_said_is_filled_in(fields: Changes, expected: Changes) -> None:
+def test_defaults(fields: Changes, expected: Changes) -> None:
     document = NODE.created(least("Node", **fields)).document
     assert {path: at(document, path) for path in expected} == expected
 
@@ -153,7 +153,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 
 @pytest.mark.parametrize(("changes", "texts"), INVALID.values(), ids=INVALID)
-def test_nodes_that_are_wrong(changes: Changes, texts: list[str]) -> None:
+def test_errors_in_nodes(changes: Changes, texts: list[str]) -> None:
     assert_texts_begin(NODE.created(LEAST, changes).texts, texts)
 
 

@@ -28,9 +28,7 @@ SOURCES: Final[dict[str, tuple[Changes, Any, Any]]] = {
 
 
 @pytest.mark.parametrize(("changes", "source", "reference"), SOURCES.values(), ids=SOURCES)
-def test_a_new_claim_waits_and_says_what_it_is_filled_with(
-    changes: Changes, source: Any, reference: Any
-) -> None:
+def test_the_data_sources_of_a_new_claim(changes: Changes, source: Any, reference: Any) -> None:
     document, errors = CLAIM.created(PVC, {**changes, "status": {"phase": "Bound"}})
     assert errors == []
     assert document["status"] == {"phase": "Pending"}
@@ -72,7 +70,7 @@ CLAIMS: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 
 @pytest.mark.parametrize(("changes", "texts"), CLAIMS.values(), ids=CLAIMS)
-def test_claims_that_are_wrong(changes: Changes, texts: list[str]) -> None:
+def test_errors_in_claims(changes: Changes, texts: list[str]) -> None:
     assert_texts_begin(CLAIM.created(PVC, changes).texts, texts)
 
 

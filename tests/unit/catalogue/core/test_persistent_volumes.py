@@ -29,7 +29,7 @@ def terms(key: str) -> dict[str, Any]:
     return {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
 
 
-def test_a_new_volume_waits_and_is_kept() -> None:
+def test_the_defaults_of_a_new_volume() -> None:
     when = "2025-01-01T00:00:00Z"
     document, errors = VOLUME.created(PV, {"metadata.creationTimestamp": when, "status": {"phase": "Bound"}})
     assert errors == []
@@ -132,7 +132,7 @@ VOLUMES: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 
 @pytest.mark.parametrize(("changes", "texts"), VOLUMES.values(), ids=VOLUMES)
-def test_volumes_that_are_wrong(changes: Changes, texts: list[str]) -> None:
+def test_errors_in_volumes(changes: Changes, texts: list[str]) -> None:
     assert_texts_begin(VOLUME.created(PV, changes).texts, texts)
 
 

@@ -57,7 +57,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 
 @pytest.mark.parametrize(("changes", "texts"), INVALID.values(), ids=INVALID)
-def test_controllers_that_are_wrong(changes: Changes, texts: list[str]) -> None:
+def test_errors_in_controllers(changes: Changes, texts: list[str]) -> None:
     assert CONTROLLER.created(RC, changes).texts == texts
 
 

@@ -333,5 +333,5 @@ NEEDS: Final = {
 
 
 @pytest.mark.parametrize(("spec", "cpu"), NEEDS.values(), ids=NEEDS)
-def test_what_containers_need_together(spec: Document, cpu: str) -> None:
+def test_the_total_requests_of_containers(spec: Document, cpu: str) -> None:
     assert str(total_of_containers(spec, "requests")["cpu"]) == cpu

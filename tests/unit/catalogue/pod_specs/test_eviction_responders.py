@@ -78,7 +78,7 @@ RESPONDERS: Final[dict[str, tuple[list[Document], list[str]]]] = {
 
 
 @pytest.mark.parametrize(("responders", "errors"), RESPONDERS.values(), ids=RESPONDERS)
-def test_what_responders_are(responders: list[Document], errors: list[str]) -> None:
+def test_errors_in_responders(responders: list[Document], errors: list[str]) -> None:
     found = validate_eviction_responders("spec", {"evictionResponders": responders})
     assert_texts_begin([*map(str, found)], errors)
 

@@ -183,7 +183,7 @@ VISITS: Final[dict[str, tuple[Document, Document, list[str]]]] = {
 
 
 @pytest.mark.parametrize(("old", "new", "expected"), VISITS.values(), ids=VISITS)
-def test_visitors(old: Document, new: Document, expected: list[str]) -> None:
+def test_ephemeral_containers_stay_as_they_are(old: Document, new: Document, expected: list[str]) -> None:
     errors = validate_ephemeral_containers_update(new, old)
     assert [error.field for error in errors] == ["spec.ephemeralContainers"] * len(expected)
     assert all(part in error.message for error, part in zip(errors, expected, strict=True))
@@ -216,7 +216,7 @@ VISITORS: Final[dict[str, tuple[Document, list[Expected]]]] = {
 
 
 @pytest.mark.parametrize(("visitor", "expected"), VISITORS.values(), ids=VISITORS)
-def test_who_may_visit(visitor: Document, expected: list[Expected]) -> None:
+def test_ephemeral_containers_are_checked(visitor: Document, expected: list[Expected]) -> None:
     assert_agree(validate_ephemeral_containers_update(visited(visitor), pod()), expected)
 
 

@@ -69,7 +69,7 @@ HOLDS: Final[dict[str, tuple[dict[str, Any], list[Allocation]]]] = {
 
 
 @pytest.mark.parametrize(("spec", "expected"), HOLDS.values(), ids=HOLDS)
-def test_what_a_service_holds(spec: dict[str, Any], expected: list[Allocation]) -> None:
+def test_the_allocations_of_a_service(spec: dict[str, Any], expected: list[Allocation]) -> None:
     assert list(ALLOCATOR.allocations(service(**spec))) == expected
 
 
@@ -94,7 +94,7 @@ WANTS: Final[dict[str, tuple[dict[str, Any], list[AllocationRequest]]]] = {
 
 
 @pytest.mark.parametrize(("spec", "expected"), WANTS.values(), ids=WANTS)
-def test_what_has_to_be_chosen_for_a_new_service(
+def test_the_allocation_requests_of_a_new_service(
     spec: dict[str, Any], expected: list[AllocationRequest]
 ) -> None:
     assert list(ALLOCATOR.requests(service(**spec), is_new=True)) == expected
@@ -126,7 +126,7 @@ def test_what_is_chosen_is_then_held_and_leaves_nothing_to_choose() -> None:
     assert found["healthCheckNodePort"] == 30055
 
 
-def test_refusals_say_what_and_why() -> None:
+def test_the_errors_of_refused_allocations() -> None:
     document = service(type="NodePort", clusterIP="10.96.0.7", ports=[{"port": 80, "nodePort": 80}])
     address, port = ALLOCATOR.allocations(document)
     said = 'spec.clusterIPs: Invalid value: ["10.96.0.7"]: failed to allocate IP 10.96.0.7: '

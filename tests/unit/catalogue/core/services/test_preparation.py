@@ -68,7 +68,7 @@ DEFAULTS: Final[dict[str, tuple[Changes, dict[str, Any]]]] = {
 
 
 @pytest.mark.parametrize(("changes", "expected"), DEFAULTS.values(), ids=DEFAULTS)
-def test_what_is_not_said_is_filled_in(changes: Changes, expected: dict[str, Any]) -> None:
+def test_defaults(changes: Changes, expected: dict[str, Any]) -> None:
     document, errors = SERVICE.created(LEAST, {**changes, "status": {"conditions": []}})
     assert errors == []
     assert {field: document["spec"].get(field) for field in expected} == expected

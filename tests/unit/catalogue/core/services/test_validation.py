@@ -217,7 +217,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
 
 
 @pytest.mark.parametrize(("changes", "texts"), INVALID.values(), ids=INVALID)
-def test_services_that_are_wrong(changes: Changes, texts: list[str]) -> None:
+def test_errors_in_services(changes: Changes, texts: list[str]) -> None:
     assert_texts_begin(SERVICE.created(LEAST, changes).texts, texts)
 
 
