@@ -306,10 +306,8 @@ _ROLE: Final = "kubernetes.io/role"
 
 
 def _status(document: Document, now: float) -> str:
-    ready = {
-        condition.get("type"): condition.get("status")
-        for condition in document.get("status", {}).get("conditions") or ()
-    }.get("Ready")
+    conditions = document.get("status", {}).get("conditions") or ()
+    ready = {each.get("type"): each.get("status") for each in conditions}.get("Ready")
     status = "Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"
     return f"{status},SchedulingDisabled" if document.get("spec", {}).get("unschedulable") else status
 

@@ -22,6 +22,7 @@ from apiserver.catalogue.common.claim_specs import (
 from apiserver.catalogue.common.node_labels import term_warnings
 from apiserver.catalogue.pod_specs import volumes
 from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
+from apiserver.catalogue.pod_specs.warnings import DEPRECATED_VOLUMES
 from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
@@ -227,14 +228,7 @@ _MOUNTED: Final = (
 _PATHS: Final = {"gcePersistentDisk": "persistentDisk"}
 _PATHS_OF_SECOND: Final = {"cephfs": "cephFS"}
 # In the order of the warnings.
-_DEPRECATED_SOURCES: Final = {
-    "cephfs": "cephfs: deprecated in v1.28, non-functional in v1.31+",
-    "photonPersistentDisk": "photonPersistentDisk: deprecated in v1.11, non-functional in v1.16+",
-    "scaleIO": "scaleIO: deprecated in v1.16, non-functional in v1.22+",
-    "storageos": "storageOS: deprecated in v1.22, non-functional in v1.25+",
-    "glusterfs": "glusterfs: deprecated in v1.25, non-functional in v1.26+",
-    "rbd": "rbd: deprecated in v1.28, non-functional in v1.31+",
-}
+_DEPRECATED_SOURCES: Final = ("cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd")
 
 
 def _source(path: str, spec: Document, name: str) -> Errors:
@@ -470,7 +464,10 @@ def warn_volume(new: Document, old: Document | None) -> list[str]:
     selector = at(spec, "nodeAffinity", "required") or {}
     for where, term in items(selector, "nodeSelectorTerms", "spec.nodeAffinity.required"):
         warnings += term_warnings(where, term, checks_values=False)
-    warnings += [f"spec.{text}" for field, text in _DEPRECATED_SOURCES.items() if spec.get(field) is not None]
+    for field in _DEPRECATED_SOURCES:
+        if spec.get(field) is not None:
+            shown, text = DEPRECATED_VOLUMES[field]
+            warnings.append(f"spec.{shown}: {text}")
     return warnings
 
 

@@ -31,7 +31,7 @@ from apiserver.schema.validation.checks import non_negative
 from apiserver.schema.validation.defaults import setting
 from apiserver.schema.validation.documents import at
 
-Warn: TypeAlias = Callable[[Document, Document | None], list[str]]
+_Warn: TypeAlias = Callable[[Document, Document | None], list[str]]
 
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
@@ -82,7 +82,7 @@ def _default_controller(document: Document) -> None:
         document["metadata"]["labels"] = dict(labels)
 
 
-def _about_stored_template(warn: Warn) -> Warn:
+def _about_stored_template(warn: _Warn) -> _Warn:
     """Returns warnings that are about the stored template on updates, as in Kubernetes."""
     return lambda new, old: warn(new, None) if old is None else warn(old, new)
 

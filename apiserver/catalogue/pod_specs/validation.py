@@ -209,12 +209,6 @@ def _scheduling(path: str, spec: Document, options: PodValidationOptions) -> Err
     return errors
 
 
-_ONE_SOURCE: Final = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-_NOT_BOTH_SOURCES: Final = (
-    "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-)
-
-
 def _resource_claims(path: str, spec: Document, *, is_static: bool) -> Errors:
     errors: Errors = []
     if is_static:
@@ -231,7 +225,9 @@ def _resource_claims(path: str, spec: Document, *, is_static: bool) -> Errors:
         seen.add(name)
         given = [field for field in sources if field in claim]
         if len(given) != 1:
-            text = _ONE_SOURCE if not given else _NOT_BOTH_SOURCES
+            text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            if not given:
+                text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
             shown = go_struct_fields({"name": name} | dict.fromkeys(sources) | claim)
             errors.append(invalid(where, shown, text))
         for field in given:

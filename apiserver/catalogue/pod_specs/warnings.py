@@ -44,8 +44,9 @@ _DEPRECATED_ANNOTATIONS: Final = {
 }
 _GIT_REPO: Final = "gitRepo"
 _EPHEMERAL: Final = "ephemeral"
-# In the order of the warnings about one volume; of ephemeral ones the claims are looked at.
-_WARNED_OF_VOLUMES: Final = {
+# The paths of volumes' sources in warnings, and their texts; of ephemeral ones the claims are checked. In the
+# order of the warnings about one volume.
+DEPRECATED_VOLUMES: Final = {
     "photonPersistentDisk": ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
     _GIT_REPO: (_GIT_REPO, "deprecated in v1.11"),
     "scaleIO": ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
@@ -120,9 +121,9 @@ def _annotations(path: str, annotations: Mapping[str, str]) -> Iterator[str]:
 
 def _volumes(path: str, volumes: Sequence[Document], has_git_repos: bool) -> Iterator[str]:
     for index, volume in enumerate(volumes):
-        if _WARNED_OF_VOLUMES.keys().isdisjoint(volume):
+        if DEPRECATED_VOLUMES.keys().isdisjoint(volume):
             continue
-        for field, (shown, text) in _WARNED_OF_VOLUMES.items():
+        for field, (shown, text) in DEPRECATED_VOLUMES.items():
             if field not in volume:
                 continue
             where = f"{path}.volumes[{index}].{shown}"

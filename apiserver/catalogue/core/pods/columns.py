@@ -130,11 +130,9 @@ def _readiness_gates(document: Document, now: float) -> str:
     gates = document.get("spec", {}).get("readinessGates") or ()
     if not gates:
         return "<none>"
-    conditions = {
-        condition.get("type"): condition.get("status")
-        for condition in document.get("status", {}).get("conditions") or ()
-    }
-    passed = sum(1 for gate in gates if conditions.get(gate.get("conditionType")) == "True")
+    conditions = document.get("status", {}).get("conditions") or ()
+    states = {each.get("type"): each.get("status") for each in conditions}
+    passed = sum(1 for gate in gates if states.get(gate.get("conditionType")) == "True")
     return f"{passed}/{len(gates)}"
 
 

@@ -13,20 +13,10 @@ _RESOURCES: Final = ("cpu", "memory")
 
 
 def qos_class(spec: Document) -> str:
-    """Returns the class that decides how early a pod is evicted when its node runs out of something.
-
-    Source: pkg/apis/core/helper/qos, ComputePodQOS.
-    """
+    """Returns the class that decides how early a pod is evicted when its node runs out of something."""
+    containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
     own = spec.get("resources")
-    all_resources = (
-        [own]
-        if own is not None
-        else [
-            container.get("resources") or {}
-            for field in ("containers", "initContainers")
-            for container in spec.get(field) or ()
-        ]
-    )
+    all_resources = [own] if own is not None else [each.get("resources") or {} for each in containers]
     totals: dict[str, dict[str, Decimal]] = {"requests": {}, "limits": {}}
     is_guaranteed = True
     for resources in all_resources:

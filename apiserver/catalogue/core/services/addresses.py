@@ -12,9 +12,6 @@ HEADLESS: Final = "None"
 TRAFFIC_POLICIES: Final = ("Cluster", "Local")
 
 
-# ---- what services of a type need
-
-
 def cluster_ips(spec: Document) -> list[str]:
     return list(spec.get("clusterIPs") or ())
 
@@ -57,8 +54,6 @@ def needs_health_check_node_port(spec: Document) -> bool:
 def is_externally_accessible(spec: Document) -> bool:
     return needs_node_ports(spec) or (spec.get("type") == "ClusterIP" and bool(spec.get("externalIPs")))
 
-
-# ---- what is carried over on updates, and let go of
 
 IPFamilies: TypeAlias = Sequence[str]
 IP_FAMILIES: Final = ("IPv4", "IPv6")
