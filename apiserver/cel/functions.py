@@ -1,6 +1,6 @@
 """Declarations of what expressions may call, and of what calls cost.
 
-A library is data: overloads with their types, what they do, and two costs: of a call that is made, and the
+Functions are data: overloads with their types, what they do, and two costs: of a call that is made, and the
 bounds of what a call could cost, for estimates. Costs are Kubernetes', since budgets are (k8s.io/apiserver
 pkg/cel/library/cost.go, cel-go checker/cost.go and interpreter/runtimecost.go).
 """
@@ -8,14 +8,11 @@ pkg/cel/library/cost.go, cel-go checker/cost.go and interpreter/runtimecost.go).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from apiserver.cel.types import Type, type_of_type
-
-if TYPE_CHECKING:
-    from apiserver.cel.syntax import Node
+from apiserver.cel.types import Type
 
 LIST_COST: Final = 10  # of making one; row R32 counts 40 with its items
 MAP_COST: Final = 30
@@ -107,47 +104,3 @@ def method(
 ) -> tuple[Overload, ...]:
     """Declares a method with one overload. args: the receiver's type first."""
     return (Overload(id_, args, result, call, call_cost, estimate, is_method=True),)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MacroRule:
-    """A call that is rewritten while the text is parsed.
-
-    expand: (offset, receiver, arguments): the tree; raises `MacroError`.
-    """
-
-    name: str
-    arg_count: int
-    is_method: bool
-    expand: Callable[[int, Node | None, tuple[Node, ...]], Node]
-
-
-class MacroError(Exception):
-    """A macro is used wrongly."""
-
-    def __init__(self, message: str, offset: int) -> None:
-        super().__init__(message)
-        self.message, self.offset = message, offset
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Library:
-    """What a library adds to the language.
-
-    functions: the overloads of each, by the name it is called by (`_+_`, `size`, `math.greatest`); a name
-        with dots is a function of a namespace.
-    constants: names with their types and values; names of types are such.
-    since, gate: what new expressions need to use it, see `CompatibilityVersion.has`; stored ones may use all.
-    """
-
-    name: str
-    functions: Mapping[str, tuple[Overload, ...]] = field(default_factory=dict)
-    macros: tuple[MacroRule, ...] = ()
-    constants: Mapping[str, tuple[Type, Any]] = field(default_factory=dict)
-    since: tuple[int, int] = (1, 0)
-    gate: str = ""
-
-
-def named_types(*found: Type) -> Mapping[str, tuple[Type, Any]]:
-    """Returns types as the constants of a library, by their names."""
-    return {each.name: (type_of_type(each), each) for each in found}

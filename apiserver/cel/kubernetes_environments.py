@@ -13,7 +13,7 @@ from apiserver.cel.types import Type
 
 if TYPE_CHECKING:
     from apiserver.cel.environment import Environment
-    from apiserver.cel.functions import Library
+    from apiserver.cel.library import Library
 
 _NOTHING: Final[Mapping[str, Type]] = MappingProxyType({})
 

@@ -8,7 +8,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 from apiserver.cel import values
 from apiserver.cel.escaping import RESERVED
-from apiserver.cel.functions import MacroError, MacroRule
 from apiserver.cel.grammar import (
     ARGUMENT,
     ARGUMENTS,
@@ -49,6 +48,7 @@ from apiserver.cel.lexer import (
     bytes_value,
     string_value,
 )
+from apiserver.cel.library import MacroError, MacroRule
 from apiserver.cel.syntax import (
     ISSUES_MAX,
     Bind,

@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from apiserver.cel import types
+from apiserver.cel.functions import Overload
 from apiserver.cel.types import Type
-
-if TYPE_CHECKING:
-    from apiserver.cel.functions import Overload
 
 T = TypeVar("T")
 

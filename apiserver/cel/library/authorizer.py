@@ -20,11 +20,10 @@ from apiserver.cel.functions import (
     Argument,
     Bounds,
     CallEstimate,
-    Library,
     Overload,
     method,
-    named_types,
 )
+from apiserver.cel.library import Library, named_types
 from apiserver.cel.types import BOOL, STRING, Type
 from apiserver.cel.values import EvaluationError
 from apiserver.meta import names

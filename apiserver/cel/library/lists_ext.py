@@ -13,12 +13,10 @@ from apiserver.cel.functions import (
     CallCost,
     CallEstimate,
     CallEstimator,
-    Library,
-    MacroError,
-    MacroRule,
     Overload,
     method,
 )
+from apiserver.cel.library import Library, MacroError, MacroRule
 from apiserver.cel.library.ordering import are_alike, overloads
 from apiserver.cel.library.shared_costs import actual_size, check_cost, estimate_list, of_list
 from apiserver.cel.library.value_set import ValueSet
