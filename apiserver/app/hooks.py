@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from apiserver.auth.authn.chain import Authenticate
 from apiserver.endpoints.api_call import ApiCall, Middleware
@@ -23,9 +23,10 @@ from storage.watch_cache import WatchCache
 if TYPE_CHECKING:
     from apiserver.admission.chain import AdmissionChain
     from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
-    from apiserver.app.core import Core
     from apiserver.controllers.controller_manager import ControllerSpec
 
+# An `app.core.Core`, which has the hooks itself.
+Core: TypeAlias = Any
 T = TypeVar("T")
 # What serves a path below /debug, by its first segment, given the rest of the path.
 DebugPaths: TypeAlias = Mapping[str, Callable[[ApiCall, str], Awaitable[None]]]

@@ -10,8 +10,8 @@ zones. The way of an expression:
          -> `compiler` -> a closure over the variables' values, which counts its cost (made of `evaluators`)
 
 `types` are what an expression may be, `values` what it becomes; both are shared with the libraries, whose
-functions are declared by `functions`. An `environment` is what one kind of expression may use: variables,
-libraries, release; `kubernetes_environments` makes those that Kubernetes has, and `admission` those of
-policies and of webhooks' match conditions. `references` tells which variables and fields an expression reads,
-and `escaping` how it names fields whose names are no identifiers.
+functions are declared by `functions`, and libraries by `declarations`. An `environment` is what one kind of
+expression may use: variables, libraries, release; `kubernetes_environments` makes those that Kubernetes has,
+and `admission` those of policies and of webhooks' match conditions. `references` tells which variables and
+fields an expression reads, and `escaping` how it names fields whose names are no identifiers.
 """

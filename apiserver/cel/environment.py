@@ -12,8 +12,8 @@ from apiserver.cel import checker, macros, types
 from apiserver.cel.checker import CheckOptions
 from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.cel.compiler import Program, compile_tree
+from apiserver.cel.declarations import Library
 from apiserver.cel.functions import Overload
-from apiserver.cel.library import Library
 from apiserver.cel.name_resolution import Declaration, Declarations, NameResolver
 from apiserver.cel.parser import Macros, parse
 from apiserver.cel.syntax import Node

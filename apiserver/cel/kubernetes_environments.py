@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from apiserver.cel.types import Type
 
 if TYPE_CHECKING:
+    from apiserver.cel.declarations import Library
     from apiserver.cel.environment import Environment
-    from apiserver.cel.library import Library
 
 _NOTHING: Final[Mapping[str, Type]] = MappingProxyType({})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from apiserver.cel.library import MacroError, MacroRule
+from apiserver.cel.declarations import MacroError, MacroRule
 from apiserver.cel.syntax import (
     MACRO_TARGET,
     Bind,

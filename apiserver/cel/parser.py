@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from apiserver.cel import values
+from apiserver.cel.declarations import MacroError, MacroRule
 from apiserver.cel.escaping import RESERVED
 from apiserver.cel.grammar import (
     ARGUMENT,
@@ -48,7 +49,6 @@ from apiserver.cel.lexer import (
     bytes_value,
     string_value,
 )
-from apiserver.cel.library import MacroError, MacroRule
 from apiserver.cel.syntax import (
     ISSUES_MAX,
     Bind,

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import yaml
 from yaml.composer import ComposerError
 
 from apiserver.testing.errors import ManifestNotLoaded, NotInTime, UnknownKind
-from apiserver.testing.resources import DEFAULT_NAMESPACE, Resource, resource_of
+from apiserver.testing.resources import DEFAULT_NAMESPACE, Resource, RunningServer, resource_of
 from apiserver.testing.waiting import wait_for
-
-if TYPE_CHECKING:
-    from apiserver.testing.server import ApiServer
 
 # A file, a folder with such, an object, or several of these.
 Manifests: TypeAlias = "str | Path | Mapping[str, Any] | Sequence[Manifests]"
@@ -76,7 +73,7 @@ def read_manifests(manifests: Manifests, root: Path = Path()) -> Iterator[Manife
             yield from read_manifests(each, root)
 
 
-def load(server: ApiServer, manifests: Sequence[Manifest]) -> None:
+def load(server: RunningServer, manifests: Sequence[Manifest]) -> None:
     """Apply objects in their order, but definitions first, then namespaces. What is defined is served then.
 
     Raises ManifestNotLoaded.
@@ -89,7 +86,7 @@ def _rank(manifest: Manifest) -> int:
     return {_DEFINITION: 0, "Namespace": 1}.get(manifest.document["kind"], 2)
 
 
-def _load(server: ApiServer, manifest: Manifest) -> None:
+def _load(server: RunningServer, manifest: Manifest) -> None:
     document = manifest.document
     try:
         resource = resource_of(server, document["apiVersion"], document["kind"])
@@ -102,7 +99,7 @@ def _load(server: ApiServer, manifest: Manifest) -> None:
         _wait_until_established(server, resource, manifest)
 
 
-def _apply(server: ApiServer, resource: Resource, document: dict[str, Any]) -> tuple[int, Any]:
+def _apply(server: RunningServer, resource: Resource, document: dict[str, Any]) -> tuple[int, Any]:
     metadata = document["metadata"]
     namespace = metadata.get("namespace") or DEFAULT_NAMESPACE
     strict = {"fieldValidation": "Strict", "fieldManager": _FIELD_MANAGER}
@@ -117,7 +114,7 @@ def _apply(server: ApiServer, resource: Resource, document: dict[str, Any]) -> t
     )
 
 
-def _wait_until_established(server: ApiServer, resource: Resource, manifest: Manifest) -> None:
+def _wait_until_established(server: RunningServer, resource: Resource, manifest: Manifest) -> None:
     """Wait until a definition is served. Raises ManifestNotLoaded, as when its names are another's."""
 
     def is_established(definition: dict[str, Any]) -> bool:

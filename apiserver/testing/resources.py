@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+import http.client
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, Protocol
 from urllib.parse import quote
 
 from apiserver.testing.errors import RequestFailed, UnknownKind
-
-if TYPE_CHECKING:
-    from apiserver.testing.server import ApiServer
+from apiserver.testkit.write_history import StoreWrite
 
 # Of objects that do not say theirs.
 DEFAULT_NAMESPACE: Final = "default"
 _DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+class RunningServer(Protocol):
+    """What is asked of an `ApiServer`, which describes each method."""
+
+    @property
+    def admin_headers(self) -> dict[str, str]: ...
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, Any]: ...
+
+    def connect(self, timeout_s: float = ...) -> http.client.HTTPConnection: ...
+
+    def writes(self) -> Sequence[StoreWrite]: ...
 
 
 class Resource(NamedTuple):
@@ -42,7 +62,7 @@ class Resource(NamedTuple):
         return "/" + "/".join(quote(part, safe="") for part in parts)
 
 
-def find_resource(server: ApiServer, kind: str) -> Resource:
+def find_resource(server: RunningServer, kind: str) -> Resource:
     """Returns the resource that is meant by a kind or a plural name.
 
     kind: as `ConfigMap`, `configmaps`, `deployments.apps`, or `apps/v1/Deployment`.
@@ -58,7 +78,7 @@ def find_resource(server: ApiServer, kind: str) -> Resource:
     raise UnknownKind(kind, sorted(versions or {each.kind for each in served}))
 
 
-def watched_resources(server: ApiServer) -> list[Resource]:
+def watched_resources(server: RunningServer) -> list[Resource]:
     """Returns all resources that can be watched, each in the version that the server prefers.
 
     Events are those of `events.k8s.io`, which have all of the core group's.
@@ -72,7 +92,7 @@ def watched_resources(server: ApiServer) -> list[Resource]:
     return list(reversed(found.values()))
 
 
-def resource_of(server: ApiServer, api_version: str, kind: str) -> Resource:
+def resource_of(server: RunningServer, api_version: str, kind: str) -> Resource:
     """Returns the resource of the objects of an apiVersion and kind. Raises UnknownKind."""
     return find_resource(server, f"{api_version}/{kind}")
 
@@ -89,7 +109,7 @@ def _names(resource: Resource) -> tuple[str, ...]:
     )
 
 
-def _served(server: ApiServer) -> Iterator[Resource]:
+def _served(server: RunningServer) -> Iterator[Resource]:
     """Yields all resources, the preferred versions of each group first."""
     for path in ("/api", "/apis"):
         code, answer = server.request("GET", path, headers={"Accept": _DISCOVERY})

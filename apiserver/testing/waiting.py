@@ -10,17 +10,14 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 from urllib.parse import urlencode
 
 import orjson
 
 from apiserver.testing.differences import differences, shown
 from apiserver.testing.errors import NotInThisProcess, NotInTime, NotQuiet, RequestFailed
-from apiserver.testing.resources import Resource
-
-if TYPE_CHECKING:
-    from apiserver.testing.server import ApiServer
+from apiserver.testing.resources import Resource, RunningServer
 
 # What a failure shows.
 CHANGES_SHOWN: Final = 5
@@ -92,7 +89,7 @@ def _namespace(found: Document) -> str:
 
 
 def wait_for(
-    server: ApiServer,
+    server: RunningServer,
     resource: Resource,
     name: str,
     namespace: str = "",
@@ -121,7 +118,12 @@ def wait_for(
 
 
 def _observe(
-    server: ApiServer, resource: Resource, namespace: str, name: str, found: _ObjectsOfName, deadline: float
+    server: RunningServer,
+    resource: Resource,
+    namespace: str,
+    name: str,
+    found: _ObjectsOfName,
+    deadline: float,
 ) -> Generator[Sequence[Document]]:
     """Yields what a list has and then each object that is written, or nothing if one was deleted.
 
@@ -188,7 +190,9 @@ class _Expectation:
         return "gone" if self._until is None else f"as it should be{self._missing}"
 
 
-def assert_quiet(server: ApiServer, resources: Sequence[Resource], namespace: str, *, seconds: float) -> None:
+def assert_quiet(
+    server: RunningServer, resources: Sequence[Resource], namespace: str, *, seconds: float
+) -> None:
     """Checks that no object of some resources is written in the next seconds; raises NotQuiet if one is.
 
     The seconds begin when all resources are watched; writes until then count, too. NotQuiet is also raised if
@@ -215,7 +219,7 @@ def assert_quiet(server: ApiServer, resources: Sequence[Resource], namespace: st
         raise NotQuiet(f"{count} in {seconds:g} s:\n{lines}")
 
 
-def _watched(server: ApiServer, resource: Resource, namespace: str, seconds: float) -> _ResumedWatch:
+def _watched(server: RunningServer, resource: Resource, namespace: str, seconds: float) -> _ResumedWatch:
     """Returns a watch that begins now, also of a server that is being reset.
 
     Raises RequestFailed, and NotQuiet if the server is reset again and again.
@@ -244,7 +248,7 @@ class _HistoryGone(Exception):
 class _ResumedWatch:
     """A watch of a path that goes on where it ended. resource_version: where it begins."""
 
-    def __init__(self, server: ApiServer, path: str, resource_version: str) -> None:
+    def __init__(self, server: RunningServer, path: str, resource_version: str) -> None:
         self._server, self._path, self._resource_version = server, path, resource_version
         self._stack = contextlib.ExitStack()
 
@@ -286,7 +290,7 @@ class _ResumedWatch:
             yield event
 
 
-def watch(server: ApiServer, path: str, query: Mapping[str, str], deadline: float) -> Iterator[Document]:
+def watch(server: RunningServer, path: str, query: Mapping[str, str], deadline: float) -> Iterator[Document]:
     """Yields the events of a watch until a time of the monotonic clock, or until it ends before."""
     left_s = deadline - time.monotonic()
     if left_s <= 0:
@@ -301,7 +305,7 @@ def watch(server: ApiServer, path: str, query: Mapping[str, str], deadline: floa
 
 @contextlib.contextmanager
 def _opened(
-    server: ApiServer, path: str, query: Mapping[str, str], answer_s: float, watch_s: float
+    server: RunningServer, path: str, query: Mapping[str, str], answer_s: float, watch_s: float
 ) -> Iterator[tuple[http.client.HTTPConnection, http.client.HTTPResponse]]:
     """Opens a watch on a connection of its own, whose end is the end of the watch.
 
@@ -336,7 +340,7 @@ def _lines(
             yield orjson.loads(line)
 
 
-def _users(server: ApiServer) -> Mapping[str, str]:
+def _users(server: RunningServer) -> Mapping[str, str]:
     """Returns whose the last writes were, by their resourceVersions, as far as the server tells."""
     try:
         return {str(write.revision): write.user for write in server.writes()}

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final, Protocol
 
 from apiserver.cel import types
 from apiserver.cel.compatibility_version import SELECTORS_GATE
+from apiserver.cel.declarations import Library, named_types
 from apiserver.cel.functions import (
     LIST_COST,
     MESSAGE_COST,
@@ -23,7 +24,6 @@ from apiserver.cel.functions import (
     Overload,
     method,
 )
-from apiserver.cel.library import Library, named_types
 from apiserver.cel.types import BOOL, STRING, Type
 from apiserver.cel.values import EvaluationError
 from apiserver.meta import names

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.cel import macros
-from apiserver.cel.library import Library
+from apiserver.cel.declarations import Library
 
 TWO_VARIABLES: Final = Library("cel.lib.ext.comprev2", macros=macros.TWO_VARIABLES, since=(1, 32))
 """`m.all(k, v, …)`, `l.transformList(i, v, …)`."""

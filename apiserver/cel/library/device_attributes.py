@@ -9,8 +9,8 @@ from itertools import islice
 from typing import Any, Final
 
 from apiserver.cel.compatibility_version import LIST_ATTRIBUTES_GATE
+from apiserver.cel.declarations import Library
 from apiserver.cel.functions import Bounds, CallEstimate, method
-from apiserver.cel.library import Library
 from apiserver.cel.types import BOOL, DYN
 from apiserver.cel.values import EvaluationError, equal
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.cel import types
+from apiserver.cel.declarations import Library
 from apiserver.cel.functions import Overload
-from apiserver.cel.library import Library
 from apiserver.cel.library.shared_costs import check_size, estimate_text, of_text
 from apiserver.cel.types import DYN, STRING, Field
 

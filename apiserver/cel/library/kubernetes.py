@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.cel.library import Library
+from apiserver.cel.declarations import Library
 from apiserver.cel.library.authorizer import AUTHORIZER_SELECTORS, AUTHORIZERS
 from apiserver.cel.library.comprehensions import TWO_VARIABLES
 from apiserver.cel.library.lists import LISTS

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from apiserver.cel import types
+from apiserver.cel.declarations import Library
 from apiserver.cel.functions import Overload
-from apiserver.cel.library import Library
 from apiserver.cel.library.ordering import check_comparable, overloads
 from apiserver.cel.library.shared_costs import estimate_tree_traversal, of_tree_traversal
 from apiserver.cel.types import BOOL, INT, LIST_A, A, Type

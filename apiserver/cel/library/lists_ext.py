@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from apiserver.cel import types
+from apiserver.cel.declarations import Library, MacroError, MacroRule
 from apiserver.cel.functions import (
     UNBOUNDED,
     Argument,
@@ -16,7 +17,6 @@ from apiserver.cel.functions import (
     Overload,
     method,
 )
-from apiserver.cel.library import Library, MacroError, MacroRule
 from apiserver.cel.library.ordering import are_alike, overloads
 from apiserver.cel.library.shared_costs import actual_size, check_cost, estimate_list, of_list
 from apiserver.cel.library.value_set import ValueSet

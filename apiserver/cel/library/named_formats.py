@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from apiserver.cel import types
 from apiserver.cel.costs import regex_cost
+from apiserver.cel.declarations import Library, named_types
 from apiserver.cel.functions import REGEX_FACTOR, STRING_FACTOR, Argument, CallEstimate, Overload, method
-from apiserver.cel.library import Library, named_types
 from apiserver.cel.types import STRING, Type
 from apiserver.cel.values import NONE, OptionalValue
 from apiserver.golang import urls

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from apiserver.cel import types
+from apiserver.cel.declarations import Library, named_types
 from apiserver.cel.functions import ONE, STRING_FACTOR, Argument, Bounds, CallEstimate, Overload, method
-from apiserver.cel.library import Library, named_types
 from apiserver.cel.library.shared_costs import actual_size, of_text
 from apiserver.cel.types import BOOL, INT, STRING, Type
 from apiserver.cel.values import EvaluationError

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from apiserver.cel import types
+from apiserver.cel.declarations import Library
 from apiserver.cel.functions import Overload, method
-from apiserver.cel.library import Library
 from apiserver.cel.library.timestamps import TIMESTAMP_MIN
 from apiserver.cel.macros import OPTIONAL_MACROS
 from apiserver.cel.types import BOOL, INT, LIST_A, MAP_A_B, A, B

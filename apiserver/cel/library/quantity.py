@@ -14,8 +14,8 @@ from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact
 from typing import Any, ClassVar, Final
 
 from apiserver.cel import types
+from apiserver.cel.declarations import Library, named_types
 from apiserver.cel.functions import STRING_FACTOR, Overload, method
-from apiserver.cel.library import Library, named_types
 from apiserver.cel.library.shared_costs import of_text
 from apiserver.cel.types import BOOL, DOUBLE, INT, STRING, Type
 from apiserver.cel.values import INT_MAX, INT_MIN, EvaluationError

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from apiserver.cel import types
 from apiserver.cel.costs import new_regex_search, regex_search_worst
+from apiserver.cel.declarations import Library
 from apiserver.cel.functions import Argument, Bounds, CallEstimate, Overload
-from apiserver.cel.library import Library
 from apiserver.cel.types import INT, STRING
 from apiserver.cel.values import CostExceeded, EvaluationError
 from apiserver.golang.regex import InvalidPattern, Regex, TooMuchWork, compile_pattern

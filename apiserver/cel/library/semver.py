@@ -10,8 +10,8 @@ from functools import total_ordering
 from typing import Any, ClassVar, Final
 
 from apiserver.cel import types
+from apiserver.cel.declarations import Library, named_types
 from apiserver.cel.functions import Overload, method
-from apiserver.cel.library import Library, named_types
 from apiserver.cel.library.shared_costs import of_text
 from apiserver.cel.types import BOOL, INT, STRING, Type
 from apiserver.cel.values import UINT_MAX, EvaluationError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from apiserver.cel.declarations import Library
 from apiserver.cel.functions import ONE, Argument, CallCost, CallEstimate, CallEstimator, Overload
-from apiserver.cel.library import Library
 from apiserver.cel.library.shared_costs import actual_size, check_cost
 from apiserver.cel.library.value_set import ValueSet
 from apiserver.cel.types import BOOL, LIST_A

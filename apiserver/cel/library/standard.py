@@ -14,8 +14,9 @@ from typing import Any, Final
 
 from apiserver.cel import costs, macros, types, values
 from apiserver.cel.compatibility_version import CROSS_TYPE_COMPARISONS
+from apiserver.cel.declarations import Library
 from apiserver.cel.functions import CallCost, CallEstimator, Overload
-from apiserver.cel.library import Library, timestamps
+from apiserver.cel.library import timestamps
 from apiserver.cel.library.shared_costs import of_large_text
 from apiserver.cel.library.string_conversion import double_text
 from apiserver.cel.types import (

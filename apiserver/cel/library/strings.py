@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from apiserver.cel import types
+from apiserver.cel.declarations import Library
 from apiserver.cel.functions import UNBOUNDED, Argument, Bounds, CallEstimate, Overload, method
-from apiserver.cel.library import Library
 from apiserver.cel.library.shared_costs import (
     ITEMS_MAX,
     actual_size,

@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import ClassVar, Final
 
 from apiserver.cel import types
+from apiserver.cel.declarations import Library, named_types
 from apiserver.cel.functions import Overload, method
-from apiserver.cel.library import Library, named_types
 from apiserver.cel.library.shared_costs import estimate_text, of_large_text, of_text
 from apiserver.cel.types import BOOL, STRING, Type
 from apiserver.cel.values import EvaluationError

@@ -13,9 +13,9 @@ import pytest
 from apiserver.cel import types
 from apiserver.cel.checker import CheckOptions
 from apiserver.cel.compatibility_version import CompatibilityVersion
+from apiserver.cel.declarations import Library
 from apiserver.cel.environment import Environment
 from apiserver.cel.functions import Overload
-from apiserver.cel.library import Library
 from apiserver.cel.library.comprehensions import BINDINGS, TWO_VARIABLES
 from apiserver.cel.library.optionals import OPTIONALS
 from apiserver.cel.library.standard import STANDARD

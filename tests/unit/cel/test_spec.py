@@ -25,9 +25,9 @@ import pytest
 from apiserver.cel import library, types
 from apiserver.cel.checker import CheckOptions
 from apiserver.cel.compiler import ProgramError
+from apiserver.cel.declarations import Library
 from apiserver.cel.environment import Environment
 from apiserver.cel.functions import Overload
-from apiserver.cel.library import Library
 from apiserver.cel.library.strings import KUBERNETES_STRINGS
 from apiserver.cel.syntax import InvalidExpression
 from apiserver.cel.types import Type

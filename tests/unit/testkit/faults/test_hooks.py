@@ -46,7 +46,7 @@ def test_what_other_hooks_do_is_done_as_well(refuses: bool) -> None:
     assert both.refuses_handshake() is refuses
     assert both.readiness.keys() == {"other", "fault-injection"}
     assert both.readiness_notes()[0] == "a note"
-    assert both.debug_paths(None) == {"other": PATH}  # type: ignore[arg-type]
+    assert both.debug_paths(None) == {"other": PATH}
 
 
 async def _nothing(_: ApiCall, __: str) -> None:
