@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from apiserver.catalogue.core.pods.assignment import assign_node
+from apiserver.catalogue.core.pods.preparation import assign_node
 from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
 from apiserver.controller_runtime.informer import Informer
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
@@ -57,7 +57,7 @@ class SimulatedScheduler:
     def __init__(
         self, cluster: ClusterAccess, events: EventRecorder, *, clears_nomination: bool = True
     ) -> None:
-        """clears_nomination: see `catalogue.core.pods.assignment`."""
+        """clears_nomination: see `catalogue.core.pods.preparation`."""
         self._cluster, self._clears_nomination = cluster, clears_nomination
         self._events = events
         self._component = Component(cluster, USER, "kube-scheduler")

@@ -67,13 +67,9 @@ def pod(meta: Document | None = None, status: Document | None = None, **spec: An
     return decoded(document)
 
 
-def shown(errors: Sequence[FieldError]) -> list[tuple[str, str, str]]:
-    return [(e.field, e.reason.removeprefix("FieldValue"), e.message) for e in errors]
-
-
 def assert_agree(errors: Sequence[FieldError], expected: Sequence[Expected]) -> None:
     """Fails unless these are the errors, in this order."""
-    found = shown(errors)
+    found = [(each.field, each.reason.removeprefix("FieldValue"), each.message) for each in errors]
     assert len(found) == len(expected), found
     for (*place, message), (field, reason, part) in zip(found, expected, strict=True):
         assert (place, part in message) == ([field, reason], True), found

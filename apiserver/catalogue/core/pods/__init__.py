@@ -1,12 +1,11 @@
 """Pods. What is inside their specs, and those of pod templates, is in `catalogue.pod_specs`.
 
 rules        what depends on the feature gates of a server
-preparation  fills in new pods
+preparation  fills in new pods, and those that are assigned to a node
 validation   checks a pod in itself, and new ones, and warns of what is discouraged in these
 updates      checks what may change of a pod, and of its ephemeral containers
 status       checks what may change of its status
 resize       checks what may change of its resources
-assignment   tells a pod which node it has
 qos          tells the quality-of-service class
 columns      has what `kubectl get pods` shows
 """

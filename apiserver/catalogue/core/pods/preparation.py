@@ -1,4 +1,7 @@
-"""What the server fills in in new pods. Source: pkg/registry/core/pod, strategy.go."""
+"""What the server fills in in pods: in new ones, and in those that are assigned to a node.
+
+Source: pkg/registry/core/pod, strategy.go.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from apiserver.catalogue.core.pods.rules import PodRules
 from apiserver.catalogue.pod_specs import pod_annotations
 from apiserver.catalogue.pod_specs.scheduling import merge_label_keys
 from apiserver.catalogue.pod_specs.security_contexts import all_containers
+from apiserver.meta.conditions import replace_condition
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.validation.documents import at
 
@@ -56,3 +60,16 @@ def _take_app_armor_annotations(spec: Document, annotations: Document) -> list[s
             container.setdefault("securityContext", {})["appArmorProfile"] = profile
         warnings.append(f"metadata.annotations[{key}]: {pod_annotations.APP_ARMOR_TEXT}")
     return warnings
+
+
+def assign_node(pod: Document, node: str, now: str, *, clears_nomination: bool) -> None:
+    """Assign a pod to a node, by a binding or by the simulated scheduler. now: as documents have it.
+
+    clears_nomination: the pod is no longer nominated for a node (ClearingNominatedNodeNameAfterBinding).
+    Source: pkg/registry/core/pod/storage, setPodNodeAndMetadata.
+    """
+    pod["spec"]["nodeName"] = node
+    # Why it was not scheduled before is over.
+    replace_condition(pod, {"type": "PodScheduled", "status": "True", "lastProbeTime": None}, now)
+    if clears_nomination:
+        pod["status"].pop("nominatedNodeName", None)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.plugins.pod_topology_labels import GATE as LABELS_GATE
-from apiserver.catalogue.core.pods.assignment import assign_node
+from apiserver.catalogue.core.pods.preparation import assign_node
 from apiserver.catalogue.core.pods.rules import CLEARING_GATE
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.handlers.virtual_kinds import VirtualKinds, send_success

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from apiserver.catalogue.core.pods.assignment import assign_node
+from apiserver.catalogue.core.pods.preparation import assign_node
 from tests.unit.catalogue.valid_pods import pod
 
 NOW = "2026-01-01T00:00:00Z"
