@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from apiserver import testing
 from apiserver.catalogue.gated_fields import gates_of_fields
 from apiserver.cli.flag import Flag
 from apiserver.cli.flags import SECTIONS, default_of
@@ -14,10 +15,12 @@ from apiserver.metrics.declarations import Metric, MetricStability, known_metric
 from apiserver.releases.emulation import NEWEST_MINOR
 from apiserver.releases.gate_effects import BUILTIN, GATED, NONE, gate_effects
 from apiserver.releases.gates import known_gates
+from tests.support.api_pages import class_page
 
 ROOT: Final = Path(__file__).parent.parent
 METRICS: Final = ROOT / "docs" / "reference" / "metrics.md"
 FLAGS: Final = ROOT / "docs" / "reference" / "flags.md"
+TESTING: Final = ROOT / "docs" / "reference" / "testing-api.md"
 FEATURE_GATES: Final = ROOT / "docs" / "reference" / "feature-gates.md"
 _GENERATED: Final = "<!-- Made by `make docs`; tests check that it is up to date. -->"
 _METRICS_HEAD: Final = f"""# Metrics
@@ -164,6 +167,50 @@ def feature_gates_reference() -> str:
     return "\n".join(lines) + "\n"
 
 
+_TESTING_HEAD: Final = f"""# Testing API
+
+{_GENERATED}
+
+The Python module `apiserver.testing` starts API servers in tests. It needs neither pytest nor a client
+library. All names on this page can be imported from it:
+
+```python
+from apiserver.testing import ApiServer, User
+```
+
+[Testing](../testing/index.md) shows how to use them, and describes the fixtures of the pytest plugin. The
+names on this page are public: they follow the semantic version of the package.
+"""
+# The sections of the page. Instances of the classes without a signature there are made by the others.
+TESTING_SECTIONS: Final[Mapping[str, Sequence[str]]] = {
+    "Servers": ("ApiServer", "User", "Snapshot", "Clock"),
+    "Records": ("RecordedRequest", "StoreWrite", "Timeline", "Version", "Change"),
+    "Faults": ("Faults", "InjectedFault", "Match"),
+    "Effects of faults": (
+        *("Answer", "Delay", "CutConnection", "EndWatch", "HoldEvents", "HoldBookmarks", "ExpireToken"),
+        *("NotReady", "RefuseTls"),
+    ),
+    "Exceptions": (
+        *("ServerDidNotStart", "ServerStopped", "NotInThisProcess", "RequestFailed", "ManifestNotLoaded"),
+        *("UnknownKind", "NotInTime", "NotQuiet", "SnapshotMismatch", "ClockNotAdvanced", "InvalidFault"),
+        "TooManyFaults",
+    ),
+}
+# A union of the classes in "Effects of faults".
+TESTING_ALIASES: Final = {"Effect"}
+_CONSTRUCTED: Final = {"ApiServer", "User", "Match", *TESTING_SECTIONS["Effects of faults"]}
+
+
+def testing_reference() -> str:
+    """Returns docs/reference/testing-api.md."""
+    lines = [_TESTING_HEAD]
+    for title, names in TESTING_SECTIONS.items():
+        lines.append(f"## {title}\n")
+        for name in names:
+            lines += class_page(getattr(testing, name), is_constructed=name in _CONSTRUCTED)
+    return "\n".join(lines).rstrip() + "\n"
+
+
 def _module(name: str) -> str:
     return _code(name if name.startswith("storage.") else f"apiserver.{name}")
 
@@ -211,6 +258,7 @@ def main() -> None:
     FLAGS.write_text(flags_reference())
     FEATURE_GATES.write_text(feature_gates_reference())
     METRICS.write_text(metrics_reference())
+    TESTING.write_text(testing_reference())
 
 
 if __name__ == "__main__":

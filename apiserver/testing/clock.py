@@ -14,9 +14,9 @@ AHEAD_MAX: Final = timedelta(days=1_000 * 365)
 
 
 class Clock:
-    """The clock that one server goes by.
+    """The clock of one server.
 
-    It begins with the computer's time; that of a fork, with its original's.
+    It starts at the computer's time. The clock of a fork starts at the time of the original server.
     """
 
     def __init__(self, time: ServerTime, put_forward: Callable[[float], None]) -> None:
@@ -36,11 +36,11 @@ class Clock:
         seconds: float = 0,
         milliseconds: float = 0,
     ) -> datetime:
-        """Put the clock forward, and return the server's time when what became due has been started.
+        """Advances the clock, and returns the server's time once everything that became due has started.
 
-        The time in between does not pass: what is to happen every minute happens once, as on a computer that
-        has slept for an hour.
-        Raises ClockNotAdvanced, ServerStopped.
+        The time in between does not pass: a task that runs every minute runs once, as on a computer that was
+        suspended.
+        Raises ClockNotAdvanced and ServerStopped.
         """
         try:
             step = timedelta(

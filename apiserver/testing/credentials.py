@@ -17,7 +17,13 @@ _NAME = "apiserver"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """The user of a static token. Raises TypeError for groups that are one text."""
+    """Describes the user of a static token.
+
+    name: the user name.
+    groups: the user's groups.
+    uid: the user's UID.
+    Raises TypeError if `groups` is a string.
+    """
 
     name: str
     groups: tuple[str, ...] = ()

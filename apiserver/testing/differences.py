@@ -19,7 +19,11 @@ _TEXT_SHOWN: Final = 200
 
 
 class Change(NamedTuple):
-    """One field that has changed. path: as `spec.replicas`. old, new: None where there was, or is, none."""
+    """One changed field. The values of Secrets are redacted.
+
+    path: the path of the field, for example `spec.replicas`.
+    old, new: the values; None where the field is absent.
+    """
 
     path: str
     old: Any

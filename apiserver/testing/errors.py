@@ -17,7 +17,10 @@ from typing import Any
 
 
 class ServerDidNotStart(Exception):
-    """The server cannot start, or was not ready in time. reason: why."""
+    """The server cannot start, or was not ready in time.
+
+    reason: why, as text.
+    """
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"the server did not start: {reason}")
@@ -25,7 +28,10 @@ class ServerDidNotStart(Exception):
 
 
 class ServerStopped(Exception):
-    """Something was asked of a server that does not run."""
+    """A method was called while the server was not running.
+
+    asked: the name of the method.
+    """
 
     def __init__(self, asked: str) -> None:
         super().__init__(f"{asked}: the server does not run")
@@ -33,15 +39,18 @@ class ServerStopped(Exception):
 
 
 class ClockNotAdvanced(Exception):
-    """The clock of a server cannot be put to the time that was asked for."""
+    """The clock of the server cannot be advanced by this much, or not at all."""
 
 
 class SnapshotMismatch(Exception):
-    """A snapshot is not one that this server can begin with, or none can be taken. The message says why."""
+    """The server cannot use this snapshot, or cannot take one. The message says why."""
 
 
 class NotInThisProcess(Exception):
-    """Something was asked of a server in a child process that only one in this process can do."""
+    """A method was called that only a server in this process has, not one with `in_process=False`.
+
+    asked: the name of the method.
+    """
 
     def __init__(self, asked: str) -> None:
         super().__init__(f"{asked}: this needs a server in this process, without in_process=False")
@@ -49,7 +58,12 @@ class NotInThisProcess(Exception):
 
 
 class RequestFailed(Exception):
-    """The server refused a request. status: the Status that it answered, or the text, if it was none."""
+    """The server refused a request.
+
+    asked: what the request was for.
+    code: the status code of the response.
+    status: the Status of the response, or its text if it was not JSON.
+    """
 
     def __init__(self, asked: str, code: int, status: Any) -> None:
         message = status.get("message") if isinstance(status, dict) else status
@@ -58,9 +72,10 @@ class RequestFailed(Exception):
 
 
 class ManifestNotLoaded(Exception):
-    """A definition or manifest does not load. The message has the file and the line.
+    """A manifest cannot be loaded. The message contains the file, the line and the server's response.
 
-    code, status: what the server answered, if it was asked.
+    place: the file and the line.
+    code, status: the status code and the Status of the response; 0 and None if no request was sent.
     """
 
     def __init__(self, place: str, reason: str, *, code: int = 0, status: Any = None) -> None:
@@ -70,7 +85,10 @@ class ManifestNotLoaded(Exception):
 
 
 class UnknownKind(Exception):
-    """Nothing that is served has a kind."""
+    """The server does not serve this kind.
+
+    kind: the kind that was asked for.
+    """
 
     def __init__(self, kind: str, served: list[str]) -> None:
         super().__init__(f"nothing that is served is a {kind!r}; there are {', '.join(served)}")
@@ -78,8 +96,8 @@ class UnknownKind(Exception):
 
 
 class NotInTime(AssertionError):
-    """An object was not as it should be in time. The message tells of its last changes."""
+    """A condition did not hold in time. The message shows the last changes of the object."""
 
 
 class NotQuiet(AssertionError):
-    """Something was written where nothing should have been. The message tells what, and by whom."""
+    """An object was written while nothing should be. The message shows the writes and their users."""

@@ -18,35 +18,39 @@ _ANY: Final = Match()
 
 
 class InjectedFault:
-    """A fault that was injected. As a context manager it is cleared at the end of the block."""
+    """An injected fault. As a context manager, it is cleared at the end of the block."""
 
     def __init__(self, faults: FaultSource, state: FaultState) -> None:
         self._faults, self._last = faults, state
 
     @property
     def id(self) -> str:
+        """The ID of the fault, as in `/debug/faults/ID`."""
         return self._last.id
 
     @property
     def effect(self) -> Effect:
+        """The effect."""
         return self._last.effect
 
     @property
     def match(self) -> Match:
+        """The requests that the fault applies to."""
         return self._last.match
 
     @property
     def times(self) -> int | None:
+        """How often the fault happens at most; None for no limit."""
         return self._last.times
 
     @property
     def hits(self) -> int:
-        """How often the fault has happened, up to now or until it was cleared. Raises ServerStopped."""
+        """How often the fault has happened. Raises ServerStopped."""
         self._last = self._faults.find(self._last.id) or self._last
         return self._last.hits
 
     def clear(self) -> None:
-        """End it. May be repeated. Raises ServerStopped."""
+        """Clears the fault. A second call does nothing. Raises ServerStopped."""
         self._last = self._faults.clear(self._last.id) or self._last
 
     def __enter__(self) -> Self:
@@ -94,7 +98,7 @@ class FaultSource(Protocol):
 
 
 class Faults:
-    """The faults of one server. Methods may be called in any thread, and raise ServerStopped."""
+    """The faults of one server. Any thread may call the methods. They raise ServerStopped."""
 
     def __init__(self, source: FaultSource) -> None:
         self._source = source
@@ -103,11 +107,13 @@ class Faults:
     def inject(
         self, effect: Effect, match: Match = _ANY, *, times: int | None = None, must_hit: bool = True
     ) -> InjectedFault:
-        """Injects a fault from now on, also into watches that are open already.
+        """Injects a fault from now on, also into open watches.
 
-        match: which requests it is for, if not for all. times: how often it happens; by default until it is
-        cleared. must_hit: whether the test has made a mistake if it never happens; see `never_hit`.
-        Raises InvalidFault, which names the field, and TooManyFaults.
+        effect: what happens: an instance of one of the effects below.
+        match: the requests that it applies to. By default, all.
+        times: how often it happens. By default, until it is cleared.
+        must_hit: False if the fault need not happen; see `never_hit()`.
+        Raises InvalidFault and TooManyFaults.
         """
         _require_fault(effect, match)
         injected = InjectedFault(self._source, self._source.inject(effect, match, times))
@@ -116,17 +122,20 @@ class Faults:
         return injected
 
     def list(self) -> Sequence[InjectedFault]:
-        """Returns the faults that have not been cleared, in the order in which they were injected."""
+        """Returns the faults that are not cleared, in the order of their injection."""
         return [InjectedFault(self._source, state) for state in self._source.all()]
 
     def clear(self) -> None:
-        """End all faults."""
+        """Clears all faults."""
         for state in self._source.clear_all():
             if (injected := self._expected.get(state.id)) is not None:
                 injected._last = state
 
     def never_hit(self) -> Sequence[InjectedFault]:
-        """Returns the faults that had to happen, and never did. Each is returned once."""
+        """Returns the faults that never happened although `must_hit` was true. Each is returned once.
+
+        The fixtures of the pytest plugin call it after each test, and fail the test if there are any.
+        """
         expected, self._expected = self._expected, {}
         return [injected for injected in expected.values() if not injected.hits]
 

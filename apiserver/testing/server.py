@@ -135,17 +135,21 @@ class _Fork(NamedTuple):
 
 
 class ApiServer:
-    """A real API server on a free port of 127.0.0.1, for as long as a `with` or `async with` block.
+    """Runs a real API server on a free port of 127.0.0.1, as a context manager or until `stop()`.
 
-    flags: as on the command line; see `apiserver --help`.
-    data_dir: where the store and the keys are kept; by default in memory, and gone with the server.
-    in_process: whether it runs in a thread of this process, or as a child process.
-    feature_gates: as of `--feature-gates`.
-    tokens: static bearer tokens, and whose they are.
-    clock: that it goes by.
+    flags: command-line flags, as described in the flags reference.
+    data_dir: the directory for the store and the keys. By default they are temporary: the objects are in
+        memory, and all files are removed when the server stops.
+    in_process: True runs the server in a thread of this process, False in a child process.
+    feature_gates: feature gates to set, by name.
+    tokens: static bearer tokens, each with its user.
 
-    Raises ValueError for a flag that is not for tests, TypeError for flags that are one text. Methods raise
-    ServerStopped while it does not run.
+    An instance starts once, at the beginning of a `with` or `async with` block or by `start()`. Its attribute
+    `faults` (`Faults`) injects faults, `clock` (`Clock`) advances the server's time, and `admin_token` is a
+    bearer token of a member of `system:masters`.
+
+    Raises ValueError for a flag that the arguments of this class replace, such as `--data-dir`, and TypeError
+    if `flags` is a string. Methods raise ServerStopped unless the server runs.
     """
 
     def __init__(
@@ -194,7 +198,7 @@ class ApiServer:
     # ---- its life
 
     def start(self) -> Self:
-        """Start it, unless it runs, and return when it is ready. Raises ServerDidNotStart, and says why."""
+        """Starts the server, unless it runs, and returns when it is ready. Raises ServerDidNotStart."""
         if self._runner is not None:
             return self
         if self._has_run:
@@ -220,7 +224,10 @@ class ApiServer:
             raise
 
     def stop(self) -> None:
-        """Stop it, whatever is under way, and remove its files, but those in `data_dir`. May be repeated."""
+        """Stops the server at once and removes its files, except those in `data_dir`.
+
+        A second call does nothing.
+        """
         runner, self._runner = self._runner, None
         directory, self._directory = self._directory, None
         try:
@@ -249,13 +256,13 @@ class ApiServer:
 
     @property
     def url(self) -> str:
-        """The URL of the server, as `https://127.0.0.1:41234`."""
+        """The URL of the server, for example `https://127.0.0.1:41234`."""
         self._own_directory("url")
         return self._url
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's kubeconfig."""
+        """The path of the administrator's kubeconfig."""
         return (self._data_dir or self._own_directory("kubeconfig")) / "admin.kubeconfig"
 
     @property
@@ -267,13 +274,15 @@ class ApiServer:
 
     @property
     def ca(self) -> Path:
-        """The certificate, as PEM, by which clients verify the server."""
+        """The path of the PEM file with the CA certificate that clients verify the server with."""
         return self._own_directory("ca") / "ca.crt"
 
     def user(self, name: str, *, groups: Sequence[str] = ()) -> Path:
-        """Returns a kubeconfig with a new client certificate of a user.
+        """Returns the path of a kubeconfig with a new client certificate for a user.
 
-        Raises ValueError for a name that a certificate cannot have, TypeError for groups that are one text.
+        name: the user name, the certificate's CN.
+        groups: the user's groups, the certificate's O.
+        Raises ValueError for a name that a certificate cannot contain, and TypeError if `groups` is a string.
         """
         if isinstance(groups, str):  # whose letters would be groups
             raise TypeError(f"the groups of {name} must be a list, not {groups!r}")
@@ -284,9 +293,10 @@ class ApiServer:
         return self._write(certificate_kubeconfig(self._url, self.ca.read_bytes(), certificate, key))
 
     def service_account(self, namespace: str, name: str) -> Path:
-        """Returns a kubeconfig with a new token of a service account, which is created if there is none.
+        """Returns the path of a kubeconfig with a new token for a service account.
 
-        Raises RequestFailed, as when there is no such namespace.
+        Creates the service account if it does not exist.
+        Raises RequestFailed, for example if the namespace does not exist.
         """
         accounts = f"/api/v1/namespaces/{quote(namespace, safe='')}/serviceaccounts"
         asked = f"the service account {namespace}/{name}"
@@ -308,10 +318,15 @@ class ApiServer:
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, Any]:
-        """Send a request as the administrator, on a connection of its own. May be called in any thread.
+        """Sends a request as the administrator, on a new connection. Any thread may call it.
 
-        body: is sent as JSON, unless it is bytes.
-        Returns the status code, and the answer: what its JSON holds, or its text, as of several events.
+        method: the HTTP method.
+        path: the path of the URL, for example `/api/v1/pods`.
+        body: the body, sent as JSON unless it is bytes.
+        query: parameters of the query.
+        headers: headers that are added to, or replace, those of `admin_headers`.
+        Returns the status code and the response: the parsed JSON, or the text if the response is not one JSON
+        document.
         """
         sent = self.admin_headers
         if body is not None:
@@ -331,7 +346,7 @@ class ApiServer:
 
     @property
     def admin_headers(self) -> dict[str, str]:
-        """The headers of the administrator's requests, which ask for JSON."""
+        """The headers that `request()` sends: the administrator's token, `Accept` and `User-Agent`."""
         return {
             "Authorization": f"Bearer {self.admin_token}",
             "Accept": "application/json",
@@ -339,9 +354,9 @@ class ApiServer:
         }
 
     def connect(self, timeout_s: float = _REQUEST_TIMEOUT_S) -> http.client.HTTPSConnection:
-        """Returns a new connection to it, for requests of any kind, to be closed by the caller.
+        """Returns a new connection to the server. The caller closes it.
 
-        timeout_s: how long it waits for the server.
+        timeout_s: the timeout of each operation on the socket, in seconds.
         """
         self._own_directory("a connection")
         if self._tls is None:
@@ -359,12 +374,15 @@ class ApiServer:
         until: Callable[[dict[str, Any]], bool] = lambda _: True,
         timeout_s: float = WAIT_S,
     ) -> dict[str, Any]:
-        """Waits, with a watch, until `until` is true of an object, and returns the object.
+        """Watches an object until a condition holds, and returns the object.
 
-        kind: as `ConfigMap`, `configmaps`, `deployments.apps`, or `apps/v1/Deployment`.
-        namespace: if none is said, it is any object of this name.
-        until: a KeyError or IndexError says that it is not so yet: `until=lambda it: it["status"]["ready"]`.
-        Raises NotInTime, which tells of the object's last changes, UnknownKind, and what else `until` raises.
+        kind: the kind or resource: `ConfigMap`, `configmaps`, `deployments.apps` or `apps/v1/Deployment`.
+        name: the name of the object.
+        namespace: its namespace. By default, an object with this name in any namespace will do.
+        until: the condition. By default, the object must exist. KeyError and IndexError count as false.
+        timeout_s: how long to wait, in seconds.
+        Raises NotInTime, whose message shows the last changes of the object, UnknownKind, and every exception
+        of `until` except KeyError and IndexError.
         """
         __tracebackhide__ = HIDES_ASSERTIONS
         resource = self._find_resource(kind, timeout_s)
@@ -375,9 +393,13 @@ class ApiServer:
     def wait_until_gone(
         self, kind: str, name: str, namespace: str = "", *, timeout_s: float = WAIT_S
     ) -> None:
-        """Wait, over a watch, until there is no such object. Raises NotInTime, UnknownKind.
+        """Watches until an object does not exist.
 
-        namespace: if none is said, until there is none of this name in any.
+        kind: the kind or resource, as for `wait_for()`.
+        name: the name of the object.
+        namespace: its namespace. By default, no namespace may have an object with this name.
+        timeout_s: how long to wait, in seconds.
+        Raises NotInTime and UnknownKind.
         """
         __tracebackhide__ = HIDES_ASSERTIONS
         resource = self._find_resource(kind, timeout_s)
@@ -388,10 +410,12 @@ class ApiServer:
         return until_answered(lambda: find_resource(self, kind), time.monotonic() + timeout_s)
 
     def assert_quiet(self, *kinds: str, seconds: float, namespace: str = "") -> None:
-        """Checks for some seconds that nothing is written: that no controller writes in a loop.
+        """Checks that no object is written for some time. This finds controllers that write in a loop.
 
-        kinds: what is watched, if not all that can be. namespace: the one that is watched, if not all.
-        Raises NotQuiet, which tells what was written, and by whom, UnknownKind, and ValueError.
+        kinds: the kinds or resources to watch. By default, all that can be watched.
+        seconds: how long to watch.
+        namespace: the namespace to watch. By default, all namespaces.
+        Raises NotQuiet, whose message shows the writes and their users, UnknownKind, and ValueError.
         """
         __tracebackhide__ = HIDES_ASSERTIONS
         if seconds <= 0:
@@ -406,10 +430,12 @@ class ApiServer:
     def requests(
         self, *, verb: str = "", resource: str = "", user: str = "", includes_own: bool = False
     ) -> list[RecordedRequest]:
-        """Returns the last requests of clients, in the order in which they came.
+        """Returns the last 10,000 requests, in the order of their arrival.
 
-        verb, resource, user: only those, as `patch`, `deployments.apps/status`, `alice`.
-        includes_own: those too that were sent by methods of this class.
+        verb: selects requests by their verb, for example `patch`.
+        resource: selects requests by their resource, for example `deployments.apps/status`.
+        user: selects requests by their user.
+        includes_own: True includes requests that methods of this class sent.
         Raises NotInThisProcess.
         """
         if not self._in_process:
@@ -426,12 +452,13 @@ class ApiServer:
     def timeline(
         self, object_or_kind: str | Mapping[str, Any], name: str = "", namespace: str = ""
     ) -> Timeline:
-        """Returns the versions of an object: who wrote each and when, and what has changed.
+        """Returns the versions of an object, each with its writer, time and changes.
 
-        object_or_kind: the object, or its kind as for `wait_for`, with its name and namespace, which is
-            `default` if it is not said, as for `load`.
-        What the store has forgotten, and more than a thousand versions, are not in it.
-        Raises UnknownKind, NotInThisProcess, ServerStopped, and ValueError where something is not said.
+        object_or_kind: the object, or its kind as for `wait_for()`.
+        name: the name of the object, if the first argument is a kind.
+        namespace: its namespace, `default` by default.
+        The timeline has at most the last thousand versions, and none that the store has compacted.
+        Raises UnknownKind, NotInThisProcess, ServerStopped, and ValueError without a kind or a name.
         """
         if not isinstance(object_or_kind, str):
             metadata = object_or_kind.get("metadata") or {}
@@ -452,7 +479,7 @@ class ApiServer:
         return make_timeline(what, history, self._writes.all())
 
     def writes(self) -> list[StoreWrite]:
-        """Returns the last writes to the store, of clients and of the server itself.
+        """Returns the last 10,000 writes to the store, by clients and by the server itself.
 
         Raises NotInThisProcess.
         """
@@ -463,9 +490,9 @@ class ApiServer:
     # ---- what goes wrong, on purpose: `faults`, and
 
     def compact(self) -> int:
-        """Compacts all history up to now, and returns the revision.
+        """Compacts the history up to now, and returns the revision.
 
-        A request for an older resourceVersion, or for the next chunk of an older list, gets 410 Gone.
+        Requests for an older resourceVersion, or for the next page of an older list, get 410 Gone.
         """
         runner = self._own_runner("compact")
         return runner.compact("compact") if self._in_process else self._remote_faults.compact()
@@ -473,17 +500,18 @@ class ApiServer:
     # ---- what it holds
 
     def load(self, *manifests: Manifests, root: Path | None = None) -> None:
-        """Apply objects of files, folders and dicts, definitions first, and wait until these are served.
+        """Applies objects, definitions first, and waits until the defined types are served.
 
-        root: where relative paths begin, if not at the working directory.
-        Raises ManifestNotLoaded, with the file, the line and the server's answer.
+        manifests: paths of files and folders, objects as dicts, and lists of these.
+        root: the directory that relative paths start at. By default, the working directory.
+        Raises ManifestNotLoaded.
         """
         load(self, list(read_manifests(manifests, root or Path())))
 
     def snapshot(self) -> Snapshot:
-        """Returns all that it holds now: every write that was answered before.
+        """Returns a snapshot of all objects. It contains every write that was answered before the call.
 
-        Raises SnapshotMismatch if its store is etcd, and NotInThisProcess.
+        Raises SnapshotMismatch if the store is etcd, and NotInThisProcess.
         """
         self._own_directory("snapshot")
         assert self._runner is not None
@@ -493,11 +521,12 @@ class ApiServer:
             raise SnapshotMismatch(str(error)) from None
 
     def fork(self, snapshot: Snapshot | None = None) -> ApiServer:
-        """Returns another server, which runs, with the same objects: those of a snapshot, or of now.
+        """Returns a second, independent server that begins with the same objects. It is already running.
 
-        It has the same keys, users and tokens, and its revisions go on where these are. What happens to one
-        of the two is nothing to the other. It is stopped by its own `stop`, or as a context manager.
-        Raises SnapshotMismatch, NotInThisProcess.
+        snapshot: the objects to begin with. By default, the current ones.
+        The fork has the same keys, users and tokens, and its revisions continue from the same revision. Use
+        it as a context manager, or call its `stop()`.
+        Raises SnapshotMismatch and NotInThisProcess.
         """
         directory = self._own_directory("fork")
         taken = self._fitting(snapshot) if snapshot is not None else self.snapshot()
@@ -515,11 +544,11 @@ class ApiServer:
             raise
 
     def reset(self, snapshot: Snapshot) -> None:
-        """Replaces all objects of the server by those of a snapshot. Its address stays; its connections end.
+        """Replaces all objects by those of a snapshot. The address stays the same; all connections end.
 
-        Later requests for a resourceVersion of before get 410 Gone, as after a restore from a backup.
-        Its faults are cleared. A server on disk goes on in memory: what is in `data_dir` stays as it was.
-        Raises SnapshotMismatch, NotInThisProcess.
+        Later requests for an older resourceVersion get 410 Gone, as after a restore from a backup. All faults
+        are cleared. A server with a `data_dir` continues in memory and leaves the files there unchanged.
+        Raises SnapshotMismatch and NotInThisProcess.
         """
         runner = self._own_runner("reset")
         state = self._fitting(snapshot).state

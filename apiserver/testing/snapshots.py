@@ -9,10 +9,10 @@ from apiserver.testkit.state_copies import StateCopy
 
 
 class Snapshot:
-    """All objects of a server at one moment. Nothing changes it; any number of servers begin with it.
+    """Holds all objects of a server at one moment. It never changes; any number of servers can use it.
 
-    It is in the memory of this process for as long as somebody refers to it.
-    settings: those of the server: flags and feature gates.
+    settings: the flags and feature gates of the server. A server with others cannot use the snapshot.
+    Its memory is freed when nothing refers to it any more.
     """
 
     def __init__(self, state: StateCopy, settings: tuple[object, ...]) -> None:

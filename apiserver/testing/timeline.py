@@ -22,17 +22,17 @@ EXPIRE: Final = "expire"
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version of an object, which a write has made.
+    """One version of an object.
 
-    resource_version: of a deletion, the one that it had.
-    at: when it was written; None if that is not known any more.
-    verb: of the request, as in RBAC; without one `create`, `update` or `delete`, or `expire` if its lease has
-        expired; empty if it is not known whether there was one before.
-    user, user_agent: whose request it was; the server itself is `system:apiserver`, without an agent. Both
-        are empty if it is not known any more.
-    manager: the field manager, as far as the object tells; else the name of the server's task, if it was one.
-    changes: the fields that have changed since the version before; of the first one there are none.
-    document: the object, with what is secret; None once it was deleted.
+    resource_version: the revision of the write; for a deletion, that of the deletion.
+    at: when it was written; None if that is unknown.
+    verb: the verb of the request, as in RBAC. For writes without a request: `create`, `update`, `delete`, or
+        `expire` if the lease of an object expired. Empty if unknown.
+    user, user_agent: who sent the request. The server itself is `system:apiserver`, without a user agent.
+        Both are empty if unknown.
+    manager: the field manager that the object names, or the name of the server's task that wrote it.
+    changes: the fields that differ from the previous version. Empty for the first one.
+    document: the object, including secret values; None for a deletion.
     """
 
     resource_version: str
@@ -47,7 +47,7 @@ class Version:
 
     @property
     def writer(self) -> str:
-        """The user who wrote the version, as text."""
+        """The user, user agent and field manager as text."""
         manager = f"field manager {self.manager}" if self.manager else ""
         if not self.user:
             return manager or "nobody that is known"
@@ -71,9 +71,10 @@ class Version:
 
 
 class Timeline(Sequence[Version]):
-    """The last versions of an object, the oldest first.
+    """A sequence of the last versions of an object (`Version`), the oldest first.
 
-    is_complete: whether there were none before, or none that the server still knows.
+    is_complete: False if the store has older versions than those in the timeline.
+    Its text shows the last 50 versions with up to ten changes each; values of Secrets are redacted.
     """
 
     def __init__(self, what: str, versions: Sequence[Version], *, is_complete: bool) -> None:

@@ -22,13 +22,18 @@ KEPT_MAX: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """One request.
+    """One request. Bodies, queries and credentials are not recorded.
 
-    at: when it was received, in seconds since 1970.
-    verb: as in RBAC; of paths of no resource the method in lower case.
-    resource: with its group and its subresource, as `deployments.apps/status`; empty for other paths.
-    user: empty before it is known who asks.
-    code: of the answer; 0 while there is none. warnings: the texts of Warning headers.
+    at: when it arrived, in seconds since 1970.
+    method, path: the HTTP method, and the path of the URL.
+    verb: the verb, as in RBAC; for paths without a resource the method in lower case.
+    resource: the resource with its group and subresource, for example `deployments.apps/status`; empty for
+        paths without a resource.
+    namespace, name: the namespace and the name in the path; empty if there is none.
+    user: the user name; empty if the request is not authenticated yet.
+    user_agent: the header User-Agent.
+    code: the status code of the response; 0 while there is none.
+    warnings: the texts of the Warning headers of the response.
     """
 
     at: float

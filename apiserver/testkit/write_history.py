@@ -23,11 +23,13 @@ _NO_NAME: Final = "Task-"
 
 @dataclass(frozen=True, slots=True)
 class StoreWrite:
-    """One transaction that was done. keys: what it wrote or deleted.
+    """One transaction of the store.
 
-    at: when it was done, in seconds since 1970.
-    request: that it was done for; None for what the server itself does, as in a controller.
-    task: the name of the server's task that did it; empty for a request, or if it has none.
+    at: when it was committed, in seconds since 1970.
+    revision: its revision, which is the resourceVersion of the objects that it wrote.
+    keys: the keys that it wrote or deleted.
+    request: the request that caused it; None for writes of the server itself, for example by a controller.
+    task: the name of the server's task that wrote; empty for a request.
     """
 
     at: float
@@ -38,7 +40,7 @@ class StoreWrite:
 
     @property
     def user(self) -> str:
-        """The user who wrote; Kubernetes' name for the server itself, if nobody else did."""
+        """The user of the request; `system:apiserver` for writes of the server itself."""
         return SERVER if self.request is None else self.request.user
 
     def __str__(self) -> str:

@@ -42,11 +42,13 @@ REASONS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The request is answered with a Status of this code.
+    """The server answers the request with a Status.
 
-    reason: by default the one that kube-apiserver gives with the code.
-    retry_after_s: the header Retry-After, and `details.retryAfterSeconds`.
-    after_write: the server does what was asked, and only then answers so.
+    code: the status code, from 400 to 599.
+    reason: the reason. By default, the one that kube-apiserver gives with the code.
+    message: the message.
+    retry_after_s: the value of the header Retry-After and of `details.retryAfterSeconds`.
+    after_write: True if the server carries out the request before it answers with the Status.
     """
 
     code: int
@@ -69,9 +71,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """The request waits before it is handled, or until this is cleared.
+    """The request waits before the server handles it.
 
-    Its other faults come afterwards, also those that were injected before.
+    seconds: how long, unless the fault is cleared before.
+    Other faults of the same request happen afterwards, even if they were injected before.
     """
 
     seconds: float
@@ -82,11 +85,11 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class CutConnection:
-    """The connection ends without an answer, or in the middle of one.
+    """The connection ends without a response, or in the middle of one.
 
-    moment: `before-write`: nothing of the request is done. `after-write`: all of it is. `in-event`: a watch
-        is cut in the middle of an event.
-    after_events: so many events of the watch come whole before; of one that is open, from now on.
+    moment: `before-write` cuts it before the server carries out the request, `after-write` after that, and
+        `in-event` cuts a watch in the middle of an event.
+    after_events: how many whole events the watch sends before; of an open watch, from now on.
     """
 
     moment: Literal["before-write", "after-write", "in-event"] = "before-write"
@@ -102,9 +105,10 @@ class CutConnection:
 
 @dataclass(frozen=True, slots=True)
 class EndWatch:
-    """The watch ends, as one that is too old (410 Expired) or, silently, as one whose time is up.
+    """The watch ends with the error 410 Expired.
 
-    after_events: so many of its events come before; of a watch that is open, from now on.
+    silently: True ends it without an error, as when its timeout has passed.
+    after_events: how many events the watch sends before; of an open watch, from now on.
     """
 
     silently: bool = False
@@ -116,7 +120,10 @@ class EndWatch:
 
 @dataclass(frozen=True, slots=True)
 class HoldEvents:
-    """The events of the watch wait, and with them its bookmarks, for some time or until this is cleared."""
+    """The watch sends neither events nor bookmarks for a while. They follow later.
+
+    seconds: how long. By default, until the fault is cleared.
+    """
 
     seconds: float | None = None
 
@@ -126,9 +133,10 @@ class HoldEvents:
 
 @dataclass(frozen=True, slots=True)
 class HoldBookmarks:
-    """The watch gets no bookmarks for some time, or until this is cleared.
+    """The watch sends no bookmarks for a while.
 
-    Where a bookmark ends the initial events, what follows waits for it.
+    seconds: how long. By default, until the fault is cleared.
+    If the bookmark at the end of the initial events is held, later events wait for it.
     """
 
     seconds: float | None = None
@@ -139,15 +147,19 @@ class HoldBookmarks:
 
 @dataclass(frozen=True, slots=True)
 class ExpireToken:
-    """The bearer tokens of a user are not accepted any more: `times` counts tokens, each from its first use.
+    """The server rejects bearer tokens with 401.
 
-    With `times=1`, who gets a new token is let in with that.
+    The argument `times` of the fault counts tokens: with `times=1`, the first token is rejected for good, and
+    a new one is accepted.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class NotReady:
-    """/readyz fails, for some time or until this is cleared."""
+    """The endpoint `/readyz` fails.
+
+    seconds: how long. By default, until the fault is cleared.
+    """
 
     seconds: float | None = None
 
@@ -157,9 +169,9 @@ class NotReady:
 
 @dataclass(frozen=True, slots=True)
 class RefuseTls:
-    """TLS handshakes are refused, for some time, for so many `times`, or until this is cleared.
+    """The server refuses TLS handshakes. Existing connections stay open.
 
-    Connections that there are stay.
+    seconds: how long. By default, until the fault has happened `times` times or is cleared.
     """
 
     seconds: float | None = None

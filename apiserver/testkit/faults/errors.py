@@ -9,7 +9,11 @@ FAULTS_MAX: Final = 1_000
 
 
 class InvalidFault(ValueError):
-    """A fault says what cannot be. field: which part of it, as in its document: `match.verb`."""
+    """An effect, a match or a fault has an invalid value.
+
+    field: the field, for example `match.verb`.
+    why: what is wrong with it.
+    """
 
     def __init__(self, field: str, why: str) -> None:
         super().__init__(f"{field}: {why}")
@@ -17,7 +21,7 @@ class InvalidFault(ValueError):
 
 
 class TooManyFaults(Exception):
-    """There are as many faults as there may be."""
+    """The server has 1,000 faults already."""
 
     def __init__(self) -> None:
         super().__init__(f"there are {FAULTS_MAX} faults already: clear some of them")

@@ -44,19 +44,21 @@ class RequestAttributes(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """Matches requests: all conditions that are given must hold.
+    """Selects requests. A request matches if it meets all given conditions.
 
-    In each text but the verb, `*` stands for any characters. What is not said, is of any value.
+    verb: the verb, as in RBAC: `get`, `list`, `watch`, `create` and so on.
+    resource: the resource as in URLs, for example `configmaps`.
+    subresource: the subresource, for example `status`, or `*` for the resource and all subresources. By
+        default, if `resource` is given, only the resource itself matches.
+    group: the API group of the resource; empty for the core group.
+    namespace, name: the namespace and the name in the path, or in a field selector. A request that creates an
+        object has no name.
+    user: the user name, after impersonation.
+    user_agent: the header User-Agent. By default, all requests match except those of `ApiServer` itself.
+    nth: selects one of the matching requests, counted from 1.
+    every: selects every third of the matching requests if it is 3, and so on.
 
-    verb: as in RBAC: `get`, `list`, `watch`, `create`, …
-    resource: as in URLs: `configmaps`.
-    subresource: as `status`, or `*` for any and none. If it is not said, the resource itself is meant where
-        one is named.
-    group: of the resource; empty for the core group.
-    namespace, name: of the path, or of a field selector. A request that creates an object has no name.
-    user: as the server knows it, after impersonation.
-    user_agent: the header. If it is not said, requests of `apiserver.testing` itself do not match.
-    nth: only this one of the matching requests, from 1 on. every: with 3, each third of them.
+    `*` matches any characters in each of these except `verb`. A condition that is not given matches all.
 
     Raises InvalidFault.
     """
