@@ -22,6 +22,7 @@ from storage import interface
 ROOT: Final = Path(__file__).parent.parent
 SERVING: Final = Config().serving
 README: Final = (ROOT / "README.md").read_text()
+PYPROJECT: Final = (ROOT / "pyproject.toml").read_text()
 LINES_MAX: Final = 200
 # The pages about testing have tests of their own; those of the reference that are generated, too.
 PAGES: Final = "\n\n".join(
@@ -124,15 +125,15 @@ def test_limits(what: str, limit: str) -> None:
 
 
 def test_all_dependencies_have_a_reason() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads(PYPROJECT)["project"]
     needed = {re.split(r"[>=<;\[]", text)[0] for text in project["dependencies"]}
     tested = {re.split(r"[>=<;\[]", text)[0] for text in project["optional-dependencies"]["test"]}
-    listed, listed_for_tests = set[str](), set[str]()
+    built = {re.split(r"[>=]", text)[0] for text in tomllib.loads(PYPROJECT)["build-system"]["requires"]}
+    listed: dict[str, set[str]] = {"": set(), "tests": set(), "the build": set()}
     for name, _ in rows("| | why |"):
-        names = re.split(r", ", name.removeprefix("*tests:* "))
-        (listed_for_tests if name.startswith("*tests:*") else listed).update(names)
-    assert listed == needed
-    assert listed_for_tests == tested
+        of, _, names = name.removeprefix("*").rpartition(":* ")
+        listed[of].update(names.split(", "))
+    assert listed == {"": needed, "tests": tested, "the build": built - needed}
 
 
 def test_unit_tests_mirror_the_packages() -> None:

@@ -1,14 +1,12 @@
-"""Schemas of the built-in types, from the definitions in the kubernetes-validate package.
+"""Schemas of the built-in types, from Kubernetes' own definitions (`definitions_table`).
 
-The package has the definitions of releases from 1.25 on; older ones are served with those of 1.25. What older
+The table has the definitions of releases from 1.25 on; older ones are served with those of 1.25. What older
 releases had, and no later one has, is in `removed_definitions.json`: fields and their types, without their
 descriptions, which are those of the definitions that have replaced them.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import re
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -22,6 +20,7 @@ import orjson
 from apiserver.meta.brand import extension_key
 from apiserver.releases.emulation import DEFAULT_RELEASE
 from apiserver.releases.lifecycles import known_lifecycles
+from apiserver.schema import definitions_table
 from apiserver.schema.extensions import KUBERNETES_VENDOR, with_vendor
 from apiserver.schema.structural import Schema, ValueKind
 
@@ -55,8 +54,6 @@ _LATER_V1: Final = tuple(
         "MutatingAdmissionPolicyBindingSpec",
     )
 )
-# The file that has all of a release.
-_DEFINITIONS: Final = "_definitions.json"
 _PATCH_STRATEGY: Final = extension_key(KUBERNETES_VENDOR, "patch-strategy")
 _PATCH_MERGE_KEY: Final = extension_key(KUBERNETES_VENDOR, "patch-merge-key")
 _LIST_TYPE: Final = extension_key(KUBERNETES_VENDOR, "list-type")
@@ -92,24 +89,29 @@ class BuiltinSchemas:
         self._release = release
         self._vendor = vendor
         self._definitions: dict[str, Any] | None = None
+        self._are_described = False  # whether they have their descriptions
         self._schemas: dict[str, Schema] = dict(_SPECIAL)
         self._incomplete: dict[str, Schema] = {}
         self._lock = threading.RLock()  # of all but complete schemas
 
     def definitions(self) -> dict[str, Any]:
-        """All definitions by name, as `io.k8s.api.core.v1.ConfigMap`, in JSON Schema.
+        """Returns all definitions by name, as `io.k8s.api.core.v1.ConfigMap`, in JSON Schema.
 
-        Raises LookupError when the package does not have the release, nor a later one.
+        Raises LookupError when neither this release nor a later one is known.
         """
         with self._lock:
-            if self._definitions is None:
-                definitions = _definitions_of(self._release)
-                fields = definitions[_JSON_SCHEMA]["properties"]
-                definitions[_JSON_SCHEMA]["properties"] = {
-                    with_vendor(name, self._vendor): field for name, field in fields.items()
-                }
-                self._definitions = definitions
+            if self._definitions is None or not self._are_described:
+                self._definitions = self._read(described=True)
+                self._are_described = True
             return self._definitions
+
+    def _read(self, *, described: bool) -> dict[str, Any]:
+        definitions = _definitions_of(self._release, described=described)
+        fields = definitions[_JSON_SCHEMA]["properties"]
+        definitions[_JSON_SCHEMA]["properties"] = {
+            with_vendor(name, self._vendor): field for name, field in fields.items()
+        }
+        return definitions
 
     def get(self, name: str) -> Schema:
         """The schema of a definition. Raises KeyError."""
@@ -129,7 +131,11 @@ class BuiltinSchemas:
         """Returns the schema of a definition, which may be incomplete. Raises KeyError."""
         schema = self._schemas.get(name) or self._incomplete.get(name)
         if schema is None:
-            definition = self.definitions().get(name) or _removed_definitions()[name]
+            if self._definitions is None:
+                self._definitions = self._read(described=False)
+            definition = (
+                self._definitions[name] if name in self._definitions else _removed_definitions()[name]
+            )
             package, _, kind = name.rpartition(".")
             # Registered before it is complete: definitions refer to themselves.
             go_type = f"{package.rpartition('.')[2]}.{kind}"
@@ -218,23 +224,22 @@ def _type_of(definition: dict[str, Any]) -> str:
     return kind
 
 
-def _definitions_of(release: tuple[int, int]) -> dict[str, Any]:
+def _definitions_of(release: tuple[int, int], *, described: bool) -> dict[str, Any]:
     """Returns the definitions that a server of this release needs. Raises LookupError."""
-    folder = _package_folder()
-    there = {found: path for path in folder.iterdir() if (found := _release_of(path)) is not None}
-    nearest = min((each for each in there if each >= release), default=None)
+    known = definitions_table.releases()
+    nearest = min((each for each in known if each >= release), default=None)
     if nearest is None:
-        raise LookupError(f"the package kubernetes-validate has no definitions of release {release}")
-    own = _with_later_v1(_read(there[nearest] / _DEFINITIONS))
+        raise LookupError(f"there are no definitions of release {release}")
+    own = _read(nearest, described=described)
     if release == DEFAULT_RELEASE.version:
         return own
-    newest = _with_later_v1(_read(there[max(there)] / _DEFINITIONS))
-    return {**_described(_removed_definitions(), newest), **newest, **own}
+    newest = _read(known[-1], described=described)
+    removed = _described(_removed_definitions(), newest) if described else _removed_definitions()
+    return {**removed, **newest, **own}
 
 
-def _read(path: Path) -> dict[str, Any]:
-    definitions: dict[str, Any] = orjson.loads(path.read_bytes())["$defs"]
-    return definitions
+def _read(release: tuple[int, int], *, described: bool) -> dict[str, Any]:
+    return _with_later_v1(definitions_table.read_definitions(release, described=described))
 
 
 @cache
@@ -283,16 +288,3 @@ def _groups(definitions: Mapping[str, Any]) -> dict[str, str]:
         for name, definition in definitions.items()
         if len(kinds := definition.get(_GROUP_VERSION_KIND) or []) == 1
     }
-
-
-def _package_folder() -> Path:
-    spec = importlib.util.find_spec("kubernetes_validate")  # not imported, since it would import jsonschema
-    if spec is None or not spec.submodule_search_locations:
-        raise LookupError("the package kubernetes-validate is not installed")
-    return Path(spec.submodule_search_locations[0], "kubernetes-json-schema")
-
-
-def _release_of(folder: Path) -> tuple[int, int] | None:
-    """Returns the release that the definitions in a folder are of, which is called as `v1.36.0-local`."""
-    found = re.fullmatch(r"v(\d+)\.(\d+)\.0-local", folder.name)
-    return (int(found[1]), int(found[2])) if found else None
