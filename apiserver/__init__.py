@@ -6,7 +6,7 @@ A request passes these packages from top to bottom, and its response returns the
     auth        authentication and authorization
     admission   admission plugins
     registry    the served resources, and what all of them share
-    storage     (a package of its own) keys, bytes and revisions
+    storage     keys, bytes and revisions; a link to the folder beside this one
 
 What is served comes from `catalogue`, which declares the built-in types, a package per API group and a module
 per kind, and from `custom_resources`, which has CustomResourceDefinitions and serves what they define.

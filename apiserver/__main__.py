@@ -73,7 +73,7 @@ def _hooks_for(config: Config) -> MakeHooks | None:
 
 def _snapshot(arguments: Sequence[str]) -> int:
     from apiserver.cli import snapshot
-    from storage.errors import StorageError
+    from apiserver.storage.errors import StorageError
 
     # SIGTERM raises KeyboardInterrupt, like SIGINT, so that no incomplete file is left behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

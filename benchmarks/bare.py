@@ -25,9 +25,9 @@ import uvloop
 from aiohttp import web
 
 from apiserver.app.serving import pki
-from storage.embedded import EmbeddedStore
-from storage.etcd import EtcdClient, EtcdStore
-from storage.interface import Storage
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.etcd import EtcdClient, EtcdStore
+from apiserver.storage.interface import Storage
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 

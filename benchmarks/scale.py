@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from apiserver.registry.stored_object import StoredObject
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.interface import Put
+from apiserver.storage.watch_cache import EVERYTHING, WatchCache, Watcher
 from benchmarks import load
 from benchmarks.bodies import config_map
 from benchmarks.fan_out import Round
@@ -38,9 +41,6 @@ from benchmarks.workloads import (
     rate_on,
     server,
 )
-from storage.embedded import EmbeddedStore
-from storage.interface import Put
-from storage.watch_cache import EVERYTHING, WatchCache, Watcher
 from tests.support.server_process import ServerProcess
 
 CROWD: Final = 1_000

@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.etcd import EtcdClient, EtcdStore
+from apiserver.storage.interface import Storage
 from benchmarks import load, processes, watch_clients
 from benchmarks.bodies import config_map, pod
 from benchmarks.fan_out import Body, FanOut, Round
 from benchmarks.processes import Measured
 from benchmarks.report import Result
-from storage.embedded import EmbeddedStore
-from storage.etcd import EtcdClient, EtcdStore
-from storage.interface import Storage
 from tests.support.etcd_process import EtcdProcess, etcd_binaries
 from tests.support.server_process import ServerProcess
 

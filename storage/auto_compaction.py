@@ -15,9 +15,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from time import monotonic
 
-from storage.errors import KeyExists, RevisionMismatch, StorageError
-from storage.interface import Storage
-from storage.keys import INTERNAL_GROUP
+from apiserver.storage.errors import KeyExists, RevisionMismatch, StorageError
+from apiserver.storage.interface import Storage
+from apiserver.storage.keys import INTERNAL_GROUP
 
 log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from storage.resource_version import REVISION_MAX
+from apiserver.storage.resource_version import REVISION_MAX
 
 # No key is longer, so a longer token was not made here.
 TOKEN_LENGTH_MAX: Final = 4_096

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from storage.interface import KeyRange
+from apiserver.storage.interface import KeyRange
 
 CORE_GROUP: Final = "core"
 # Keys that are not objects but the server's own records, as of allocated addresses, lie below this group.

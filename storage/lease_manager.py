@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from storage.interface import Storage
+from apiserver.storage.interface import Storage
 
 # A key may outlive its TTL by this fraction of it, or by this many seconds, whichever is less.
 REUSE_FRACTION: Final = 0.05

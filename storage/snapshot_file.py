@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from storage.errors import StorageError
+from apiserver.storage.errors import StorageError
 
 CHECKSUM_BYTES: Final = hashlib.sha256().digest_size
 BLOCK_BYTES: Final = 512

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any
 
-from storage.interface import MOST_RECENT, KeyRange, Page, Read, ReadAt, Storage, Watch
+from apiserver.storage.interface import MOST_RECENT, KeyRange, Page, Read, ReadAt, Storage, Watch
 
 
 class StorageWrapper:

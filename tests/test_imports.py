@@ -11,8 +11,17 @@ from typing import Final
 import pytest
 
 ROOT: Final = Path(__file__).parent.parent
+
+
+def module_name(path: Path) -> str:
+    """Returns the name of a file's module; the package apiserver.storage is a link to the folder storage."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    name = ".".join(parts if parts[0] == "apiserver" else ("apiserver", *parts))
+    return name.removesuffix(".__init__")
+
+
 FILES: Final = {
-    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path.read_text()
+    module_name(path): path.read_text()
     for folder in ("apiserver", "storage")
     for path in (ROOT / folder).rglob("*.py")
 }

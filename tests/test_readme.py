@@ -15,9 +15,9 @@ from apiserver.cli import flag_values
 from apiserver.cli.config import Config
 from apiserver.cli.flags import SECTIONS
 from apiserver.endpoints import body_limits, connection
+from apiserver.storage import interface
 from apiserver.testkit.simulation import kubelet, node_controller, scheduler
 from apiserver.testkit.simulation.workloads import controller as workloads
-from storage import interface
 
 ROOT: Final = Path(__file__).parent.parent
 SERVING: Final = Config().serving

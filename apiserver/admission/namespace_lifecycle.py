@@ -17,7 +17,7 @@ from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
-from storage.interface import ANY, MOST_RECENT, Condition, ReadAt
+from apiserver.storage.interface import ANY, MOST_RECENT, Condition, ReadAt
 
 # The server needs these itself.
 PROTECTED_NAMESPACES: Final = frozenset({"default", "kube-system", "kube-public"})

@@ -33,8 +33,8 @@ from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
+from apiserver.storage.watch_cache import WatchScope
 from apiserver.webhooks.service_resolver import ready_endpoints
-from storage.watch_cache import WatchScope
 
 BACKOFF: Final = Backoff(base_s=0.2, max_s=30.0)
 RESYNC_S: Final = 30.0

@@ -28,12 +28,12 @@ from apiserver.controllers.node_graph import NodeGraphInformer
 from apiserver.controllers.rbac_policy import RbacPolicyInformer
 from apiserver.endpoints.authorization_recheck import AuthorizationRecheck
 from apiserver.load.shared_pool import SharedPool, holder_of
+from apiserver.storage.turns import Turn
 from apiserver.webhooks.authorizer import WAITING_MAX, AuthorizationWebhook, WebhookAuthorizer
 from apiserver.webhooks.credentials import ClientCredentials
 from apiserver.webhooks.kubeconfig import KubeconfigCluster, read_server
 from apiserver.webhooks.review_server import CallerFactory, ReviewServer
 from apiserver.wire.configuration_fields import InvalidConfiguration
-from storage.turns import Turn
 
 log = logging.getLogger(__name__)
 

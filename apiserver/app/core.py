@@ -39,7 +39,7 @@ from apiserver.registry.write_path import IsStale
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.validation.declarative.rules import DeclaredRules
-from storage.interface import Storage
+from apiserver.storage.interface import Storage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -23,15 +23,19 @@ from apiserver.endpoints.health import Unhealthy
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import GroupResource
 from apiserver.metrics.encryption import EncryptionMetrics
+from apiserver.storage.encryption.configuration import (
+    EncryptionConfiguration,
+    KeysConfiguration,
+    KmsConfiguration,
+)
+from apiserver.storage.encryption.encryption import Chains, Encryption, build_chains, plugins_of
+from apiserver.storage.encryption.store import EncryptedStorage
+from apiserver.storage.errors import StorageError
+from apiserver.storage.interface import Storage
 from apiserver.wire.configuration_fields import InvalidConfiguration
-from storage.encryption.configuration import EncryptionConfiguration, KeysConfiguration, KmsConfiguration
-from storage.encryption.encryption import Chains, Encryption, build_chains, plugins_of
-from storage.encryption.store import EncryptedStorage
-from storage.errors import StorageError
-from storage.interface import Storage
 
 if TYPE_CHECKING:
-    from storage.encryption.kms import KmsProvider
+    from apiserver.storage.encryption.kms import KmsProvider
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +73,7 @@ class _Plugins:
 
     async def check(self, *, anew: bool = False) -> None:
         """Check the health of all plugins. anew: probe them now, in any case. Raises Unhealthy."""
-        from storage.encryption.kms import KmsUnhealthy
+        from apiserver.storage.encryption.kms import KmsUnhealthy
 
         errors = []
         for index, each in enumerate(self.providers.values()):
@@ -254,8 +258,8 @@ class EncryptionAtRest:
 
     def _provider(self, kms: KmsConfiguration) -> KmsProvider:
         # gRPC takes a tenth of a second to import, and is not needed otherwise.
-        from storage.encryption.kms import KmsProvider
-        from storage.encryption.kms_client import KmsClient
+        from apiserver.storage.encryption.kms import KmsProvider
+        from apiserver.storage.encryption.kms_client import KmsClient
 
         client = KmsClient(kms.name, kms.socket, kms.timeout_s, self._metrics.called)
         return KmsProvider(kms.name, client, self._metrics, self._changed.set)
@@ -269,7 +273,7 @@ def _decoded(path: Path, content: bytes, brand: Brand) -> EncryptionConfiguratio
     configuration = encryption_configuration(path, content, brand)
     providers = [each for rule in configuration.rules for each in rule.providers]
     if any(isinstance(each, KmsConfiguration) for each in providers):
-        import_module("storage.encryption.kms")
+        import_module("apiserver.storage.encryption.kms")
     if any(isinstance(each, KeysConfiguration) and each.kind == "secretbox" for each in providers):
         import_module("nacl.secret")
     return configuration

@@ -17,8 +17,8 @@ from apiserver.endpoints.reverse_proxy.in_process import InProcessKubelets
 from apiserver.endpoints.watch_stream import WatchStreams
 from apiserver.registry.clock import Clock
 from apiserver.registry.stored_object import StoredObject
-from storage.interface import Storage
-from storage.watch_cache import WatchCache
+from apiserver.storage.interface import Storage
+from apiserver.storage.watch_cache import WatchCache
 
 if TYPE_CHECKING:
     from apiserver.admission.chain import AdmissionChain

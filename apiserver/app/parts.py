@@ -47,7 +47,7 @@ from apiserver.endpoints.connection import Server
 from apiserver.endpoints.health import Health, PostStartHook
 from apiserver.endpoints.reverse_proxy.forwarder import Forwarder
 from apiserver.metrics.storage_size import StorageSizeMetric
-from storage.auto_compaction import AutoCompactor
+from apiserver.storage.auto_compaction import AutoCompactor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

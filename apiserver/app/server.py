@@ -40,8 +40,8 @@ from apiserver.load.memory_keeper import MemoryKeeper
 from apiserver.load.offload import Offload
 from apiserver.metrics.health_checks import HealthCheckMetrics
 from apiserver.metrics.storage import ObservedStorage
-from storage.errors import StorageError
-from storage.interface import Storage
+from apiserver.storage.errors import StorageError
+from apiserver.storage.interface import Storage
 
 READY_POLL_S: Final = 0.01
 # A server that stops is in a hurry; its record expires by itself, too.

@@ -10,11 +10,11 @@ from apiserver.cli.config import Config
 from apiserver.metrics.storage import StorageMetrics
 from apiserver.registry.clock import Clock
 from apiserver.registry.stored_object import ObjectDecoder, StoredObject
-from storage.embedded import EmbeddedStore
-from storage.errors import StorageError
-from storage.interface import Storage
-from storage.watch_cache import HistoryLimits, NonObjectKeys, WatchCache, WatchCacheOptions
-from storage.watch_cache.options import CHECK_INTERVAL_S
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.errors import StorageError
+from apiserver.storage.interface import Storage
+from apiserver.storage.watch_cache import HistoryLimits, NonObjectKeys, WatchCache, WatchCacheOptions
+from apiserver.storage.watch_cache.options import CHECK_INTERVAL_S
 
 # The memory that one object takes beside its tail.
 OBJECT_OVERHEAD_BYTES: Final = 300
@@ -32,7 +32,7 @@ async def open_store(config: Config, clock: Clock) -> Storage:
         except StorageError as error:
             raise CannotStart(str(error)) from None
     # gRPC takes a tenth of a second to import, and is not needed otherwise.
-    from storage.etcd import EtcdClient, EtcdStore, Tls
+    from apiserver.storage.etcd import EtcdClient, EtcdStore, Tls
 
     tls = Tls(
         ca=read_optional(config.storage.etcd_cafile),

@@ -66,7 +66,7 @@ from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import Default, SchemaCompiler
 from apiserver.schema.shapes import ShapeCompiler
 from apiserver.schema.validation.declarative.rules import DeclaredRules, migrated_types
-from storage.keys import resource_prefix
+from apiserver.storage.keys import resource_prefix
 
 EVENT_TTL_S: Final = 3600
 # Servers in one process nearly always have one.

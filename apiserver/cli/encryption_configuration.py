@@ -17,8 +17,7 @@ from urllib.parse import urlsplit
 from apiserver.golang.durations import parse_duration
 from apiserver.meta.brand import Brand
 from apiserver.meta.field_errors import Errors, invalid, required
-from apiserver.wire.configuration_fields import ConfigurationObject, InvalidConfiguration, decode
-from storage.encryption.configuration import (
+from apiserver.storage.encryption.configuration import (
     ANY,
     EncryptionConfiguration,
     EncryptionKey,
@@ -28,6 +27,7 @@ from storage.encryption.configuration import (
     Provider,
     ResourceConfiguration,
 )
+from apiserver.wire.configuration_fields import ConfigurationObject, InvalidConfiguration, decode
 
 _KIND: Final = "EncryptionConfiguration"
 _KMS_TIMEOUT_S: Final = 3.0

@@ -14,8 +14,8 @@ from apiserver.cli.config import Config
 from apiserver.cli.flag_sections.serving import ServingOptions
 from apiserver.cli.intermixed_parser import IntermixedParser
 from apiserver.cli.printing import print_json, print_lines
-from storage.embedded import snapshot as embedded
-from storage.snapshot_file import SnapshotError, SnapshotFile
+from apiserver.storage.embedded import snapshot as embedded
+from apiserver.storage.snapshot_file import SnapshotError, SnapshotFile
 
 _SAVE: Final = """
 Writes a consistent snapshot of the whole store to FILE. The server may be running; every write that was
@@ -67,7 +67,7 @@ def _save(given: argparse.Namespace) -> None:
 
 
 async def _save_etcd(config: Config, path: Path) -> SnapshotFile:
-    from storage.etcd import EtcdClient, Tls, snapshot
+    from apiserver.storage.etcd import EtcdClient, Tls, snapshot
 
     pem = [
         _read_optional(path)
@@ -83,7 +83,7 @@ async def _save_etcd(config: Config, path: Path) -> SnapshotFile:
 def _restore(given: argparse.Namespace) -> None:
     bump = given.bump_revision
     if _is_etcd(given.file):
-        from storage.etcd.snapshot import restore_command
+        from apiserver.storage.etcd.snapshot import restore_command
 
         etcd_dir = given.data_dir or "ETCD-DATA-DIR"
         command = restore_command(given.file, etcd_dir, bump_revision=bump)
@@ -99,7 +99,7 @@ def _restore(given: argparse.Namespace) -> None:
 def _status(given: argparse.Namespace) -> None:
     fields: dict[str, Any]
     if _is_etcd(given.file):
-        from storage.etcd import snapshot
+        from apiserver.storage.etcd import snapshot
 
         file = snapshot.status(given.file)
         fields = {"format": "etcd", "totalSize": file.size_bytes, "sha256": file.sha256}
@@ -141,7 +141,7 @@ def _is_etcd(path: Path) -> bool:
     # The package of the etcd store imports gRPC, which takes a tenth of a second.
     if embedded.is_snapshot(path):
         return False
-    from storage.etcd import snapshot
+    from apiserver.storage.etcd import snapshot
 
     if not snapshot.is_snapshot(path):
         raise SnapshotError(f"{path} is not a snapshot, neither of the embedded store nor of etcd")

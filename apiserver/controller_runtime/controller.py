@@ -15,7 +15,7 @@ from apiserver.controller_runtime.undone_writes import UndoneWrites
 from apiserver.controller_runtime.work_queue import ShutDown, WorkQueue
 from apiserver.meta.errors import ApiError
 from apiserver.metrics.work_queues import MeasuredQueue
-from storage.errors import StorageError
+from apiserver.storage.errors import StorageError
 
 log = logging.getLogger(__name__)
 

@@ -16,10 +16,10 @@ from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject
-from storage.errors import RevisionCompacted, StorageError
-from storage.keys import prefix_range
-from storage.turns import Turn
-from storage.watch_cache import EVERYTHING, KeyVersion, WatchCache, Watcher, WatchScope
+from apiserver.storage.errors import RevisionCompacted, StorageError
+from apiserver.storage.keys import prefix_range
+from apiserver.storage.turns import Turn
+from apiserver.storage.watch_cache import EVERYTHING, KeyVersion, WatchCache, Watcher, WatchScope
 
 log = logging.getLogger(__name__)
 

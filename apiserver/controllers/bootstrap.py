@@ -23,7 +23,7 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
-from storage.errors import StorageError
+from apiserver.storage.errors import StorageError
 
 log = logging.getLogger(__name__)
 

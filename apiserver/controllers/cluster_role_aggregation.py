@@ -29,9 +29,9 @@ from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject, document_of_tail
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.schema.validation.label_selectors import selects
-from storage.errors import ValueTooLarge
-from storage.interface import ANY
-from storage.keys import prefix_range
+from apiserver.storage.errors import ValueTooLarge
+from apiserver.storage.interface import ANY
+from apiserver.storage.keys import prefix_range
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, InternalWriter, WriteRequest
-from storage.errors import StorageError
+from apiserver.storage.errors import StorageError
 
 log = logging.getLogger(__name__)
 

@@ -29,7 +29,7 @@ from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.write_request import Draft, InternalWriter, WriteRequest
-from storage.errors import StorageFull, ValueTooLarge
+from apiserver.storage.errors import StorageFull, ValueTooLarge
 
 log = logging.getLogger(__name__)
 

@@ -32,10 +32,10 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject
 from apiserver.registry.write_request import InternalWriter
-from storage.errors import StorageFull
-from storage.interface import ANY
-from storage.keys import prefix_range
-from storage.turns import in_turns
+from apiserver.storage.errors import StorageFull
+from apiserver.storage.interface import ANY
+from apiserver.storage.keys import prefix_range
+from apiserver.storage.turns import in_turns
 
 log = logging.getLogger(__name__)
 

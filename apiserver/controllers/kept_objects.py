@@ -15,7 +15,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject
 from apiserver.registry.write_request import KUBE_APISERVER, Draft, InternalWriter, WriteRequest
-from storage.errors import StorageError
+from apiserver.storage.errors import StorageError
 
 log = logging.getLogger(__name__)
 

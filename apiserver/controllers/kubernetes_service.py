@@ -27,9 +27,9 @@ from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject
-from storage.errors import StorageError
-from storage.interface import ANY
-from storage.keys import prefix_range
+from apiserver.storage.errors import StorageError
+from apiserver.storage.interface import ANY
+from apiserver.storage.keys import prefix_range
 
 log = logging.getLogger(__name__)
 

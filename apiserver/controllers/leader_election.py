@@ -37,7 +37,7 @@ from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
-from storage.watch_cache import WatchScope
+from apiserver.storage.watch_cache import WatchScope
 
 log = logging.getLogger(__name__)
 

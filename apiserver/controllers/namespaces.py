@@ -27,8 +27,8 @@ from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
-from storage.interface import ReadAt
-from storage.keys import prefix_range
+from apiserver.storage.interface import ReadAt
+from apiserver.storage.keys import prefix_range
 
 log = logging.getLogger(__name__)
 

@@ -39,8 +39,8 @@ from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject, document_of_tail
 from apiserver.registry.write_request import Draft, WriteRequest
-from storage.errors import StorageError, StorageFull, ValueTooLarge
-from storage.interface import MOST_RECENT
+from apiserver.storage.errors import StorageError, StorageFull, ValueTooLarge
+from apiserver.storage.interface import MOST_RECENT
 
 log = logging.getLogger(__name__)
 

@@ -35,9 +35,9 @@ import orjson
 
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.releases.sharing import is_readable, nothing_in_common, shared_release
-from storage.errors import LeaseNotFound, StorageError
-from storage.interface import NO_LEASE, Put, Storage
-from storage.keys import INTERNAL_GROUP, prefix_range
+from apiserver.storage.errors import LeaseNotFound, StorageError
+from apiserver.storage.interface import NO_LEASE, Put, Storage
+from apiserver.storage.keys import INTERNAL_GROUP, prefix_range
 
 log = logging.getLogger(__name__)
 

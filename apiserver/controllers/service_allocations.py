@@ -33,10 +33,10 @@ from apiserver.registry.allocations import Allocation, AllocationKeys, Allocatio
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from storage.errors import RevisionMismatch, StorageError
-from storage.interface import ANY, Condition, Delete, Put, Storage, Stored
-from storage.keys import after, prefix_range
-from storage.turns import in_turns
+from apiserver.storage.errors import RevisionMismatch, StorageError
+from apiserver.storage.interface import ANY, Condition, Delete, Put, Storage, Stored
+from apiserver.storage.keys import after, prefix_range
+from apiserver.storage.turns import in_turns
 
 log = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
-from storage.interface import ANY
+from apiserver.storage.interface import ANY
 
 GROUP: Final = "batch"
 RESOURCE: Final = "jobs"

@@ -15,7 +15,7 @@ from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.responses import TEXT, send
 from apiserver.metrics.health_checks import HealthCheckMetrics
 from apiserver.registry.stored_object import StoredObject
-from storage.watch_cache import WatchCache
+from apiserver.storage.watch_cache import WatchCache
 
 log = logging.getLogger(__name__)
 

@@ -48,8 +48,8 @@ from apiserver.meta.vocabulary import GroupResource
 from apiserver.metrics.authentication import ERROR, FAILURE, AuthenticationMetrics
 from apiserver.metrics.authorization import AuthorizationMetrics
 from apiserver.metrics.requests import RequestEnding, RequestMetrics
-from storage.errors import StorageError
-from storage.turns import TURN_S, Turn
+from apiserver.storage.errors import StorageError
+from apiserver.storage.turns import TURN_S, Turn
 
 log = logging.getLogger(__name__)
 

@@ -33,8 +33,8 @@ from apiserver.meta.errors import ApiError
 from apiserver.meta.options import is_true
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.stored_object import StoredObject
+from apiserver.storage.turns import Turn
 from apiserver.wire.media_types import JSON
-from storage.turns import Turn
 
 TEXT: Final = "text/plain; charset=utf-8"
 # A body up to this size goes out in one piece with its length; a longer one in chunks.

@@ -26,9 +26,9 @@ from apiserver.meta.vocabulary import MASTERS, UserInfo
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
-from storage.turns import TURN_S, Turn, in_turns
-from storage.watch_cache import EventType, KeyVersion, Watcher
-from storage.watch_cache.events import CacheEvent, WatcherEvent
+from apiserver.storage.turns import TURN_S, Turn, in_turns
+from apiserver.storage.watch_cache import EventType, KeyVersion, Watcher
+from apiserver.storage.watch_cache.events import CacheEvent, WatcherEvent
 
 log = logging.getLogger(__name__)
 

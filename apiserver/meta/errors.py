@@ -35,7 +35,7 @@ from typing import Any, Final
 from apiserver.meta import field_errors
 from apiserver.meta.field_errors import FieldError
 from apiserver.meta.vocabulary import Document, GroupKind, GroupResource
-from storage.errors import (
+from apiserver.storage.errors import (
     KeyExists,
     OutcomeUnknown,
     RevisionCompacted,

@@ -32,8 +32,8 @@ from apiserver.meta.selectors import (
     parse_label_selector,
 )
 from apiserver.meta.vocabulary import Document, GroupKind, Query
-from storage.interface import ANY, MOST_RECENT, ReadAt
-from storage.resource_version import InvalidResourceVersion, parse_resource_version
+from apiserver.storage.interface import ANY, MOST_RECENT, ReadAt
+from apiserver.storage.resource_version import InvalidResourceVersion, parse_resource_version
 
 EXACT: Final = "Exact"
 NOT_OLDER_THAN: Final = "NotOlderThan"

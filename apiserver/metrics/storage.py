@@ -16,7 +16,7 @@ from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.requests import RequestCount
 from apiserver.metrics.resource_series import OTHER_RESOURCE, ResourceSeries, ServedNames, ServedState
 from apiserver.metrics.series import Family, family, single
-from storage.interface import (
+from apiserver.storage.interface import (
     MOST_RECENT,
     NO_LEASE,
     Condition,
@@ -28,8 +28,8 @@ from storage.interface import (
     ReadAt,
     Storage,
 )
-from storage.keys import CORE_GROUP, resource_of
-from storage.wrapper import StorageWrapper
+from apiserver.storage.keys import CORE_GROUP, resource_of
+from apiserver.storage.wrapper import StorageWrapper
 
 _DURATIONS: Final = "etcd_request_duration_seconds"
 _READ_WAITS: Final = "apiserver_watch_cache_read_wait_seconds"

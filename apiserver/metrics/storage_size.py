@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
 from apiserver.metrics.series import Family, family
-from storage.errors import StorageError
+from apiserver.storage.errors import StorageError
 
 
 class StorageSizeMetric:

@@ -9,8 +9,8 @@ from apiserver.meta.vocabulary import GroupResource
 from apiserver.metrics.resource_series import CUSTOM_SERIES_MAX, OTHER_RESOURCE
 from apiserver.metrics.series import Family, family, single
 from apiserver.registry.stored_object import StoredObject
-from storage.watch_cache import WatchCache
-from storage.watch_cache.resource import ResourceCache
+from apiserver.storage.watch_cache import WatchCache
+from apiserver.storage.watch_cache.resource import ResourceCache
 
 _ValueOf: TypeAlias = Callable[[ResourceCache[StoredObject]], int]
 # The metrics of which each resource has one value.

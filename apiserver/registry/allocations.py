@@ -20,8 +20,8 @@ from apiserver.meta import timestamps
 from apiserver.meta.field_errors import FieldError
 from apiserver.meta.vocabulary import Document, GroupResource, IPAddress, IPNetwork
 from apiserver.registry.stored_object import encode, head_of
-from storage.interface import TRANSACTION_WRITES_MAX, Condition, Delete, Put, Storage
-from storage.keys import INTERNAL_GROUP, prefix_range, resource_prefix
+from apiserver.storage.interface import TRANSACTION_WRITES_MAX, Condition, Delete, Put, Storage
+from apiserver.storage.keys import INTERNAL_GROUP, prefix_range, resource_prefix
 
 # Another value is tried so often before the store is asked for everything that is allocated.
 BLIND_ATTEMPTS_MAX: Final = 4

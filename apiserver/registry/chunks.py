@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from apiserver.meta.errors import BadRequest, Expired
+from apiserver.storage.continue_token import ContinueToken, InvalidToken, decode_token
+from apiserver.storage.interface import MOST_RECENT, KeyRange, ReadAt
 from apiserver.wire import json_text
-from storage.continue_token import ContinueToken, InvalidToken, decode_token
-from storage.interface import MOST_RECENT, KeyRange, ReadAt
 
 
 def continue_token(revision: int, next_key: str, folder: str, meta_version: str) -> str:

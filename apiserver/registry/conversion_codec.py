@@ -16,7 +16,7 @@ from apiserver.meta.vocabulary import Document, GroupKind, GroupResource
 from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.stored_object import StoredObject, encode, head_of, with_revision
 from apiserver.registry.version_codec import Offloader, VersionCodec
-from storage.turns import Turn
+from apiserver.storage.turns import Turn
 
 
 class HubVersion(NamedTuple):

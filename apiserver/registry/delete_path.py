@@ -23,9 +23,9 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import DamagedObject, StoredObject
 from apiserver.registry.transactions import Transactions
 from apiserver.registry.write_request import Admission
-from storage.errors import RevisionMismatch
-from storage.interface import Stored
-from storage.watch_cache import KeyVersion, WatchCache
+from apiserver.storage.errors import RevisionMismatch
+from apiserver.storage.interface import Stored
+from apiserver.storage.watch_cache import KeyVersion, WatchCache
 
 log = logging.getLogger(__name__)
 

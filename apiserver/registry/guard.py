@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from storage.interface import Condition
+from apiserver.storage.interface import Condition
 
 
 class TransactionGuard(NamedTuple):

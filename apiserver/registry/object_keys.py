@@ -8,7 +8,7 @@ from apiserver.meta.errors import BadRequest
 from apiserver.meta.field_errors import quote
 from apiserver.meta.names import path_segment
 from apiserver.registry.served_resource import ServedResource
-from storage.keys import object_key
+from apiserver.storage.keys import object_key
 
 _NO_SEGMENTS: Final = frozenset({".", ".."})
 

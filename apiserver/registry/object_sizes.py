@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from apiserver.registry.stored_object import StoredObject
-from storage.watch_cache import WatchCache
+from apiserver.storage.watch_cache import WatchCache
 
 # Objects that are looked at, and for how long their average is believed.
 SAMPLE: Final = 32

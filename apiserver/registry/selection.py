@@ -12,10 +12,10 @@ from apiserver.meta.selectors import FieldConditions, FieldSelector, LabelCondit
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import CorruptObject, StoredObject
 from apiserver.registry.version_codec import VersionCodec
-from storage.interface import KeyRange
-from storage.keys import after, object_key, prefix_range
-from storage.watch_cache.events import ANY_VALUE, Trigger
-from storage.watch_cache.fanout import WatchScope
+from apiserver.storage.interface import KeyRange
+from apiserver.storage.keys import after, object_key, prefix_range
+from apiserver.storage.watch_cache.events import ANY_VALUE, Trigger
+from apiserver.storage.watch_cache.fanout import WatchScope
 
 NAME: Final = "metadata.name"
 NAMESPACE: Final = "metadata.namespace"

@@ -22,8 +22,8 @@ from apiserver.registry.strategy import DEFAULT_STRATEGY, Strategy, UpdateStrate
 from apiserver.registry.version_codec import IdentityCodec, VersionCodec
 from apiserver.schema.compile import CheckedDocument, SchemaCompiler
 from apiserver.schema.structural import Schema
+from apiserver.storage.keys import resource_prefix
 from apiserver.wire.protobuf import MessageDecoder, MessageEncoder
-from storage.keys import resource_prefix
 
 _T = TypeVar("_T")
 

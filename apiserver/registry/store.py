@@ -28,11 +28,11 @@ from apiserver.registry.stored_object import DamagedObject, StoredObject
 from apiserver.registry.transactions import NO_OBSERVERS, Transactions, WriteObservers
 from apiserver.registry.write_path import IsStale, WritePath
 from apiserver.registry.write_request import Draft, ManageFields, Transform, WriteRequest
-from storage.errors import RevisionCompacted
-from storage.interface import MOST_RECENT, KeyRange, ReadAt, Storage
-from storage.keys import after
-from storage.turns import Turn
-from storage.watch_cache import KeyVersion, Listing, WatchCache
+from apiserver.storage.errors import RevisionCompacted
+from apiserver.storage.interface import MOST_RECENT, KeyRange, ReadAt, Storage
+from apiserver.storage.keys import after
+from apiserver.storage.turns import Turn
+from apiserver.storage.watch_cache import KeyVersion, Listing, WatchCache
 
 # A list of more objects lets others have their turn before anything is done with all of them.
 LIST_TURN_OBJECTS: Final = 10_000

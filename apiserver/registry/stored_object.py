@@ -34,8 +34,8 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry import json_slices
 from apiserver.registry.field_getters import FieldGetter
 from apiserver.registry.own_writes import OwnWrites
-from storage.interface import ENCRYPTED_PREFIX, READ_ENCRYPTED, Stored, UnreadableValue
-from storage.keys import resource_of
+from apiserver.storage.interface import ENCRYPTED_PREFIX, READ_ENCRYPTED, Stored, UnreadableValue
+from apiserver.storage.keys import resource_of
 
 log = logging.getLogger(__name__)
 

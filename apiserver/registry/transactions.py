@@ -16,9 +16,9 @@ from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.storage_form import StorageForms
-from storage.errors import LeaseNotFound, RevisionMismatch
-from storage.interface import NO_LEASE, Condition, Delete, Put, Storage, Stored
-from storage.lease_manager import LeaseManager
+from apiserver.storage.errors import LeaseNotFound, RevisionMismatch
+from apiserver.storage.interface import NO_LEASE, Condition, Delete, Put, Storage, Stored
+from apiserver.storage.lease_manager import LeaseManager
 
 
 class WriteObservers(NamedTuple):

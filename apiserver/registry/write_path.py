@@ -39,8 +39,8 @@ from apiserver.registry.strategy import Findings
 from apiserver.registry.transactions import Transactions
 from apiserver.registry.version_codec import Offloader
 from apiserver.registry.write_request import Admission, Draft, ManageFields, Transform, WriteRequest
-from storage.errors import KeyExists, RevisionMismatch
-from storage.watch_cache import KeyVersion, WatchCache
+from apiserver.storage.errors import KeyExists, RevisionMismatch
+from apiserver.storage.watch_cache import KeyVersion, WatchCache
 
 # How often a name is generated anew because the one before was taken. kube-apiserver: 8.
 NAME_ATTEMPTS_MAX: Final = 8

@@ -23,7 +23,7 @@ from apiserver.registry.owner_conversions import ConversionsNeeded
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.strategy import Findings, Strategy, UpdateStrategy, WriteContext
 from apiserver.registry.write_request import Draft, ManageFields, WriteRequest
-from storage.resource_version import InvalidResourceVersion, parse_resource_version
+from apiserver.storage.resource_version import InvalidResourceVersion, parse_resource_version
 
 
 class MutatedVersion(ApiError):

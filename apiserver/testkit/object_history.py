@@ -10,9 +10,9 @@ from apiserver.meta.errors import ApiError
 from apiserver.meta.vocabulary import Document
 from apiserver.registry import version_codec
 from apiserver.registry.served_resource import ServedResource
-from storage.errors import RevisionCompacted
-from storage.interface import NO_LEASE, Event, KeyRange, ReadAt, Storage, Stored
-from storage.keys import after
+from apiserver.storage.errors import RevisionCompacted
+from apiserver.storage.interface import NO_LEASE, Event, KeyRange, ReadAt, Storage, Stored
+from apiserver.storage.keys import after
 
 if TYPE_CHECKING:
     from apiserver.app.core import Core

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from apiserver.registry.clock import Clock
 from apiserver.registry.stored_object import DamagedObject, StoredObject
-from storage.embedded import EmbeddedStore
-from storage.embedded.memory_database import MemoryDatabase
-from storage.interface import Storage
-from storage.watch_cache import CacheState, WatchCache
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.embedded.memory_database import MemoryDatabase
+from apiserver.storage.interface import Storage
+from apiserver.storage.watch_cache import CacheState, WatchCache
 
 
 class CannotBeCopied(Exception):

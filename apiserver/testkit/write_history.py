@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
+from apiserver.storage.interface import NO_LEASE, Condition, Delete, Put, Storage
+from apiserver.storage.wrapper import StorageWrapper
 from apiserver.testkit.request_history import RecordedRequest, RequestEntry, RequestHistory
-from storage.interface import NO_LEASE, Condition, Delete, Put, Storage
-from storage.wrapper import StorageWrapper
 
 # More than a test writes; a few megabytes.
 KEPT_MAX: Final = 10_000

@@ -32,6 +32,6 @@ What it leaves out: several processes on one file (that is what etcd is for), an
 cache in front does that for every store alike.
 """
 
-from storage.embedded.store import EmbeddedStore
+from apiserver.storage.embedded.store import EmbeddedStore
 
 __all__ = ["EmbeddedStore"]

@@ -17,8 +17,8 @@ import time
 from functools import partial
 from typing import Final
 
-from storage.embedded.writer import Transaction, WriterThread
-from storage.errors import RevisionTooLarge
+from apiserver.storage.embedded.writer import Transaction, WriterThread
+from apiserver.storage.errors import RevisionTooLarge
 
 # A batch ends after this time, which large values use up soon, or after so many rows or pages. (There must be
 # more rows than one transaction writes.)

@@ -9,8 +9,8 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-from storage.errors import DataDirectoryError
-from storage.private_directories import make_directory
+from apiserver.storage.errors import DataDirectoryError
+from apiserver.storage.private_directories import make_directory
 
 FORMAT: Final = 1
 # Disk space held back for compaction, which has to write even when the disk is full.

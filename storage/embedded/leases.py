@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from storage.embedded.database import Database
-from storage.embedded.memory_database import MemoryDatabase
-from storage.embedded.writer import Transaction, WriterThread
-from storage.errors import LeaseNotFound, StorageError
-from storage.interface import TRANSACTION_WRITES_MAX, Delete
+from apiserver.storage.embedded.database import Database
+from apiserver.storage.embedded.memory_database import MemoryDatabase
+from apiserver.storage.embedded.writer import Transaction, WriterThread
+from apiserver.storage.errors import LeaseNotFound, StorageError
+from apiserver.storage.interface import TRANSACTION_WRITES_MAX, Delete
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ import secrets
 import sqlite3
 from typing import Final, Self
 
-from storage.embedded.database import BUSY_TIMEOUT_MS, TABLES, configure
-from storage.errors import StorageUnavailable
+from apiserver.storage.embedded.database import BUSY_TIMEOUT_MS, TABLES, configure
+from apiserver.storage.errors import StorageUnavailable
 
 # The first release in which connections share a database of this VFS.
 SQLITE_VERSION_MIN: Final = (3, 36, 0)

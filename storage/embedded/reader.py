@@ -10,11 +10,11 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
-from storage.embedded.checkpoint_lock import CheckpointLock
-from storage.embedded.memory_database import MemoryDatabase
-from storage.embedded.watch import HistoryPage
-from storage.errors import RevisionCompacted, RevisionTooLarge, StorageUnavailable
-from storage.interface import (
+from apiserver.storage.embedded.checkpoint_lock import CheckpointLock
+from apiserver.storage.embedded.memory_database import MemoryDatabase
+from apiserver.storage.embedded.watch import HistoryPage
+from apiserver.storage.errors import RevisionCompacted, RevisionTooLarge, StorageUnavailable
+from apiserver.storage.interface import (
     Consistency,
     Event,
     EventBatch,

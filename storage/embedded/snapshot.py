@@ -24,10 +24,10 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from storage.embedded.database import BUSY_TIMEOUT_MS, FORMAT, lock
-from storage.private_directories import make_directory
-from storage.resource_version import REVISION_MAX
-from storage.snapshot_file import (
+from apiserver.storage.embedded.database import BUSY_TIMEOUT_MS, FORMAT, lock
+from apiserver.storage.private_directories import make_directory
+from apiserver.storage.resource_version import REVISION_MAX
+from apiserver.storage.snapshot_file import (
     SnapshotError,
     SnapshotFile,
     append_checksum,

@@ -11,16 +11,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
-from storage.embedded import compaction
-from storage.embedded.checkpoint_lock import CheckpointLock
-from storage.embedded.database import CHECKPOINT_PAGES, Database
-from storage.embedded.leases import Leases
-from storage.embedded.memory_database import MemoryDatabase
-from storage.embedded.reader import ReaderThreads
-from storage.embedded.watch import EmbeddedWatch
-from storage.embedded.writer import CommittedGroup, Transaction, WriterListener, WriterThread
-from storage.errors import StorageError, StorageUnavailable, ValueTooLarge
-from storage.interface import (
+from apiserver.storage.embedded import compaction
+from apiserver.storage.embedded.checkpoint_lock import CheckpointLock
+from apiserver.storage.embedded.database import CHECKPOINT_PAGES, Database
+from apiserver.storage.embedded.leases import Leases
+from apiserver.storage.embedded.memory_database import MemoryDatabase
+from apiserver.storage.embedded.reader import ReaderThreads
+from apiserver.storage.embedded.watch import EmbeddedWatch
+from apiserver.storage.embedded.writer import CommittedGroup, Transaction, WriterListener, WriterThread
+from apiserver.storage.errors import StorageError, StorageUnavailable, ValueTooLarge
+from apiserver.storage.interface import (
     MOST_RECENT,
     NO_LEASE,
     TRANSACTION_WRITES_MAX,

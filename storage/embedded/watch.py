@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final, NamedTuple
 
-from storage.errors import StorageUnavailable
-from storage.interface import Event, EventBatch, KeyRange
+from apiserver.storage.errors import StorageUnavailable
+from apiserver.storage.interface import Event, EventBatch, KeyRange
 
 # Batches that may wait for a watch. When there are more, it goes back to reading the file, where events take
 # no memory.

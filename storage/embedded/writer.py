@@ -16,9 +16,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from storage.embedded.checkpoint_lock import CheckpointLock
-from storage.embedded.database import BUSY_TIMEOUT_MS
-from storage.errors import (
+from apiserver.storage.embedded.checkpoint_lock import CheckpointLock
+from apiserver.storage.embedded.database import BUSY_TIMEOUT_MS
+from apiserver.storage.errors import (
     KeyExists,
     LeaseNotFound,
     OutcomeUnknown,
@@ -27,7 +27,7 @@ from storage.errors import (
     StorageFull,
     StorageUnavailable,
 )
-from storage.interface import NO_LEASE, Condition, Delete, Event, Put
+from apiserver.storage.interface import NO_LEASE, Condition, Delete, Event, Put
 
 log = logging.getLogger(__name__)
 

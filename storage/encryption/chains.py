@@ -13,8 +13,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from time import perf_counter
 from typing import Final, NamedTuple, Protocol
 
-from storage.encryption.ciphers import Cipher, Undecryptable
-from storage.interface import ENCRYPTED_PREFIX, READ_ENCRYPTED
+from apiserver.storage.encryption.ciphers import Cipher, Undecryptable
+from apiserver.storage.interface import ENCRYPTED_PREFIX, READ_ENCRYPTED
 
 
 class Decrypted(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from storage.encryption.chains import (
+from apiserver.storage.encryption.chains import (
     CipherTransformer,
     IdentityTransformer,
     PrefixedTransformer,
@@ -17,8 +17,8 @@ from storage.encryption.chains import (
     Transformer,
     TransformerChain,
 )
-from storage.encryption.ciphers import AesCbc, AesGcm, Cipher, Secretbox
-from storage.encryption.configuration import (
+from apiserver.storage.encryption.ciphers import AesCbc, AesGcm, Cipher, Secretbox
+from apiserver.storage.encryption.configuration import (
     ANY,
     EncryptionConfiguration,
     IdentityConfiguration,
@@ -26,7 +26,7 @@ from storage.encryption.configuration import (
     KmsConfiguration,
     Provider,
 )
-from storage.keys import CORE_GROUP, resource_of
+from apiserver.storage.keys import CORE_GROUP, resource_of
 
 _T = TypeVar("_T")
 

@@ -24,9 +24,9 @@ from uuid import uuid4
 
 from google.protobuf.message import DecodeError
 
-from storage.encryption import kms_pb2 as pb
-from storage.encryption.chains import FROM_STORAGE, TO_STORAGE, CannotEncrypt, Decrypted, KeyNeeded
-from storage.encryption.ciphers import (
+from apiserver.storage.encryption import kms_pb2 as pb
+from apiserver.storage.encryption.chains import FROM_STORAGE, TO_STORAGE, CannotEncrypt, Decrypted, KeyNeeded
+from apiserver.storage.encryption.ciphers import (
     NOT_FROM_A_CALL,
     SEED_BYTES,
     AesGcm,
@@ -34,7 +34,7 @@ from storage.encryption.ciphers import (
     DerivedKeyAesGcm,
     Undecryptable,
 )
-from storage.encryption.kms_client import (
+from apiserver.storage.encryption.kms_client import (
     DETAIL_LENGTH_MAX,
     EncryptedKey,
     KmsPlugin,

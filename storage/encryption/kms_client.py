@@ -10,8 +10,8 @@ import grpc
 import grpc.aio
 from google.protobuf.message import Message
 
-from storage.encryption import kms_pb2 as pb
-from storage.encryption.chains import OK
+from apiserver.storage.encryption import kms_pb2 as pb
+from apiserver.storage.encryption.chains import OK
 
 _Response = TypeVar("_Response", bound=Message)
 

@@ -28,7 +28,7 @@ DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cstorage/encryp
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
-_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'storage.encryption.kms_pb2', _globals)
+_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'apiserver.storage.encryption.kms_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_DECRYPTREQUEST_ANNOTATIONSENTRY']._loaded_options = None

@@ -8,17 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
-from storage.encryption.chains import (
+from apiserver.storage.encryption.chains import (
     CannotEncrypt,
     Decrypted,
     IdentityTransformer,
     KeyNeeded,
     TransformerChain,
 )
-from storage.encryption.ciphers import Undecryptable
-from storage.encryption.encryption import Encryption
-from storage.errors import EncryptionFailed, StorageUnavailable
-from storage.interface import (
+from apiserver.storage.encryption.ciphers import Undecryptable
+from apiserver.storage.encryption.encryption import Encryption
+from apiserver.storage.errors import EncryptionFailed, StorageUnavailable
+from apiserver.storage.interface import (
     ENCRYPTED_PREFIX,
     MOST_RECENT,
     NO_LEASE,
@@ -36,9 +36,9 @@ from storage.interface import (
     UnreadableValue,
     Watch,
 )
-from storage.keys import encoded
-from storage.turns import Turn
-from storage.wrapper import StorageWrapper
+from apiserver.storage.keys import encoded
+from apiserver.storage.turns import Turn
+from apiserver.storage.wrapper import StorageWrapper
 
 _T = TypeVar("_T")
 

@@ -19,7 +19,7 @@ Measured with 32 calls in flight, 1 KB values, per call of client CPU: put 87 µ
 the JSON gateway: 1313 and 2445).
 """
 
-from storage.etcd.client import EtcdClient, Tls
-from storage.etcd.store import EtcdStore
+from apiserver.storage.etcd.client import EtcdClient, Tls
+from apiserver.storage.etcd.store import EtcdStore
 
 __all__ = ["EtcdClient", "EtcdStore", "Tls"]

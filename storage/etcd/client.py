@@ -14,14 +14,14 @@ import grpc
 import grpc.aio
 from google.protobuf.message import Message
 
-from storage.errors import (
+from apiserver.storage.errors import (
     LeaseNotFound,
     OutcomeUnknown,
     StorageError,
     StorageFull,
     StorageUnavailable,
 )
-from storage.etcd import etcd_subset_pb2 as pb
+from apiserver.storage.etcd import etcd_subset_pb2 as pb
 
 log = logging.getLogger(__name__)
 

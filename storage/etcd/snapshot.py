@@ -11,8 +11,8 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from storage.etcd.client import EtcdClient
-from storage.snapshot_file import (
+from apiserver.storage.etcd.client import EtcdClient
+from apiserver.storage.snapshot_file import (
     SnapshotError,
     SnapshotFile,
     atomic_replacement,

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from storage.errors import (
+from apiserver.storage.errors import (
     KeyExists,
     LeaseNotFound,
     OutcomeUnknown,
@@ -19,17 +19,17 @@ from storage.errors import (
     StorageUnavailable,
     ValueTooLarge,
 )
-from storage.etcd import etcd_subset_pb2 as pb
-from storage.etcd.client import (
+from apiserver.storage.etcd import etcd_subset_pb2 as pb
+from apiserver.storage.etcd.client import (
     EtcdClient,
     EtcdCompacted,
     EtcdFutureRevision,
     EtcdRequestTooLarge,
 )
-from storage.etcd.coalesced_call import CoalescedCall
-from storage.etcd.version import EtcdVersion
-from storage.etcd.watch import EtcdWatch
-from storage.interface import (
+from apiserver.storage.etcd.coalesced_call import CoalescedCall
+from apiserver.storage.etcd.version import EtcdVersion
+from apiserver.storage.etcd.watch import EtcdWatch
+from apiserver.storage.interface import (
     MOST_RECENT,
     NO_LEASE,
     TRANSACTION_WRITES_MAX,
@@ -44,7 +44,7 @@ from storage.interface import (
     ReadAt,
     Stored,
 )
-from storage.keys import INTERNAL_GROUP, after, decoded, encoded
+from apiserver.storage.keys import INTERNAL_GROUP, after, decoded, encoded
 
 log = logging.getLogger(__name__)
 

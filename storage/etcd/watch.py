@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
-from storage.errors import RevisionCompacted, StorageUnavailable
-from storage.etcd import etcd_subset_pb2 as pb
-from storage.etcd.client import EtcdClient, WatchCall
-from storage.etcd.version import EtcdVersion
-from storage.interface import NO_LEASE, Event, EventBatch, KeyRange
-from storage.keys import decoded, encoded
-from storage.resource_version import REVISION_MAX
+from apiserver.storage.errors import RevisionCompacted, StorageUnavailable
+from apiserver.storage.etcd import etcd_subset_pb2 as pb
+from apiserver.storage.etcd.client import EtcdClient, WatchCall
+from apiserver.storage.etcd.version import EtcdVersion
+from apiserver.storage.interface import NO_LEASE, Event, EventBatch, KeyRange
+from apiserver.storage.keys import decoded, encoded
+from apiserver.storage.resource_version import REVISION_MAX
 
 
 class EtcdWatch:

@@ -31,16 +31,16 @@ A cache in front of a copy of another store in the process begins with what that
 nothing is listed, and nothing decoded again.
 """
 
-from storage.watch_cache.cache import WatchCache
-from storage.watch_cache.cache_updater import NonObjectKeys
-from storage.watch_cache.events import CacheEvent, EventType
-from storage.watch_cache.fanout import EVERYTHING, WatchScope
-from storage.watch_cache.history import HistoryLimits
-from storage.watch_cache.lists import Listing
-from storage.watch_cache.options import WatchCacheOptions
-from storage.watch_cache.snapshots import KeyVersion
-from storage.watch_cache.state import CacheState
-from storage.watch_cache.watcher import Watcher
+from apiserver.storage.watch_cache.cache import WatchCache
+from apiserver.storage.watch_cache.cache_updater import NonObjectKeys
+from apiserver.storage.watch_cache.events import CacheEvent, EventType
+from apiserver.storage.watch_cache.fanout import EVERYTHING, WatchScope
+from apiserver.storage.watch_cache.history import HistoryLimits
+from apiserver.storage.watch_cache.lists import Listing
+from apiserver.storage.watch_cache.options import WatchCacheOptions
+from apiserver.storage.watch_cache.snapshots import KeyVersion
+from apiserver.storage.watch_cache.state import CacheState
+from apiserver.storage.watch_cache.watcher import Watcher
 
 __all__ = [
     "EVERYTHING",

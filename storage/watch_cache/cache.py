@@ -6,23 +6,23 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
-from storage.errors import RevisionCompacted, StorageError, StorageUnavailable
-from storage.interface import ANY, MOST_RECENT, Consistency, KeyRange, ReadAt, Storage, Stored
-from storage.keys import prefix_range, resource_of
-from storage.watch_cache.cache_updater import CacheUpdater, NonObjectKeys
-from storage.watch_cache.consistency import ConsistencyChecks
-from storage.watch_cache.events import Predicate
-from storage.watch_cache.fanout import WatchScope
-from storage.watch_cache.freshness import Freshness
-from storage.watch_cache.lists import Listing, PageOptions, StoreReader, list_memory
-from storage.watch_cache.options import WatchCacheOptions
-from storage.watch_cache.progress import Progress
-from storage.watch_cache.reflector import Reflector
-from storage.watch_cache.resource import ResourceCache
-from storage.watch_cache.resources import CachedResources
-from storage.watch_cache.snapshots import KeyVersion
-from storage.watch_cache.state import CacheState
-from storage.watch_cache.watcher import Watcher
+from apiserver.storage.errors import RevisionCompacted, StorageError, StorageUnavailable
+from apiserver.storage.interface import ANY, MOST_RECENT, Consistency, KeyRange, ReadAt, Storage, Stored
+from apiserver.storage.keys import prefix_range, resource_of
+from apiserver.storage.watch_cache.cache_updater import CacheUpdater, NonObjectKeys
+from apiserver.storage.watch_cache.consistency import ConsistencyChecks
+from apiserver.storage.watch_cache.events import Predicate
+from apiserver.storage.watch_cache.fanout import WatchScope
+from apiserver.storage.watch_cache.freshness import Freshness
+from apiserver.storage.watch_cache.lists import Listing, PageOptions, StoreReader, list_memory
+from apiserver.storage.watch_cache.options import WatchCacheOptions
+from apiserver.storage.watch_cache.progress import Progress
+from apiserver.storage.watch_cache.reflector import Reflector
+from apiserver.storage.watch_cache.resource import ResourceCache
+from apiserver.storage.watch_cache.resources import CachedResources
+from apiserver.storage.watch_cache.snapshots import KeyVersion
+from apiserver.storage.watch_cache.state import CacheState
+from apiserver.storage.watch_cache.watcher import Watcher
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -8,13 +8,13 @@ from functools import partial
 from itertools import chain
 from typing import Generic, Protocol, TypeVar
 
-from storage.auto_compaction import compaction_key
-from storage.interface import Event, Stored
-from storage.keys import resource_of
-from storage.watch_cache.reflector import ReflectorCallbacks
-from storage.watch_cache.resources import CachedResources
-from storage.watch_cache.snapshots import KeyVersion, Snapshots
-from storage.watch_cache.state import CacheState
+from apiserver.storage.auto_compaction import compaction_key
+from apiserver.storage.interface import Event, Stored
+from apiserver.storage.keys import resource_of
+from apiserver.storage.watch_cache.reflector import ReflectorCallbacks
+from apiserver.storage.watch_cache.resources import CachedResources
+from apiserver.storage.watch_cache.snapshots import KeyVersion, Snapshots
+from apiserver.storage.watch_cache.state import CacheState
 
 T = TypeVar("T")
 

@@ -14,15 +14,15 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Final
 
-from storage.errors import RevisionCompacted, StorageError
-from storage.interface import KeyRange, ReadAt, Storage
-from storage.keys import after as after_key
-from storage.keys import prefix_range
-from storage.watch_cache.lists import LIST_BATCH_KEYS, STORE_PAGE_KEYS
-from storage.watch_cache.progress import Progress
-from storage.watch_cache.reflector import Reflector
-from storage.watch_cache.resource import ResourceCache
-from storage.watch_cache.resources import CachedResources
+from apiserver.storage.errors import RevisionCompacted, StorageError
+from apiserver.storage.interface import KeyRange, ReadAt, Storage
+from apiserver.storage.keys import after as after_key
+from apiserver.storage.keys import prefix_range
+from apiserver.storage.watch_cache.lists import LIST_BATCH_KEYS, STORE_PAGE_KEYS
+from apiserver.storage.watch_cache.progress import Progress
+from apiserver.storage.watch_cache.reflector import Reflector
+from apiserver.storage.watch_cache.resource import ResourceCache
+from apiserver.storage.watch_cache.resources import CachedResources
 
 log = logging.getLogger(__name__)
 

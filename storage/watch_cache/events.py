@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from storage.watch_cache.snapshots import KeyVersion
+from apiserver.storage.watch_cache.snapshots import KeyVersion
 
 T = TypeVar("T")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
-from storage.watch_cache.events import ANY_VALUE, CacheEvent, Predicate, WatcherEvent
-from storage.watch_cache.watcher import Watcher
+from apiserver.storage.watch_cache.events import ANY_VALUE, CacheEvent, Predicate, WatcherEvent
+from apiserver.storage.watch_cache.watcher import Watcher
 
 T = TypeVar("T")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from storage.errors import RevisionTooLarge
-from storage.interface import Consistency, ReadAt, Storage
-from storage.watch_cache.options import WatchCacheOptions
-from storage.watch_cache.progress import Progress
+from apiserver.storage.errors import RevisionTooLarge
+from apiserver.storage.interface import Consistency, ReadAt, Storage
+from apiserver.storage.watch_cache.options import WatchCacheOptions
+from apiserver.storage.watch_cache.progress import Progress
 
 
 class Freshness:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from storage.errors import RevisionCompacted
-from storage.watch_cache.events import CacheEvent
+from apiserver.storage.errors import RevisionCompacted
+from apiserver.storage.watch_cache.events import CacheEvent
 
 T = TypeVar("T")
 

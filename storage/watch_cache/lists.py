@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from storage.interface import KeyRange, ReadAt, Storage, Stored
-from storage.keys import after as after_key
-from storage.turns import Turn
-from storage.watch_cache.events import Predicate
-from storage.watch_cache.resource import ResourceCache
-from storage.watch_cache.snapshots import KeyVersion
+from apiserver.storage.interface import KeyRange, ReadAt, Storage, Stored
+from apiserver.storage.keys import after as after_key
+from apiserver.storage.turns import Turn
+from apiserver.storage.watch_cache.events import Predicate
+from apiserver.storage.watch_cache.resource import ResourceCache
+from apiserver.storage.watch_cache.snapshots import KeyVersion
 
 T = TypeVar("T")
 

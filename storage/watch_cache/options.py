@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from storage.watch_cache.history import HistoryLimits
+from apiserver.storage.watch_cache.history import HistoryLimits
 
 # How long a read waits for a revision that the store has not reached before it fails. kube-apiserver: 3 s.
 FUTURE_REVISION_WAIT_S: Final = 3.0

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 from typing import Final, NamedTuple
 
-from storage.errors import RevisionCompacted, StorageError
-from storage.interface import MOST_RECENT, Event, KeyRange, ReadAt, Storage, Stored, Watch
-from storage.keys import after as after_key
-from storage.watch_cache.progress import Progress
+from apiserver.storage.errors import RevisionCompacted, StorageError
+from apiserver.storage.interface import MOST_RECENT, Event, KeyRange, ReadAt, Storage, Stored, Watch
+from apiserver.storage.keys import after as after_key
+from apiserver.storage.watch_cache.progress import Progress
 
 log = logging.getLogger(__name__)
 

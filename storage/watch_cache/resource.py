@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from storage.interface import Event, KeyRange, Stored
-from storage.keys import prefix_range
-from storage.watch_cache.events import CacheEvent
-from storage.watch_cache.fanout import Fanout, WatchScope
-from storage.watch_cache.history import EVICTION_BATCH_MAX, History, HistoryLimits
-from storage.watch_cache.snapshots import KeyVersion, Snapshots
-from storage.watch_cache.state import CachedValue, ResourceState
-from storage.watch_cache.watcher import Watcher
+from apiserver.storage.interface import Event, KeyRange, Stored
+from apiserver.storage.keys import prefix_range
+from apiserver.storage.watch_cache.events import CacheEvent
+from apiserver.storage.watch_cache.fanout import Fanout, WatchScope
+from apiserver.storage.watch_cache.history import EVICTION_BATCH_MAX, History, HistoryLimits
+from apiserver.storage.watch_cache.snapshots import KeyVersion, Snapshots
+from apiserver.storage.watch_cache.state import CachedValue, ResourceState
+from apiserver.storage.watch_cache.watcher import Watcher
 
 T = TypeVar("T")
 

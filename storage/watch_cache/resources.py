@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar
 
-from storage.interface import Event
-from storage.keys import resource_of
-from storage.watch_cache.resource import ResourceCache
+from apiserver.storage.interface import Event
+from apiserver.storage.keys import resource_of
+from apiserver.storage.watch_cache.resource import ResourceCache
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from sortedcontainers import SortedDict
 
-from storage.interface import KeyRange
+from apiserver.storage.interface import KeyRange
 
 T = TypeVar("T")
 

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-from storage.errors import RevisionCompacted
-from storage.watch_cache.events import CacheEvent, EventType, Predicate, Trigger, WatcherEvent
-from storage.watch_cache.history import History
+from apiserver.storage.errors import RevisionCompacted
+from apiserver.storage.watch_cache.events import CacheEvent, EventType, Predicate, Trigger, WatcherEvent
+from apiserver.storage.watch_cache.history import History
 
 T = TypeVar("T")
 

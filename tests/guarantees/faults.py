@@ -30,9 +30,9 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
-from storage.errors import OutcomeUnknown, StorageFull
-from storage.etcd import EtcdClient, EtcdStore
-from storage.interface import Put
+from apiserver.storage.errors import OutcomeUnknown, StorageFull
+from apiserver.storage.etcd import EtcdClient, EtcdStore
+from apiserver.storage.interface import Put
 from tests.guarantees import small_disk
 from tests.guarantees.checkers import MISSED_EVENT_CHECKERS, check
 from tests.guarantees.history import WatchEnd

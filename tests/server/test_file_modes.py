@@ -14,7 +14,7 @@ from typing import Final
 
 import pytest
 
-from storage.private_directories import make_directory
+from apiserver.storage.private_directories import make_directory
 from tests.server.test_process import run
 from tests.support.api import Api
 from tests.support.eventually import until

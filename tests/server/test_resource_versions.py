@@ -27,7 +27,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.cli.config import Config
-from storage.watch_cache import HistoryLimits
+from apiserver.storage.watch_cache import HistoryLimits
 from tests.support.api import Answer, Api, until_status
 from tests.support.eventually import eventually, until
 from tests.support.four_servers import (

@@ -18,7 +18,7 @@ from typing import Any, Final
 import grpc.aio
 import pytest
 
-from storage.etcd import etcd_subset_pb2 as pb
+from apiserver.storage.etcd import etcd_subset_pb2 as pb
 from tests.server.test_process import CONFIGMAPS, run, write
 from tests.storage.test_snapshot import more_than
 from tests.support.api import Api

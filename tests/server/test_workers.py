@@ -408,7 +408,8 @@ def test_a_worker_that_cannot_start_is_reported_in_one_line(
 ) -> None:
     """The reason is printed once, however many workers have it."""
     end = two_workers(tmp_path, etcd, *(flag(tmp_path) for flag in flags)).refusal()
-    lines = [line for line in end.stderr.splitlines() if "storage.etcd" not in line]  # an old etcd is told of
+    # An old etcd is logged.
+    lines = [line for line in end.stderr.splitlines() if "apiserver.storage.etcd" not in line]
     assert (end.code, len(lines)) == (1, 1), end.stderr
     assert lines[0].startswith("apiserver: ")
     assert message in lines[0]

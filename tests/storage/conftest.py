@@ -8,20 +8,20 @@ from typing import Any
 
 import pytest
 
-from storage.embedded import EmbeddedStore
-from storage.embedded.memory_database import MemoryDatabase
-from storage.encryption.configuration import (
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.embedded.memory_database import MemoryDatabase
+from apiserver.storage.encryption.configuration import (
     ANY,
     EncryptionConfiguration,
     EncryptionKey,
     KeysConfiguration,
     ResourceConfiguration,
 )
-from storage.encryption.encryption import Encryption, build_chains
-from storage.encryption.store import EncryptedStorage
-from storage.etcd import EtcdClient, EtcdStore
-from storage.interface import Delete, EventBatch, KeyRange, Put, Storage, Watch
-from storage.keys import prefix_range
+from apiserver.storage.encryption.encryption import Encryption, build_chains
+from apiserver.storage.encryption.store import EncryptedStorage
+from apiserver.storage.etcd import EtcdClient, EtcdStore
+from apiserver.storage.interface import Delete, EventBatch, KeyRange, Put, Storage, Watch
+from apiserver.storage.keys import prefix_range
 from tests.support.cache_as_storage import CacheAsStorage
 from tests.support.embedded_stores import P
 from tests.support.etcd_process import EtcdProcess, etcd_binaries, etcd_in_container, has_container_engine

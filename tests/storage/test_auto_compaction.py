@@ -10,10 +10,10 @@ from typing import Final
 
 import pytest
 
-from storage.auto_compaction import AutoCompactor
-from storage.embedded import EmbeddedStore
-from storage.errors import RevisionCompacted, StorageUnavailable
-from storage.interface import ReadAt, Storage
+from apiserver.storage.auto_compaction import AutoCompactor
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.errors import RevisionCompacted, StorageUnavailable
+from apiserver.storage.interface import ReadAt, Storage
 from tests.support.eventually import WITHIN_S
 
 P: Final = "/registry/core/configmaps/"

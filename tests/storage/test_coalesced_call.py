@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from storage.errors import StorageUnavailable
-from storage.etcd.coalesced_call import GATHER_ITERATIONS_MAX, GATHER_S_MAX, CoalescedCall
+from apiserver.storage.errors import StorageUnavailable
+from apiserver.storage.etcd.coalesced_call import GATHER_ITERATIONS_MAX, GATHER_S_MAX, CoalescedCall
 
 
 class Iterations:

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.continue_token import TOKEN_LENGTH_MAX, ContinueToken, InvalidToken, decode_token
-from storage.keys import prefix_range
-from storage.resource_version import REVISION_MAX
+from apiserver.storage.continue_token import TOKEN_LENGTH_MAX, ContinueToken, InvalidToken, decode_token
+from apiserver.storage.keys import prefix_range
+from apiserver.storage.resource_version import REVISION_MAX
 
 V1: Final = "meta.k8s.io/v1"
 # The segments of keys: a namespace, if any, and a name.

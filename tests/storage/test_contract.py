@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from storage.errors import (
+from apiserver.storage.errors import (
     KeyExists,
     LeaseNotFound,
     RevisionCompacted,
@@ -21,7 +21,7 @@ from storage.errors import (
     StorageUnavailable,
     ValueTooLarge,
 )
-from storage.interface import (
+from apiserver.storage.interface import (
     ANY,
     MOST_RECENT,
     TRANSACTION_WRITES_MAX,
@@ -35,7 +35,7 @@ from storage.interface import (
     ReadAt,
     Storage,
 )
-from storage.keys import after, prefix_range
+from apiserver.storage.keys import after, prefix_range
 from tests.support.cache_as_storage import CacheAsStorage
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.garbage import no_collections

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from storage import errors, snapshot_file
-from storage.errors import StorageError
+from apiserver.storage import errors, snapshot_file
+from apiserver.storage.errors import StorageError
 
 _INDENTATION = 4
 

@@ -6,8 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.interface import KeyRange
-from storage.keys import INTERNAL_GROUP, after, object_key, prefix_range, resource_of, resource_prefix
+from apiserver.storage.interface import KeyRange
+from apiserver.storage.keys import (
+    INTERNAL_GROUP,
+    after,
+    object_key,
+    prefix_range,
+    resource_of,
+    resource_prefix,
+)
 
 # Segments of keys: DNS names, but also what path-segment names allow (":" in RBAC names, letters of any
 # script); never a slash, and never the group of the server's own records.

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from storage.embedded import EmbeddedStore
-from storage.embedded.database import Database
-from storage.errors import StorageUnavailable
-from storage.interface import Put
-from storage.keys import prefix_range
-from storage.lease_manager import KEYS_PER_LEASE_MAX, REUSE_FRACTION, REUSE_S_MAX, LeaseManager
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.embedded.database import Database
+from apiserver.storage.errors import StorageUnavailable
+from apiserver.storage.interface import Put
+from apiserver.storage.keys import prefix_range
+from apiserver.storage.lease_manager import KEYS_PER_LEASE_MAX, REUSE_FRACTION, REUSE_S_MAX, LeaseManager
 from tests.support.eventually import WITHIN_S
 
 HOUR_S = 3_600

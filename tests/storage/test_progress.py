@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from storage.resource_version import REVISION_MAX
-from storage.watch_cache.progress import DONE_KEPT_MAX, Progress
+from apiserver.storage.resource_version import REVISION_MAX
+from apiserver.storage.watch_cache.progress import DONE_KEPT_MAX, Progress
 
 KINDS = {"it exists": True, "it may come one day": False}
 SOON_S = 30.0  # A test that waits so long has failed.

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.resource_version import REVISION_MAX, InvalidResourceVersion, parse_resource_version
+from apiserver.storage.resource_version import REVISION_MAX, InvalidResourceVersion, parse_resource_version
 
 READ = {
     "an empty text stands for no version": ("", 0),

@@ -22,15 +22,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.embedded import EmbeddedStore, snapshot
-from storage.embedded.database import Database
-from storage.embedded.snapshot import BUMP_REVISION
-from storage.errors import DataDirectoryError, RevisionCompacted, StorageError, StorageUnavailable
-from storage.etcd import EtcdClient, EtcdStore
-from storage.etcd import snapshot as etcd_snapshot
-from storage.interface import Put, ReadAt, Storage
-from storage.keys import prefix_range
-from storage.snapshot_file import SnapshotError, append_checksum
+from apiserver.storage.embedded import EmbeddedStore, snapshot
+from apiserver.storage.embedded.database import Database
+from apiserver.storage.embedded.snapshot import BUMP_REVISION
+from apiserver.storage.errors import DataDirectoryError, RevisionCompacted, StorageError, StorageUnavailable
+from apiserver.storage.etcd import EtcdClient, EtcdStore
+from apiserver.storage.etcd import snapshot as etcd_snapshot
+from apiserver.storage.interface import Put, ReadAt, Storage
+from apiserver.storage.keys import prefix_range
+from apiserver.storage.snapshot_file import SnapshotError, append_checksum
 from tests.support.embedded_stores import WRITER, Clock, all_keys, child, file_size_limit, next_event
 from tests.support.etcd_process import EtcdCluster, EtcdProcess, etcd_binaries, free_port
 from tests.support.eventually import WITHIN_S, eventually

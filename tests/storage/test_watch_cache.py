@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from storage.embedded import EmbeddedStore
-from storage.errors import RevisionCompacted, RevisionTooLarge, StorageUnavailable
-from storage.interface import (
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.errors import RevisionCompacted, RevisionTooLarge, StorageUnavailable
+from apiserver.storage.interface import (
     MOST_RECENT,
     EventBatch,
     KeyRange,
@@ -26,14 +26,14 @@ from storage.interface import (
     Stored,
     Watch,
 )
-from storage.turns import TURN_S
-from storage.watch_cache import (
+from apiserver.storage.turns import TURN_S
+from apiserver.storage.watch_cache import (
     WatchCache,
     WatchCacheOptions,
     WatchScope,
 )
-from storage.watch_cache.reflector import PAGE_KEYS, PART_BYTES
-from storage.watch_cache.snapshots import Snapshots
+from apiserver.storage.watch_cache.reflector import PAGE_KEYS, PART_BYTES
+from apiserver.storage.watch_cache.snapshots import Snapshots
 from tests.support.cache_as_storage import PREFIX, UNCHECKED, CacheAsStorage, watched
 from tests.support.eventually import eventually
 from tests.support.resource_cache import ALL, P, no_history

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import pytest
 
-from storage.embedded import EmbeddedStore
-from storage.errors import StorageUnavailable
-from storage.interface import ANY, MOST_RECENT, KeyRange, Page, ReadAt, Storage, Stored
-from storage.watch_cache import EVERYTHING, WatchCache, WatchCacheOptions
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.errors import StorageUnavailable
+from apiserver.storage.interface import ANY, MOST_RECENT, KeyRange, Page, ReadAt, Storage, Stored
+from apiserver.storage.watch_cache import EVERYTHING, WatchCache, WatchCacheOptions
 from tests.support.cache_as_storage import PREFIX, UNCHECKED, watched
 from tests.support.resource_cache import ALL, P, no_history
 

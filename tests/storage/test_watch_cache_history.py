@@ -8,19 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage.embedded import EmbeddedStore
-from storage.errors import RevisionCompacted
-from storage.interface import (
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.errors import RevisionCompacted
+from apiserver.storage.interface import (
     KeyRange,
 )
-from storage.watch_cache import (
+from apiserver.storage.watch_cache import (
     CacheEvent,
     HistoryLimits,
     KeyVersion,
 )
-from storage.watch_cache.history import ENCODED_BYTES_MAX, ENCODED_MAX, EVICTION_BATCH_MAX, History
-from storage.watch_cache.resources import BUDGET_CHECKS
-from storage.watch_cache.snapshots import Snapshots
+from apiserver.storage.watch_cache.history import ENCODED_BYTES_MAX, ENCODED_MAX, EVICTION_BATCH_MAX, History
+from apiserver.storage.watch_cache.resources import BUDGET_CHECKS
+from apiserver.storage.watch_cache.snapshots import Snapshots
 from tests.support.cache_as_storage import UNCHECKED, CacheAsStorage
 from tests.support.resource_cache import ALL, FakeClock, Harness, P, delete, put, taken
 

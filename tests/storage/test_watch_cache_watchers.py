@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from storage.errors import RevisionCompacted
-from storage.watch_cache import (
+from apiserver.storage.errors import RevisionCompacted
+from apiserver.storage.watch_cache import (
     CacheEvent,
     EventType,
     HistoryLimits,
@@ -15,10 +15,10 @@ from storage.watch_cache import (
     Watcher,
     WatchScope,
 )
-from storage.watch_cache.events import ANY_VALUE, Trigger
-from storage.watch_cache.fanout import Fanout
-from storage.watch_cache.snapshots import Snapshots
-from storage.watch_cache.watcher import CATCH_UP_EVENTS_MAX, CATCH_UP_TURN_S
+from apiserver.storage.watch_cache.events import ANY_VALUE, Trigger
+from apiserver.storage.watch_cache.fanout import Fanout
+from apiserver.storage.watch_cache.snapshots import Snapshots
+from apiserver.storage.watch_cache.watcher import CATCH_UP_EVENTS_MAX, CATCH_UP_TURN_S
 from tests.support.resource_cache import Harness, P, all_taken, delete, put, taken
 
 SCOPES = {

@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
-from storage.errors import StorageUnavailable
-from storage.interface import (
+from apiserver.storage.errors import StorageUnavailable
+from apiserver.storage.interface import (
     MOST_RECENT,
     Consistency,
     Event,
@@ -21,8 +21,15 @@ from storage.interface import (
     Stored,
     Watch,
 )
-from storage.keys import resource_of
-from storage.watch_cache import EVERYTHING, KeyVersion, WatchCache, WatchCacheOptions, Watcher, WatchScope
+from apiserver.storage.keys import resource_of
+from apiserver.storage.watch_cache import (
+    EVERYTHING,
+    KeyVersion,
+    WatchCache,
+    WatchCacheOptions,
+    Watcher,
+    WatchScope,
+)
 from tests.support.resource_cache import P
 
 PREFIX = "/registry"

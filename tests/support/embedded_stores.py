@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from storage.embedded import EmbeddedStore
-from storage.embedded.database import Database
-from storage.interface import Event, Storage
-from storage.keys import prefix_range
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.embedded.database import Database
+from apiserver.storage.interface import Event, Storage
+from apiserver.storage.keys import prefix_range
 from tests.support.eventually import WITHIN_S
 
 P: Final = "/registry/core/configmaps/"
@@ -48,7 +48,7 @@ def child(program: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
 WRITER: Final = """
 import asyncio, sys
 from pathlib import Path
-from storage.embedded import EmbeddedStore
+from apiserver.storage.embedded import EmbeddedStore
 
 async def work(store, worker):
     for n in range(100_000):

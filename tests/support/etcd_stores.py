@@ -8,12 +8,12 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
-from storage.errors import (
+from apiserver.storage.errors import (
     StorageUnavailable,
 )
-from storage.etcd import EtcdClient, EtcdStore, Tls
-from storage.interface import Condition, Event, KeyRange, Put, Storage
-from storage.keys import prefix_range
+from apiserver.storage.etcd import EtcdClient, EtcdStore, Tls
+from apiserver.storage.interface import Condition, Event, KeyRange, Put, Storage
+from apiserver.storage.keys import prefix_range
 from tests.support.etcd_process import etcd_binaries, free_port
 from tests.support.eventually import WITHIN_S
 from tests.support.required import missing

@@ -15,8 +15,8 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import ObjectStorage, Registry
 from apiserver.registry.stored_object import ObjectDecoder, StoredObject
 from apiserver.schema.builtin import BuiltinSchemas
-from storage.interface import Storage
-from storage.watch_cache import WatchCache
+from apiserver.storage.interface import Storage
+from apiserver.storage.watch_cache import WatchCache
 
 PREFIX: Final = "/registry"
 TABLE: Final = Catalogue(Brand(), BuiltinSchemas((1, 34)), event_ttl_s=3600).resources()

@@ -18,7 +18,7 @@ import grpc
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from storage.encryption import kms_pb2 as pb
+from apiserver.storage.encryption import kms_pb2 as pb
 from tests.support.eventually import until
 
 SERVICE: Final = "v2.KeyManagementService"

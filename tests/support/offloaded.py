@@ -11,7 +11,7 @@ from apiserver.load.size_class import HUGE_BYTES, SizeClass, size_class
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.stored_object import ObjectDecoder, StoredObject
-from storage.interface import Stored
+from apiserver.storage.interface import Stored
 from tests.support.api import Api
 from tests.support.metrics import increase
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from storage.interface import (
+from apiserver.storage.interface import (
     Event,
 )
-from storage.keys import prefix_range
-from storage.watch_cache import (
+from apiserver.storage.keys import prefix_range
+from apiserver.storage.watch_cache import (
     HistoryLimits,
     Watcher,
     WatchScope,
 )
-from storage.watch_cache.events import Trigger
-from storage.watch_cache.resource import ResourceCache
+from apiserver.storage.watch_cache.events import Trigger
+from apiserver.storage.watch_cache.resource import ResourceCache
 
 P = "/registry/core/configmaps/"
 ALL = prefix_range(P)

@@ -19,7 +19,7 @@ from tests.support.eventually import until
 from tests.support.server_process import ServerProcess
 
 ROOT: Final = f"{Path(__file__).parent.parent.parent}/"
-_PACKAGES: Final = (f"{ROOT}apiserver/", f"{ROOT}storage/")
+_PACKAGE: Final = f"{ROOT}apiserver/"
 # Below it in the stack is what a request does.
 _REQUEST: Final = f"{ROOT}apiserver/endpoints/request_handler.py"
 # The package whose entrances are noted.
@@ -56,7 +56,7 @@ def trace(data_dir: Path) -> None:
             return
         name = frame.f_code.co_filename
         files.add(name)
-        if is_asked and name.startswith(_PACKAGES):
+        if is_asked and name.startswith(_PACKAGE):
             if name not in by_requests and _REQUEST in _callers(frame):
                 by_requests.add(name)
             if name.startswith(_ENTERED) and not _nearest_caller(frame).startswith(_ENTERED):
@@ -66,7 +66,12 @@ def trace(data_dir: Path) -> None:
         nonlocal is_asked
         is_asked = True
         noted = [
-            [name.removeprefix(ROOT) for name in sorted(found.copy()) if name.startswith(_PACKAGES)]
+            # The package apiserver.storage is a link to the folder storage.
+            [
+                name.removeprefix(ROOT).replace("apiserver/storage/", "storage/", 1)
+                for name in sorted(found.copy())
+                if name.startswith(_PACKAGE)
+            ]
             for found in (files, by_requests, entrances)
         ]
         for found in (files, by_requests, entrances):
@@ -92,7 +97,7 @@ def _callers(frame: FrameType) -> set[str]:
 def _nearest_caller(frame: FrameType) -> str:
     """The nearest of the server's own files that has called a function."""
     caller = frame.f_back
-    while caller is not None and not caller.f_code.co_filename.startswith(_PACKAGES):
+    while caller is not None and not caller.f_code.co_filename.startswith(_PACKAGE):
         caller = caller.f_back
     return "" if caller is None else caller.f_code.co_filename
 

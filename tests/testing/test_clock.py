@@ -28,9 +28,9 @@ from apiserver.meta.brand import Brand
 from apiserver.registry.clock import SYSTEM_CLOCK
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.storage.embedded import EmbeddedStore
 from apiserver.testing import ApiServer, ClockNotAdvanced, ServerStopped, User
 from apiserver.testing.server_time import AsyncioLoop, ServerTime
-from storage.embedded import EmbeddedStore
 from tests.support import in_process
 from tests.support.audit import audit_flags
 from tests.support.etcd_process import wheel_etcd

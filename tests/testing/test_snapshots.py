@@ -21,6 +21,7 @@ import psutil
 import pytest
 import yaml
 
+from apiserver.storage.embedded import EmbeddedStore
 from apiserver.testing import (
     Answer,
     ApiServer,
@@ -30,7 +31,6 @@ from apiserver.testing import (
     Snapshot,
     SnapshotMismatch,
 )
-from storage.embedded import EmbeddedStore
 from tests.support.etcd_process import wheel_etcd
 from tests.support.eventually import until
 from tests.support.kms_plugin import KmsPlugin

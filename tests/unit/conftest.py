@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from apiserver.load.offload import Offload
-from storage.embedded import EmbeddedStore
+from apiserver.storage.embedded import EmbeddedStore
 
 
 @pytest.fixture

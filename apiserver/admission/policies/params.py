@@ -17,7 +17,7 @@ from apiserver.meta.selectors import TooManyTerms, label_selector_of
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
 from apiserver.registry.store import Registry
-from storage.interface import ANY
+from apiserver.storage.interface import ANY
 
 # Of one binding, for one write: what a selector selects beyond is an error.
 PARAMS_MAX: Final = 1_000

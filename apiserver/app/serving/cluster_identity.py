@@ -21,9 +21,9 @@ from typing import Final
 import orjson
 
 from apiserver.app.serving.pki import FRONT_PROXY_CA_NAME, ClusterIdentity, UnusableIdentity, new_ca
-from storage.errors import KeyExists, RevisionMismatch, StorageError, StorageUnavailable
-from storage.interface import ENCRYPTED_PREFIX, Storage, Stored, UnreadableValue
-from storage.keys import INTERNAL_GROUP
+from apiserver.storage.errors import KeyExists, RevisionMismatch, StorageError, StorageUnavailable
+from apiserver.storage.interface import ENCRYPTED_PREFIX, Storage, Stored, UnreadableValue
+from apiserver.storage.keys import INTERNAL_GROUP
 
 log = logging.getLogger(__name__)
 

@@ -43,7 +43,7 @@ from apiserver.golang.certificates import authority_key_identifier
 from apiserver.golang.pem import UNREADABLE
 from apiserver.golang.x509_parsing import parse_pem_certificate, parse_pem_certificates
 from apiserver.meta.vocabulary import MASTERS
-from storage.private_directories import make_directory
+from apiserver.storage.private_directories import make_directory
 
 CA_LIFETIME: Final = timedelta(days=3650)
 CERTIFICATE_LIFETIME: Final = timedelta(days=365)

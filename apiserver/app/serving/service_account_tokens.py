@@ -29,7 +29,7 @@ from apiserver.meta.errors import NotFound
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
-from storage.interface import ANY, MOST_RECENT
+from apiserver.storage.interface import ANY, MOST_RECENT
 
 _T = TypeVar("_T")
 

@@ -20,7 +20,7 @@ from typing import Final, Protocol
 
 from apiserver.audit.backends import rotated
 from apiserver.audit.backends.options import RotationOptions
-from storage.private_directories import make_directory
+from apiserver.storage.private_directories import make_directory
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from typing import Final
 from apiserver.cli import flag_values
 from apiserver.cli.flag import Kind, flags_of, option
 from apiserver.cli.flag_values import COUNT, DURATION, PATH, SWITCH, TEXT, WHOLE_DURATION
-from storage.encryption.configuration import EncryptionConfiguration
+from apiserver.storage.encryption.configuration import EncryptionConfiguration
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -16,7 +16,7 @@ from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
-from storage.interface import ANY
+from apiserver.storage.interface import ANY
 
 RESOURCE: Final = "certificatesigningrequests"
 APPROVED: Final = "Approved"

@@ -32,10 +32,10 @@ from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
 from apiserver.schema.validation.label_selectors import selects
-from storage.errors import StorageError
-from storage.interface import ANY
-from storage.keys import prefix_range
-from storage.turns import in_turns
+from apiserver.storage.errors import StorageError
+from apiserver.storage.interface import ANY
+from apiserver.storage.keys import prefix_range
+from apiserver.storage.turns import in_turns
 
 log = logging.getLogger(__name__)
 

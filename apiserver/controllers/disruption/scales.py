@@ -15,7 +15,7 @@ from apiserver.meta.owners import controller_of
 from apiserver.meta.vocabulary import Document, GroupVersion
 from apiserver.registry.served_resource import ScaleFields, ServedResource, ServedTable
 from apiserver.registry.store import Registry
-from storage.interface import ANY
+from apiserver.storage.interface import ANY
 
 _APPS: Final = ("apps", "extensions")
 # The resources whose changes the controller is told of: groups and names. Others may have pods, too.

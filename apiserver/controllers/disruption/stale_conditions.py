@@ -20,7 +20,7 @@ from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
-from storage.interface import ANY
+from apiserver.storage.interface import ANY
 
 CONDITION: Final = "DisruptionTarget"
 TIMEOUT_S: Final = 120.0

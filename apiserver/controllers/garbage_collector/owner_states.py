@@ -6,7 +6,7 @@ from apiserver.controllers.garbage_collector.graph import Owner
 from apiserver.controllers.garbage_collector.object_owners import Malformed, ownership
 from apiserver.controllers.garbage_collector.rules import OwnerState
 from apiserver.registry.stored_object import StoredObject
-from storage.watch_cache import KeyVersion, WatchCache
+from apiserver.storage.watch_cache import KeyVersion, WatchCache
 
 
 def cached_state(cache: WatchCache[StoredObject], owner: Owner) -> OwnerState:

@@ -26,7 +26,7 @@ from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft, InternalWriter, WriteRequest
-from storage.interface import ANY
+from apiserver.storage.interface import ANY
 
 GROUP: Final = "admissionregistration"
 RESOURCE: Final = "validatingadmissionpolicies"

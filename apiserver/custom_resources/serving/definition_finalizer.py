@@ -30,7 +30,7 @@ from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
-from storage.keys import prefix_range
+from apiserver.storage.keys import prefix_range
 
 # Objects with finalizers take their time; they are looked at again after so long.
 BACKOFF: Final = Backoff(base_s=0.05, max_s=5.0, factor=1.5)

@@ -19,7 +19,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import TooDeep
 from apiserver.schema.compile import TypeMismatch
 from apiserver.schema.duplicates import strict_problems
-from storage.interface import VALUE_BYTES_MAX
+from apiserver.storage.interface import VALUE_BYTES_MAX
 
 # How much of a malformed body its error quotes.
 QUOTED_BYTES: Final = 30

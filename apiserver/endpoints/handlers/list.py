@@ -24,8 +24,8 @@ from apiserver.registry.results import ObjectList, PagedList
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.releases.deviations import Deviations
-from storage.interface import Consistency, ReadAt
-from storage.watch_cache import WatchCache
+from apiserver.storage.interface import Consistency, ReadAt
+from apiserver.storage.watch_cache import WatchCache
 
 R = TypeVar("R")
 

@@ -14,9 +14,9 @@ from apiserver.meta.errors import Expired
 from apiserver.meta.options import ListOptions
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from storage.errors import RevisionCompacted
-from storage.interface import ReadAt
-from storage.watch_cache import KeyVersion, Watcher
+from apiserver.storage.errors import RevisionCompacted
+from apiserver.storage.interface import ReadAt
+from apiserver.storage.watch_cache import KeyVersion, Watcher
 
 _RANDOM_STEPS: Final = 1_000_000
 

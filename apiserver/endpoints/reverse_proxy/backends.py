@@ -24,6 +24,7 @@ from apiserver.endpoints.reverse_proxy.in_process import InProcessConnector, InP
 from apiserver.endpoints.reverse_proxy.target import ProxyBackend, ProxyTarget
 from apiserver.meta.vocabulary import IPNetwork
 from apiserver.schema.validation.checks import PORT_MAX
+from apiserver.storage.turns import Turn
 from apiserver.webhooks.addresses import (
     PROXY_FLAG,
     AddressDenied,
@@ -32,7 +33,6 @@ from apiserver.webhooks.addresses import (
     InvalidHost,
     is_address,
 )
-from storage.turns import Turn
 
 # To connect, with the TLS handshake. Go's default.
 CONNECT_WITHIN_S: Final = 30.0

@@ -29,8 +29,8 @@ from apiserver.endpoints.reverse_proxy.target import ProxyBackend, ProxyTarget
 from apiserver.endpoints.reverse_proxy.upgrades import upgrade
 from apiserver.load.shared_pool import SharedPool, holder_of
 from apiserver.meta.errors import ApiError, BadRequest, Forbidden, TooManyRequests
+from apiserver.storage.turns import Turn
 from apiserver.webhooks.addresses import AddressDenied, NotProxyable
-from storage.turns import Turn
 
 # Requests that are forwarded at the same time. Each takes up to 300 KB while both sides are slow.
 FORWARDED_MAX: Final = 1_000

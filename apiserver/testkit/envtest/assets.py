@@ -16,7 +16,7 @@ from apiserver.cli.flag_values import release
 from apiserver.cli.flags import UsageError, build_parser
 from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
 from apiserver.releases.emulation import EmulatedRelease, InvalidEmulation
-from storage.private_directories import make_directory
+from apiserver.storage.private_directories import make_directory
 
 _ABOUT: Final = """
 Makes a folder with the programs kube-apiserver and etcd, and a link to kubectl if there is one, and prints

@@ -18,9 +18,9 @@ from apiserver.endpoints.request_info import selected_name
 from apiserver.endpoints.responses import AnswerLost
 from apiserver.meta.errors import ApiError, Unauthorized, details_of
 from apiserver.meta.vocabulary import GroupResource, UserInfo
+from apiserver.storage.errors import StorageError
 from apiserver.testkit.faults import Answer, CutConnection, Delay, Fault, FaultInjector, RequestAttributes
 from apiserver.testkit.faults.effects import REASONS
-from storage.errors import StorageError
 
 FAULTS_PATH: Final = "/debug/faults"
 # Faults can be cleared whatever they are, and probes have one of their own.

@@ -23,6 +23,7 @@ from apiserver.meta.errors import Expired
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
+from apiserver.storage.watch_cache import KeyVersion
 from apiserver.testkit.faults import (
     CutConnection,
     EndWatch,
@@ -32,7 +33,6 @@ from apiserver.testkit.faults import (
     HoldEvents,
 )
 from apiserver.testkit.faults.middleware import attributes_of
-from storage.watch_cache import KeyVersion
 
 # Of kube-apiserver.
 _TOO_OLD = "The resourceVersion for the provided watch is too old."

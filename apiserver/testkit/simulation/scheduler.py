@@ -18,6 +18,7 @@ from apiserver.meta.conditions import find_condition, set_condition
 from apiserver.meta.errors import NotFound
 from apiserver.meta.vocabulary import AUTHENTICATED, Document, UserInfo
 from apiserver.registry.strategy import UpdateStrategy
+from apiserver.storage.turns import in_turns
 from apiserver.testkit.simulation.component import ClusterAccess, Component, WriteTarget
 from apiserver.testkit.simulation.nodes import is_simulated
 from apiserver.testkit.simulation.object_index import ObjectIndex
@@ -31,7 +32,6 @@ from apiserver.testkit.simulation.scheduling import (
     unschedulable_message,
 )
 from apiserver.testkit.simulation.waiting_pods import WaitingPods
-from storage.turns import in_turns
 
 NAME: Final = "simulated-scheduler"
 BACKOFF: Final = Backoff(base_s=0.1, max_s=10.0)

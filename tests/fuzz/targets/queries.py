@@ -21,9 +21,9 @@ from apiserver.meta.selectors import (
     parse_field_selector,
     parse_label_selector,
 )
+from apiserver.storage.continue_token import InvalidToken, decode_token
+from apiserver.storage.resource_version import InvalidResourceVersion, parse_resource_version
 from apiserver.wire.media_types import supported_media_types
-from storage.continue_token import InvalidToken, decode_token
-from storage.resource_version import InvalidResourceVersion, parse_resource_version
 from tests.fuzz.target import fuzzer, require_client_error
 
 _KNOWN: Final = frozenset({"metadata.name", "metadata.namespace", "status.phase"})

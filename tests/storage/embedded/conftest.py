@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.embedded import EmbeddedStore
+from apiserver.storage.embedded import EmbeddedStore
 
 
 @pytest.fixture

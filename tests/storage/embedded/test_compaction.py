@@ -13,19 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from storage.embedded import EmbeddedStore
-from storage.embedded.compaction import BATCH_S
-from storage.embedded.database import Database
-from storage.embedded.writer import (
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.embedded.compaction import BATCH_S
+from apiserver.storage.embedded.database import Database
+from apiserver.storage.embedded.writer import (
     FOREIGN_READS_WAIT_MS,
     LOG_BYTES_MAX,
     LOG_RETRY_S,
     Transaction,
 )
-from storage.errors import (
+from apiserver.storage.errors import (
     RevisionCompacted,
 )
-from storage.interface import Delete, Put, ReadAt
+from apiserver.storage.interface import Delete, Put, ReadAt
 from tests.support.embedded_stores import (
     ALL,
     Clock,

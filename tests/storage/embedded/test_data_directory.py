@@ -12,11 +12,11 @@ from typing import Final
 
 import pytest
 
-from storage.embedded import EmbeddedStore
-from storage.errors import (
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.errors import (
     DataDirectoryError,
 )
-from storage.interface import Put
+from apiserver.storage.interface import Put
 from tests.support.embedded_stores import (
     P,
     all_keys,
@@ -42,7 +42,7 @@ async def test_a_second_server_is_refused_with_the_process_id_of_the_first(tmp_p
 HOLDER: Final = """
 import asyncio, sys
 from pathlib import Path
-from storage.embedded import EmbeddedStore
+from apiserver.storage.embedded import EmbeddedStore
 
 async def main():
     store = await EmbeddedStore.open(Path(sys.argv[1]))

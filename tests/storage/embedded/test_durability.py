@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from storage.embedded import EmbeddedStore
-from storage.embedded.database import Database
-from storage.embedded.writer import (
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.embedded.database import Database
+from apiserver.storage.embedded.writer import (
     ANSWERED_PER_ROUND,
     GROUP_OPERATIONS_MAX,
     QUEUED_OPERATIONS_MAX,
 )
-from storage.errors import (
+from apiserver.storage.errors import (
     StorageUnavailable,
 )
-from storage.interface import Delete, Put, Storage
+from apiserver.storage.interface import Delete, Put, Storage
 from tests.support.embedded_stores import (
     ALL,
     WRITER,

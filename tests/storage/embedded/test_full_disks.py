@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from storage.embedded import EmbeddedStore
-from storage.embedded.database import Database
-from storage.errors import (
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.embedded.database import Database
+from apiserver.storage.errors import (
     OutcomeUnknown,
     StorageFull,
     StorageUnavailable,
@@ -92,9 +92,9 @@ async def test_a_full_file_system(tmp_path: Path) -> None:
     program = f"""
 import asyncio
 from pathlib import Path
-from storage.embedded import EmbeddedStore
-from storage.errors import StorageFull
-from storage.keys import prefix_range
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.errors import StorageFull
+from apiserver.storage.keys import prefix_range
 
 async def main():
     store = await EmbeddedStore.open(Path({str(tmp_path)!r}) / "data")
@@ -136,8 +136,8 @@ async def test_a_disk_filled_by_the_store_itself(tmp_path: Path) -> None:
     program = f"""
 import asyncio, logging
 from pathlib import Path
-from storage.embedded import EmbeddedStore
-from storage.errors import StorageFull
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.errors import StorageFull
 
 async def main():
     store = await EmbeddedStore.open(Path({str(tmp_path)!r}) / "data")

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from storage.embedded import EmbeddedStore
-from storage.embedded.database import Database
-from storage.embedded.leases import RETRY_S
-from storage.errors import (
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.embedded.database import Database
+from apiserver.storage.embedded.leases import RETRY_S
+from apiserver.storage.errors import (
     LeaseNotFound,
     StorageUnavailable,
 )
-from storage.interface import Put
+from apiserver.storage.interface import Put
 from tests.support.embedded_stores import (
     Clock,
     P,

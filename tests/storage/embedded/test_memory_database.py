@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.embedded import EmbeddedStore
-from storage.embedded.checkpoint_lock import CheckpointLock
-from storage.embedded.memory_database import MemoryDatabase
-from storage.errors import RevisionCompacted
-from storage.interface import NO_LEASE, Delete, EventBatch, Put, ReadAt, Stored
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.embedded.checkpoint_lock import CheckpointLock
+from apiserver.storage.embedded.memory_database import MemoryDatabase
+from apiserver.storage.errors import RevisionCompacted
+from apiserver.storage.interface import NO_LEASE, Delete, EventBatch, Put, ReadAt, Stored
 from tests.support.embedded_stores import ALL, P, all_keys
 from tests.support.eventually import WITHIN_S, until
 

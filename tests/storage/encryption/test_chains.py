@@ -6,9 +6,9 @@ from typing import Final
 
 import pytest
 
-from storage.encryption.chains import TransformerChain
-from storage.encryption.ciphers import Undecryptable
-from storage.encryption.configuration import (
+from apiserver.storage.encryption.chains import TransformerChain
+from apiserver.storage.encryption.ciphers import Undecryptable
+from apiserver.storage.encryption.configuration import (
     ANY,
     EncryptionConfiguration,
     EncryptionKey,
@@ -17,7 +17,7 @@ from storage.encryption.configuration import (
     Provider,
     ResourceConfiguration,
 )
-from storage.encryption.encryption import Encryption, build_chains
+from apiserver.storage.encryption.encryption import Encryption, build_chains
 
 OLD: Final = EncryptionKey("old", b"o" * 32)
 NEW: Final = EncryptionKey("new", b"n" * 32)

@@ -14,7 +14,14 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from cryptography.hazmat.primitives.padding import PKCS7
 
-from storage.encryption.ciphers import AesCbc, AesGcm, Cipher, DerivedKeyAesGcm, Secretbox, Undecryptable
+from apiserver.storage.encryption.ciphers import (
+    AesCbc,
+    AesGcm,
+    Cipher,
+    DerivedKeyAesGcm,
+    Secretbox,
+    Undecryptable,
+)
 
 KEY: Final = bytes(range(32))
 WHERE: Final = b"/registry/core/secrets/default/a"

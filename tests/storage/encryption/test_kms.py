@@ -15,10 +15,10 @@ from typing import Any, Final
 import grpc
 import pytest
 
-from storage.encryption import kms_pb2 as pb
-from storage.encryption.chains import CannotEncrypt, Decrypted, KeyNeeded
-from storage.encryption.ciphers import AesGcm, Undecryptable
-from storage.encryption.kms import (
+from apiserver.storage.encryption import kms_pb2 as pb
+from apiserver.storage.encryption.chains import CannotEncrypt, Decrypted, KeyNeeded
+from apiserver.storage.encryption.ciphers import AesGcm, Undecryptable
+from apiserver.storage.encryption.kms import (
     HEALTHY_S,
     KEY_ID_BYTES_MAX,
     READ_AGAIN_S,
@@ -29,7 +29,7 @@ from storage.encryption.kms import (
     KmsProvider,
     KmsUnhealthy,
 )
-from storage.encryption.kms_client import EncryptedKey, KmsClient, PluginFailed, PluginStatus
+from apiserver.storage.encryption.kms_client import EncryptedKey, KmsClient, PluginFailed, PluginStatus
 from tests.support.kms_plugin import STATE, handlers
 
 WHERE: Final = b"/registry/core/secrets/default/a"

@@ -10,10 +10,10 @@ from typing import Final
 
 import pytest
 
-from storage.embedded import EmbeddedStore
-from storage.encryption.chains import Decrypted, KeyNeeded, PrefixedTransformer, TransformerChain
-from storage.encryption.ciphers import Undecryptable
-from storage.encryption.configuration import (
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.encryption.chains import Decrypted, KeyNeeded, PrefixedTransformer, TransformerChain
+from apiserver.storage.encryption.ciphers import Undecryptable
+from apiserver.storage.encryption.configuration import (
     EncryptionConfiguration,
     EncryptionKey,
     IdentityConfiguration,
@@ -21,10 +21,10 @@ from storage.encryption.configuration import (
     Provider,
     ResourceConfiguration,
 )
-from storage.encryption.encryption import Chains, Encryption, build_chains
-from storage.encryption.store import LARGE_BYTES, EncryptedStorage
-from storage.interface import Condition, Delete, Event, Put, Storage, UnreadableValue
-from storage.keys import prefix_range
+from apiserver.storage.encryption.encryption import Chains, Encryption, build_chains
+from apiserver.storage.encryption.store import LARGE_BYTES, EncryptedStorage
+from apiserver.storage.interface import Condition, Delete, Event, Put, Storage, UnreadableValue
+from apiserver.storage.keys import prefix_range
 from tests.support.eventually import WITHIN_S, eventually
 
 SECRETS: Final = "/registry/core/secrets/default/"

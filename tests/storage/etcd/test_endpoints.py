@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from storage.errors import (
+from apiserver.storage.errors import (
     KeyExists,
     OutcomeUnknown,
     StorageUnavailable,
     ValueTooLarge,
 )
-from storage.etcd import EtcdClient, EtcdStore
-from storage.etcd import etcd_subset_pb2 as pb
-from storage.etcd.client import CALL_TIMEOUT_S
-from storage.interface import Event, Put, Storage
-from storage.keys import prefix_range
+from apiserver.storage.etcd import EtcdClient, EtcdStore
+from apiserver.storage.etcd import etcd_subset_pb2 as pb
+from apiserver.storage.etcd.client import CALL_TIMEOUT_S
+from apiserver.storage.interface import Event, Put, Storage
+from apiserver.storage.keys import prefix_range
 from tests.support.etcd_process import EtcdCluster, EtcdProcess
 from tests.support.etcd_stores import ALL, CALLS, P, Stores, binary, events, until_answered, unused_url
 from tests.support.eventually import WITHIN_S

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from storage.errors import (
+from apiserver.storage.errors import (
     OutcomeUnknown,
     StorageError,
     StorageFull,
     StorageUnavailable,
 )
-from storage.interface import Storage
+from apiserver.storage.interface import Storage
 from tests.support.etcd_process import EtcdProcess
 from tests.support.etcd_stores import ALL, P, Stores, binary
 from tests.support.eventually import WITHIN_S

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from storage.etcd import EtcdClient
-from storage.etcd import etcd_subset_pb2 as pb
-from storage.etcd.store import PAGE_KEYS
-from storage.interface import Delete, KeyRange, Put
-from storage.keys import after, prefix_range
+from apiserver.storage.etcd import EtcdClient
+from apiserver.storage.etcd import etcd_subset_pb2 as pb
+from apiserver.storage.etcd.store import PAGE_KEYS
+from apiserver.storage.interface import Delete, KeyRange, Put
+from apiserver.storage.keys import after, prefix_range
 from tests.support.api import Api
 from tests.support.etcd_process import EtcdProcess
 from tests.support.etcd_stores import Stores, events

@@ -10,8 +10,8 @@ import grpc
 import grpc.aio
 import pytest
 
-from storage.etcd import etcd_subset_pb2 as pb
-from storage.etcd.version import EtcdVersion
+from apiserver.storage.etcd import etcd_subset_pb2 as pb
+from apiserver.storage.etcd.version import EtcdVersion
 from tests.support.etcd_stores import ALL, Stores
 from tests.support.eventually import WITHIN_S
 

@@ -8,19 +8,19 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from storage.errors import (
+from apiserver.storage.errors import (
     KeyExists,
     OutcomeUnknown,
     RevisionCompacted,
     StorageError,
     StorageUnavailable,
 )
-from storage.etcd import EtcdClient, EtcdStore
-from storage.etcd.client import CALL_TIMEOUT_S
-from storage.etcd.store import HEALTH_TIMEOUT_S
-from storage.interface import Event, KeyRange, ReadAt, Storage
-from storage.keys import after, prefix_range
-from storage.resource_version import REVISION_MAX
+from apiserver.storage.etcd import EtcdClient, EtcdStore
+from apiserver.storage.etcd.client import CALL_TIMEOUT_S
+from apiserver.storage.etcd.store import HEALTH_TIMEOUT_S
+from apiserver.storage.interface import Event, KeyRange, ReadAt, Storage
+from apiserver.storage.keys import after, prefix_range
+from apiserver.storage.resource_version import REVISION_MAX
 from tests.support.etcd_process import EtcdProcess
 from tests.support.etcd_stores import ALL, CALLS, P, Stores, events, until_answered, unused_url
 from tests.support.eventually import WITHIN_S

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from storage.errors import (
+from apiserver.storage.errors import (
     OutcomeUnknown,
     StorageUnavailable,
 )
-from storage.etcd import Tls
-from storage.etcd.client import CALL_TIMEOUT_S
-from storage.keys import prefix_range
+from apiserver.storage.etcd import Tls
+from apiserver.storage.etcd.client import CALL_TIMEOUT_S
+from apiserver.storage.keys import prefix_range
 from tests.support.authority import Authority
 from tests.support.etcd_process import EtcdProcess, TlsFiles
 from tests.support.etcd_stores import ALL, P, Stores, binary, events

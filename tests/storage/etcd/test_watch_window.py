@@ -9,8 +9,8 @@ from typing import Final
 import grpc
 import grpc.aio
 
-from storage.etcd import etcd_subset_pb2 as pb
-from storage.etcd.client import WATCH_WINDOW_BYTES, EtcdClient
+from apiserver.storage.etcd import etcd_subset_pb2 as pb
+from apiserver.storage.etcd.client import WATCH_WINDOW_BYTES, EtcdClient
 from tests.support.eventually import WITHIN_S
 
 VALUE: Final = b"v" * 1_000

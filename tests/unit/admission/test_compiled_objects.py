@@ -13,7 +13,7 @@ from apiserver.load.offload import Offload
 from apiserver.meta.errors import InternalError
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.stored_object import DamagedObject, StoredObject, encode
-from storage.interface import Stored
+from apiserver.storage.interface import Stored
 from tests.unit.endpoints.handlers.calls import CONFIG_MAPS
 
 

@@ -25,8 +25,8 @@ from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.releases.gates import FeatureGates
+from apiserver.storage.embedded import EmbeddedStore
 from apiserver.webhooks.cached_services import CachedServices
-from storage.embedded import EmbeddedStore
 from tests.support.in_process import TABLE, caught_up, resource, server
 from tests.support.offloaded import LARGE, done_by
 

@@ -32,11 +32,11 @@ from apiserver.meta.brand import Brand
 from apiserver.metrics.admission import AdmissionMetrics
 from apiserver.registry.served_resource import ServedTable
 from apiserver.releases.gates import FeatureGates
+from apiserver.storage.embedded import EmbeddedStore
 from apiserver.webhooks.client_config import ClientConfig
 from apiserver.webhooks.credentials import ClientCredentials
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.kubeconfig import KubeconfigCluster
-from storage.embedded import EmbeddedStore
 from tests.support.in_process import TABLE, server
 
 # https://github.com/kubernetes/kubernetes/blob/master/pkg/kubeapiserver/options/plugins.go

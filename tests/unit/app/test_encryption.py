@@ -19,7 +19,7 @@ def test_a_reload_loads_what_it_needs_beside_the_event_loop(tmp_path: Path) -> N
     command = [sys.executable, "-m", __name__, str(tmp_path / "encryption.json")]
     end = subprocess.run(command, capture_output=True, text=True, timeout=WITHIN_S, check=False)
     assert (end.returncode, end.stderr) == (0, "")
-    assert json.loads(end.stdout) == {"grpc": False, "nacl": False, "storage.encryption.kms": False}
+    assert json.loads(end.stdout) == {"grpc": False, "nacl": False, "apiserver.storage.encryption.kms": False}
 
 
 class Imports(MetaPathFinder):
@@ -37,7 +37,7 @@ async def reload(path: Path) -> dict[str, bool]:
     from apiserver.app.encryption import EncryptionAtRest
     from apiserver.meta.brand import Brand
     from apiserver.metrics.encryption import EncryptionMetrics
-    from storage.encryption.configuration import EncryptionConfiguration
+    from apiserver.storage.encryption.configuration import EncryptionConfiguration
 
     key = {"name": "key", "secret": "QUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUE="}
     kms = {"apiVersion": "v2", "name": "absent", "endpoint": f"unix://{path.parent}/kms.sock"}
@@ -55,7 +55,7 @@ async def reload(path: Path) -> dict[str, bool]:
     reloading.cancel()
     await asyncio.wait((reloading,))
     await encryption.close()
-    wanted = ("grpc", "nacl", "storage.encryption.kms")
+    wanted = ("grpc", "nacl", "apiserver.storage.encryption.kms")
     return {name: imports.on_main_thread[name] for name in wanted}
 
 

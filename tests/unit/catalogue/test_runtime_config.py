@@ -12,7 +12,7 @@ from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import GroupVersion
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.builtin import BuiltinSchemas
-from storage.interface import Stored
+from apiserver.storage.interface import Stored
 
 SCHEMAS: Final = BuiltinSchemas((1, 34))
 

@@ -16,8 +16,7 @@ from apiserver.cli.command_line import parse
 from apiserver.cli.encryption_configuration import parse_encryption_configuration
 from apiserver.cli.flags import UsageError
 from apiserver.meta.brand import Brand
-from apiserver.wire.configuration_fields import InvalidConfiguration
-from storage.encryption.configuration import (
+from apiserver.storage.encryption.configuration import (
     ANY,
     EncryptionConfiguration,
     EncryptionKey,
@@ -25,6 +24,7 @@ from storage.encryption.configuration import (
     KeysConfiguration,
     KmsConfiguration,
 )
+from apiserver.wire.configuration_fields import InvalidConfiguration
 
 SECRET: Final = b"a secret of this many bytes: 32!"
 TEXT: Final = base64.b64encode(SECRET).decode()

@@ -14,7 +14,7 @@ from apiserver.controller_runtime.controller import Controller, Cooldown, Outcom
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.meta.errors import BadRequest
 from apiserver.registry.stored_object import CorruptObject
-from storage.errors import StorageUnavailable
+from apiserver.storage.errors import StorageUnavailable
 from tests.support.eventually import WITHIN_S
 from tests.unit.controllers.fake_clock import FakeClock
 

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from apiserver.controller_runtime.informer import Informer, InformerCallbacks, ListWatch, Notification
 from apiserver.controller_runtime.work_queue import Backoff
 from apiserver.registry.stored_object import StoredObject
-from storage.embedded import EmbeddedStore
-from storage.errors import StorageUnavailable
-from storage.interface import KeyRange
-from storage.turns import TURN_S
-from storage.watch_cache import Listing, WatchCache, WatchScope
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.errors import StorageUnavailable
+from apiserver.storage.interface import KeyRange
+from apiserver.storage.turns import TURN_S
+from apiserver.storage.watch_cache import Listing, WatchCache, WatchScope
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.in_process import PREFIX, server
 from tests.support.rounds import some_rounds

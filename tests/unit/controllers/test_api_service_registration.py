@@ -19,9 +19,9 @@ from apiserver.meta.vocabulary import GroupVersion
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
-from storage.embedded import EmbeddedStore
-from storage.errors import StorageUnavailable
-from storage.interface import NO_LEASE
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.errors import StorageUnavailable
+from apiserver.storage.interface import NO_LEASE
 from tests.support.definitions import definition, version
 from tests.support.eventually import eventually
 from tests.support.in_process import TABLE, caught_up, resource, running, server

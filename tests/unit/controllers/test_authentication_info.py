@@ -14,7 +14,7 @@ from apiserver.auth.authn.request_header import RequestHeaderNames
 from apiserver.controllers.authentication_info import AuthenticationInfo, TrustedClients
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
-from storage.embedded import EmbeddedStore
+from apiserver.storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
 from tests.support.in_process import TABLE, resource, running, server
 

@@ -15,8 +15,8 @@ from apiserver.controllers.cluster_role_aggregation import ClusterRole, ClusterR
 from apiserver.meta.brand import Brand
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.write_request import Draft, WriteRequest
-from storage.embedded import EmbeddedStore
-from storage.interface import VALUE_BYTES_MAX
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.interface import VALUE_BYTES_MAX
 from tests.support.eventually import eventually
 from tests.support.in_process import PREFIX, TABLE, caught_up, resource, running, server
 

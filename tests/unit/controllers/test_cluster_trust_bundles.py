@@ -19,7 +19,7 @@ from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.schema.builtin import BuiltinSchemas
-from storage.embedded import EmbeddedStore
+from apiserver.storage.embedded import EmbeddedStore
 from tests.support.certificates import certificate
 from tests.support.eventually import eventually
 from tests.support.in_process import running, server

@@ -9,7 +9,7 @@ from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.meta.errors import NotFound
 from apiserver.meta.vocabulary import GroupResource
 from apiserver.registry.served_resource import ServedTable
-from storage.embedded import EmbeddedStore
+from apiserver.storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
 from tests.support.in_process import TABLE, resource, running, server
 

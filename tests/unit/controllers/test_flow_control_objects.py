@@ -23,9 +23,9 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
-from storage.embedded import EmbeddedStore
-from storage.interface import MOST_RECENT
-from storage.keys import prefix_range
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.interface import MOST_RECENT
+from apiserver.storage.keys import prefix_range
 from tests.support.in_process import resource, server
 
 GROUP: Final = "flowcontrol.apiserver.k8s.io"

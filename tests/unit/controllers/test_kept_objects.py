@@ -11,8 +11,8 @@ import pytest
 
 from apiserver.controllers.kept_objects import keep_forever
 from apiserver.registry.stored_object import CorruptObject
-from storage.embedded import EmbeddedStore
-from storage.errors import StorageUnavailable
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.errors import StorageUnavailable
 from tests.support.eventually import WITHIN_S
 from tests.support.in_process import server
 

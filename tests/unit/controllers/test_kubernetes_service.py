@@ -21,7 +21,7 @@ from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft, WriteRequest
-from storage.embedded import EmbeddedStore
+from apiserver.storage.embedded import EmbeddedStore
 from tests.support.in_process import TABLE, resource, server
 
 PORT: Final = {"name": "x", "port": 1, "protocol": "TCP", "targetPort": 1}

@@ -41,8 +41,8 @@ from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from storage.embedded import EmbeddedStore
-from storage.interface import Stored
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.interface import Stored
 from tests.support.definitions import definition
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.in_process import PREFIX, TABLE, caught_up, resource, running, server

@@ -27,9 +27,9 @@ from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
-from storage.embedded import EmbeddedStore
-from storage.errors import StorageUnavailable
-from storage.interface import Storage
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.errors import StorageUnavailable
+from apiserver.storage.interface import Storage
 from tests.support.eventually import eventually
 from tests.support.in_process import TABLE, resource, server
 

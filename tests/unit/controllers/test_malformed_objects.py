@@ -23,8 +23,8 @@ from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.write_request import Draft, WriteRequest
-from storage.embedded import EmbeddedStore
-from storage.interface import Delete, Put
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.interface import Delete, Put
 from tests.support.eventually import eventually
 from tests.support.in_process import TABLE, caught_up, resource, running, server
 

@@ -19,7 +19,7 @@ from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document
 from apiserver.metrics.controllers import NodeGraphMetrics
 from apiserver.schema.builtin import BuiltinSchemas
-from storage.embedded import EmbeddedStore
+from apiserver.storage.embedded import EmbeddedStore
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.in_process import PREFIX, running, server
 

@@ -16,9 +16,9 @@ from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
-from storage.embedded import EmbeddedStore
-from storage.interface import VALUE_BYTES_MAX
-from storage.keys import prefix_range
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.interface import VALUE_BYTES_MAX
+from apiserver.storage.keys import prefix_range
 from tests.support.eventually import WITHIN_S
 from tests.support.in_process import PREFIX, TABLE, caught_up, resource, server
 

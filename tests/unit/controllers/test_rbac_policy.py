@@ -15,7 +15,7 @@ from apiserver.auth.authz.rbac.policy import RbacPolicy
 from apiserver.controllers.rbac_policy import RbacPolicyInformer
 from apiserver.load.size_class import LARGE_BYTES
 from apiserver.meta.vocabulary import Document, UserInfo
-from storage.embedded import EmbeddedStore
+from apiserver.storage.embedded import EmbeddedStore
 from tests.support.authorizers import RbacAtOnce
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.in_process import PREFIX, TABLE, running, server

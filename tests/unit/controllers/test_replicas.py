@@ -14,9 +14,9 @@ import pytest
 from apiserver.controllers.replicas import Replica, Replicas, ReplicasDisagree, disagreement
 from apiserver.releases.emulation import NEWEST_MINOR, OLDEST_MINOR, EmulatedRelease
 from apiserver.releases.sharing import nothing_in_common
-from storage.embedded import EmbeddedStore
-from storage.errors import StorageUnavailable
-from storage.keys import prefix_range
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.errors import StorageUnavailable
+from apiserver.storage.keys import prefix_range
 
 PREFIX: Final = "/registry"
 ONE: Final = Replica(

@@ -23,10 +23,10 @@ from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
-from storage.embedded import EmbeddedStore
-from storage.errors import StorageUnavailable
-from storage.interface import MOST_RECENT, Delete, KeyRange, Page, Put, ReadAt, Storage
-from storage.keys import prefix_range
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.errors import StorageUnavailable
+from apiserver.storage.interface import MOST_RECENT, Delete, KeyRange, Page, Put, ReadAt, Storage
+from apiserver.storage.keys import prefix_range
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.in_process import PREFIX, TABLE, resource, running, server
 

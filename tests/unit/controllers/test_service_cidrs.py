@@ -27,7 +27,7 @@ from apiserver.registry.store import Registry
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.schema.builtin import BuiltinSchemas
-from storage.embedded import EmbeddedStore
+from apiserver.storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
 from tests.support.in_process import caught_up, running, server
 

@@ -22,8 +22,8 @@ from apiserver.meta.errors import Expired
 from apiserver.registry.results import ObjectList, PagedList
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.builtin import BuiltinSchemas
+from apiserver.storage.interface import Stored
 from apiserver.wire.media_types import CBOR, JSON, YAML
-from storage.interface import Stored
 from tests.support.body_slices import sent
 from tests.support.in_process import resource
 

@@ -41,10 +41,10 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, encode
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.structural import Schema
+from apiserver.storage.interface import Stored
 from apiserver.wire import cbor, yaml
 from apiserver.wire.media_types import CBOR, JSON, YAML
 from apiserver.wire.protobuf import MessageDecoder, open_envelope
-from storage.interface import Stored
 from tests.support.body_slices import sent, sent_slices
 from tests.support.garbage import no_collections
 

@@ -29,12 +29,12 @@ from apiserver.meta.vocabulary import UserInfo
 from apiserver.metrics.authorization import AuthorizationMetrics
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.stored_object import StoredObject
+from apiserver.storage.watch_cache import Watcher
 from apiserver.webhooks.authorizer import WAITING_MAX, AuthorizationWebhook, WebhookAuthorizer
 from apiserver.webhooks.client_config import ClientConfig
 from apiserver.webhooks.credentials import ClientCredentials
 from apiserver.webhooks.kubeconfig import KubeconfigCluster
 from apiserver.webhooks.review_server import ReviewServer
-from storage.watch_cache import Watcher
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.in_process import resource
 from tests.unit.endpoints.connections import connected

@@ -34,8 +34,8 @@ from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.structural import Schema
-from storage.watch_cache import KeyVersion, Watcher
-from storage.watch_cache.events import CacheEvent, WatcherEvent
+from apiserver.storage.watch_cache import KeyVersion, Watcher
+from apiserver.storage.watch_cache.events import CacheEvent, WatcherEvent
 from tests.support.eventually import WITHIN_S
 from tests.unit.custom_resources.serving.version_schemas import FakeSchema
 from tests.unit.endpoints.connections import connected

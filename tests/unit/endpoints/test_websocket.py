@@ -23,8 +23,8 @@ from apiserver.load.offload import Offload
 from apiserver.meta.brand import Brand
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.stored_object import StoredObject, encode
-from storage.watch_cache import KeyVersion, Watcher
-from storage.watch_cache.events import CacheEvent, WatcherEvent
+from apiserver.storage.watch_cache import KeyVersion, Watcher
+from apiserver.storage.watch_cache.events import CacheEvent, WatcherEvent
 from tests.support.eventually import WITHIN_S
 from tests.support.in_process import resource
 from tests.unit.endpoints.connections import connected

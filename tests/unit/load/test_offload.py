@@ -20,7 +20,7 @@ from apiserver.load.offload import (
 from apiserver.load.size_class import HUGE_BYTES, LARGE_BYTES, SizeClass, TakesLong, size_class
 from apiserver.meta.errors import TooManyRequests
 from apiserver.registry.stored_object import StoredObject
-from storage.interface import Stored
+from apiserver.storage.interface import Stored
 from tests.support.offloaded import done_by
 
 SIZE_NAMES = ("small", "large", "huge")

@@ -12,8 +12,8 @@ from apiserver.meta import errors
 from apiserver.meta.errors import ApiError, from_storage
 from apiserver.meta.field_errors import FieldError, invalid, required
 from apiserver.meta.vocabulary import Document, GroupKind, GroupResource
-from storage import errors as storage_errors
-from storage.errors import (
+from apiserver.storage import errors as storage_errors
+from apiserver.storage.errors import (
     DataDirectoryError,
     EncryptionFailed,
     KeyExists,

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from apiserver.meta.errors import ApiError, BadRequest, Invalid
 from apiserver.meta.options import DeleteOptions, ListOptions, WriteOptions, read_at_for_get
 from apiserver.meta.vocabulary import Query
-from storage.interface import ANY, MOST_RECENT, ReadAt
+from apiserver.storage.interface import ANY, MOST_RECENT, ReadAt
 
 KNOWN: Final = frozenset({"metadata.name", "metadata.namespace"})
 META: Final = "meta.example.com"

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from apiserver.registry.store import Registry
-from storage.embedded import EmbeddedStore
+from apiserver.storage.embedded import EmbeddedStore
 from tests.support.in_process import server
 
 

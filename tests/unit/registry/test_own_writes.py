@@ -6,7 +6,7 @@ import pytest
 
 from apiserver.registry.own_writes import BYTES_MAX, VALUES_MAX, OwnWrites
 from apiserver.registry.stored_object import DamagedObject, ObjectDecoder, StoredObject
-from storage.interface import Stored
+from apiserver.storage.interface import Stored
 
 KEY = "/registry/configmaps/ns/a"
 VALUE = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":"v"}}'

@@ -23,7 +23,7 @@ from apiserver.meta.vocabulary import Document
 from apiserver.patch.apply.field_set import has_itself
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft, WriteRequest
-from storage.embedded import EmbeddedStore
+from apiserver.storage.embedded import EmbeddedStore
 from tests.support.in_process import server
 from tests.unit.endpoints.handlers.calls import CONFIG_MAPS, FIELD_MANAGERS
 

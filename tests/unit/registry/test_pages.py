@@ -10,7 +10,7 @@ from apiserver.meta.options import ListOptions
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.store import FIRST_PAGE_OBJECTS, PAGE_BYTES, Registry
 from apiserver.registry.write_request import Draft, WriteRequest
-from storage.embedded import EmbeddedStore
+from apiserver.storage.embedded import EmbeddedStore
 from tests.support.in_process import resource, server
 
 CONFIG_MAPS: Final = resource("configmaps", "")

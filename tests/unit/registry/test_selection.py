@@ -14,7 +14,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.registry.version_codec import VersionCodec
 from apiserver.schema.structural import Schema
-from storage.interface import Stored
+from apiserver.storage.interface import Stored
 
 PREFIX: Final = "/registry/example.com/widgets/"
 HEAD: Final = head_of("example.com/v1", "Widget")

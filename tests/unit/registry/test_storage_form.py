@@ -14,7 +14,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import ConvertedObject, DamagedObject, ObjectDecoder, StoredObject
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.schema.builtin import BuiltinSchemas
-from storage.interface import Stored
+from apiserver.storage.interface import Stored
 
 KEY: Final = "/registry/autoscaling/horizontalpodautoscalers/ns/a"
 SCHEMAS: Final = BuiltinSchemas((1, 36))

@@ -25,7 +25,7 @@ from apiserver.registry.stored_object import (
     encode,
     head_of,
 )
-from storage.interface import Stored
+from apiserver.storage.interface import Stored
 
 HEAD: Final = head_of("v1", "ConfigMap")
 BARE: Final = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":'

@@ -8,15 +8,15 @@ import pytest
 
 from apiserver.meta.errors import Invalid, NotFound, StorageReadError
 from apiserver.registry.delete_path import DeleteRequest
-from storage.embedded import EmbeddedStore
-from storage.encryption.configuration import (
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.encryption.configuration import (
     EncryptionConfiguration,
     EncryptionKey,
     KeysConfiguration,
     ResourceConfiguration,
 )
-from storage.encryption.encryption import Chains, Encryption, build_chains
-from storage.encryption.store import EncryptedStorage
+from apiserver.storage.encryption.encryption import Chains, Encryption, build_chains
+from apiserver.storage.encryption.store import EncryptedStorage
 from tests.support.in_process import PREFIX, resource, server
 
 SECRETS: Final = resource("secrets", "")

@@ -23,7 +23,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, encode
 from apiserver.registry.version_codec import IdentityCodec
 from apiserver.schema.builtin import BuiltinSchemas
-from storage.interface import Stored
+from apiserver.storage.interface import Stored
 
 TABLE: Final = Catalogue(Brand(), BuiltinSchemas((1, 34))).resources(RuntimeConfig({"api/all": True}))
 STORED: Final = [each for each in TABLE.resources if "get" in each.verbs]

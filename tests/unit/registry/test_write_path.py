@@ -29,8 +29,8 @@ from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.version_codec import IdentityCodec
 from apiserver.registry.write_request import Draft, WriteRequest
-from storage.embedded import EmbeddedStore
-from storage.watch_cache import KeyVersion, WatchCache
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.watch_cache import KeyVersion, WatchCache
 from tests.support.in_process import resource, server
 
 CONFIG_MAPS: Final = resource("configmaps", "")

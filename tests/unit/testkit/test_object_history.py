@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from apiserver.storage.embedded import EmbeddedStore
 from apiserver.testkit.object_history import LastEvents, read_events
-from storage.embedded import EmbeddedStore
 
 KEY = "/registry/core/configmaps/default/a"
 

@@ -50,9 +50,9 @@ from apiserver.meta.errors import ApiError, BadRequest, Forbidden, InternalError
 from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
+from apiserver.storage.interface import MOST_RECENT
 from apiserver.webhooks.addresses import AddressDenied
 from apiserver.webhooks.caller import MESSAGES
-from storage.interface import MOST_RECENT
 
 # How much of a kubelet's error is read and told, and for how long.
 ERROR_BYTES_MAX: Final = 50_000

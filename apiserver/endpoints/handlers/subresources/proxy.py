@@ -27,9 +27,9 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
+from apiserver.storage.interface import MOST_RECENT
+from apiserver.storage.turns import in_turns
 from apiserver.webhooks.addresses import AddressDenied, AddressRules, NotProxyable
-from storage.interface import MOST_RECENT
-from storage.turns import in_turns
 
 _T = TypeVar("_T")
 

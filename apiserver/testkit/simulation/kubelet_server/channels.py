@@ -16,9 +16,9 @@ from typing import Final, NamedTuple, Self
 from aiohttp import WSMsgType, hdrs, web
 
 from apiserver.meta.vocabulary import Document
+from apiserver.storage.turns import Turn
 from apiserver.testkit.simulation.kubelet_server.requests import no_common_protocol
 from apiserver.testkit.simulation.kubelet_server.sessions import ClientGone, status_bytes
-from storage.turns import Turn
 
 MESSAGE_BYTES_MAX: Final = 1024 * 1024
 _STDIN, _STDOUT, _STDERR, _ERROR = range(4)

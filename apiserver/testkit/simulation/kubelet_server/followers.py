@@ -11,8 +11,8 @@ from apiserver.meta.errors import NotFound
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
-from storage.interface import MOST_RECENT
-from storage.watch_cache import WatchScope
+from apiserver.storage.interface import MOST_RECENT
+from apiserver.storage.watch_cache import WatchScope
 
 
 class FollowedPod:

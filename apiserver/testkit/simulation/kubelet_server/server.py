@@ -25,6 +25,8 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.clock import Clock
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
+from apiserver.storage.interface import MOST_RECENT
+from apiserver.storage.turns import Turn
 from apiserver.testkit.simulation.container_answers import SimulatedContainer, addresses_of
 from apiserver.testkit.simulation.field_values import InvalidStage
 from apiserver.testkit.simulation.kubelet_server import spdy_shells
@@ -71,8 +73,6 @@ from apiserver.testkit.simulation.ports import HostPort
 from apiserver.testkit.simulation.programs import Program
 from apiserver.testkit.simulation.resources import PODS
 from apiserver.testkit.simulation.stages import Stage, stages_for
-from storage.interface import MOST_RECENT
-from storage.turns import Turn
 
 # Sessions, forwarded ports and logs at the same time.
 REQUESTS_MAX: Final = 500

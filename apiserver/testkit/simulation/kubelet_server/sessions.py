@@ -12,6 +12,7 @@ import orjson
 
 from apiserver.endpoints.reverse_proxy.upgrades import first_of
 from apiserver.meta.vocabulary import Document
+from apiserver.storage.turns import Turn
 from apiserver.testkit.simulation.kubelet_server.terminals import LineDiscipline, shown
 from apiserver.testkit.simulation.pod_status import KILLED
 from apiserver.testkit.simulation.programs import (
@@ -23,7 +24,6 @@ from apiserver.testkit.simulation.programs import (
     ProgramInterrupted,
     Step,
 )
-from storage.turns import Turn
 
 # Input that the program has not read. Beyond that, nothing more is read from the client.
 UNREAD_BYTES_MAX: Final = 256 * 1024

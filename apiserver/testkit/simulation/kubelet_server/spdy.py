@@ -26,7 +26,7 @@ from apiserver.endpoints.reverse_proxy.spdy import (
     data_frame,
     read_frame,
 )
-from storage.turns import Turn
+from apiserver.storage.turns import Turn
 
 # Streams that are open at the same time: a connection to a port has two.
 STREAMS_MAX: Final = 256

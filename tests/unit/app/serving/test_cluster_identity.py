@@ -23,10 +23,10 @@ from apiserver.app.serving.cluster_identity import (
     identity_key,
 )
 from apiserver.app.serving.pki import ClusterIdentity, UnusableFile, UnusableIdentity, local_identity
-from storage.embedded import EmbeddedStore
-from storage.encryption.chains import Decrypted, KeyNeeded, PrefixedTransformer, TransformerChain
-from storage.encryption.ciphers import Undecryptable
-from storage.encryption.configuration import (
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.encryption.chains import Decrypted, KeyNeeded, PrefixedTransformer, TransformerChain
+from apiserver.storage.encryption.ciphers import Undecryptable
+from apiserver.storage.encryption.configuration import (
     EncryptionConfiguration,
     EncryptionKey,
     IdentityConfiguration,
@@ -34,8 +34,8 @@ from storage.encryption.configuration import (
     Provider,
     ResourceConfiguration,
 )
-from storage.encryption.encryption import Chains, Encryption, build_chains
-from storage.encryption.store import EncryptedStorage
+from apiserver.storage.encryption.encryption import Chains, Encryption, build_chains
+from apiserver.storage.encryption.store import EncryptedStorage
 
 PREFIX: Final = "/registry"
 KEY: Final = "/registry/-/identity"

@@ -16,7 +16,7 @@ from apiserver.registry.stored_object import ObjectDecoder, encode, head_of
 from apiserver.registry.strategy import Strategy, WriteContext
 from apiserver.releases.emulation import DEFAULT_MINOR, EmulatedRelease
 from apiserver.schema.builtin import BuiltinSchemas
-from storage.interface import Stored
+from apiserver.storage.interface import Stored
 from tests.unit.catalogue.served_kinds import CREATED, UID, Changes, Written, changed
 
 # When objects are changed.

@@ -17,7 +17,7 @@ from apiserver.releases.emulation import EmulatedRelease
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.validation.checks import without_nulls
-from storage.interface import Stored
+from apiserver.storage.interface import Stored
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind, catalogue
 from tests.unit.catalogue.scheduling import test_pod_groups
 from tests.unit.catalogue.served_kinds import Changes, assert_texts_begin

@@ -16,7 +16,7 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.write_request import Draft, WriteRequest
-from storage.embedded import EmbeddedStore
+from apiserver.storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
 from tests.support.in_process import TABLE, resource, running, server
 

@@ -21,8 +21,8 @@ from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft, WriteRequest
-from storage.interface import Storage
-from storage.keys import prefix_range
+from apiserver.storage.interface import Storage
+from apiserver.storage.keys import prefix_range
 from tests.support.eventually import eventually
 from tests.support.in_process import TABLE, resource, server
 

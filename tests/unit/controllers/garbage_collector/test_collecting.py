@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import pytest
 
-from storage.embedded import EmbeddedStore
-from storage.interface import Delete, Put
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.interface import Delete, Put
 from tests.support.eventually import eventually
 from tests.unit.controllers.garbage_collector.collecting import (
     CONFIG_MAP,

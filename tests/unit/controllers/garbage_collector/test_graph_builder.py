@@ -10,7 +10,7 @@ from typing import Final
 
 from apiserver.controllers.garbage_collector.graph_builder import LOOKS_AT_ONCE, LOOKS_PER_S, LookupLimit
 from apiserver.registry.write_request import Draft, WriteRequest
-from storage.embedded import EmbeddedStore
+from apiserver.storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
 from tests.support.in_process import resource
 from tests.unit.controllers.fake_clock import FakeClock

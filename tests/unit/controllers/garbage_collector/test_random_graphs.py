@@ -18,7 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from storage.embedded import EmbeddedStore
+from apiserver.storage.embedded import EmbeddedStore
 from tests.support.eventually import WITHIN_S
 from tests.unit.controllers.garbage_collector.collecting import Cluster, Name, cluster, owners, reference
 

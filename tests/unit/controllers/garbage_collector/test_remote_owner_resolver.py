@@ -10,7 +10,7 @@ import pytest
 from apiserver.controllers.garbage_collector.remote_owner_resolver import NamedOwner
 from apiserver.controllers.garbage_collector.rules import OwnerState
 from apiserver.meta.vocabulary import Document
-from storage.embedded import EmbeddedStore
+from apiserver.storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
 from tests.unit.controllers.garbage_collector.collecting import Cluster, Name, cluster, owners, reference
 

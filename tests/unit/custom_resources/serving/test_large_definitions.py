@@ -23,7 +23,7 @@ from apiserver.meta.brand import Brand
 from apiserver.registry.results import ObjectList
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.structural import Schema
-from storage.interface import Stored
+from apiserver.storage.interface import Stored
 from tests.support.body_slices import sent_slices
 from tests.support.definitions import definition, version
 

@@ -16,7 +16,7 @@ from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import GroupVersion
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.structural import Schema, ValueKind
-from storage.interface import Stored
+from apiserver.storage.interface import Stored
 from tests.support.definitions import definition, version
 
 HEAD: Final = head_of("apiextensions.k8s.io/v1", "CustomResourceDefinition")

@@ -22,8 +22,8 @@ from apiserver.meta.errors import Forbidden, NoSuchEndpoint
 from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.compile import TypeMismatch
-from storage.interface import Stored
-from storage.watch_cache import KeyVersion
+from apiserver.storage.interface import Stored
+from apiserver.storage.watch_cache import KeyVersion
 from tests.unit.custom_resources.serving.version_schemas import FakeSchema
 
 GROUP: Final = "example.com"

@@ -11,7 +11,7 @@ from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.builtin import BuiltinSchemas
-from storage.interface import Stored
+from apiserver.storage.interface import Stored
 
 META: Final = BuiltinSchemas((1, 34)).get("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
 HEAD: Final = head_of("apiextensions.k8s.io/v1", "CustomResourceDefinition")

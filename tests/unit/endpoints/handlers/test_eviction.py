@@ -11,7 +11,7 @@ from apiserver.load.offload import Offload
 from apiserver.load.size_class import HUGE_BYTES, SizeClass
 from apiserver.meta.options import DeleteOptions
 from apiserver.registry.write_request import Draft, WriteRequest
-from storage.embedded import EmbeddedStore
+from apiserver.storage.embedded import EmbeddedStore
 from tests.support.in_process import resource, server
 
 PODS: Final = resource("pods", "")

@@ -9,8 +9,8 @@ import pytest
 
 from apiserver.endpoints.handlers.list import ATTEMPTS_MAX, read_newest
 from apiserver.meta.errors import Expired
-from storage.embedded import EmbeddedStore
-from storage.interface import MOST_RECENT
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.interface import MOST_RECENT
 from tests.storage.test_watch_cache_counts import AheadStore, counted, running
 from tests.support.cache_as_storage import UNCHECKED
 from tests.support.resource_cache import ALL, P

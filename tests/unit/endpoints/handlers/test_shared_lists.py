@@ -26,8 +26,8 @@ from apiserver.meta.errors import Expired, NotAcceptable
 from apiserver.registry.results import ObjectList
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.builtin import BuiltinSchemas
+from apiserver.storage.errors import StorageUnavailable
 from apiserver.wire.media_types import JSON
-from storage.errors import StorageUnavailable
 from tests.unit.endpoints.test_representation import WIDGETS
 
 

@@ -9,10 +9,10 @@ import orjson
 
 from apiserver.meta.conditions import find_condition
 from apiserver.meta.vocabulary import Document
+from apiserver.storage.embedded import EmbeddedStore
 from apiserver.testkit.simulation.component import ClusterAccess
 from apiserver.testkit.simulation.scheduler import SimulatedScheduler
 from apiserver.testkit.simulation.stages import NODE_ANNOTATION
-from storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
 from tests.support.in_process import resource, server
 from tests.unit.testkit.simulation.access import access, cached, create, events

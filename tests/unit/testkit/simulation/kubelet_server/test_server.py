@@ -24,9 +24,9 @@ from apiserver.endpoints.reverse_proxy.spdy import (
 from apiserver.registry.clock import Clock
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
+from apiserver.storage.embedded import EmbeddedStore
 from apiserver.testkit.simulation.kubelet_server.server import SimulatedKubelets
 from apiserver.testkit.simulation.stages import NODE_ANNOTATION
-from storage.embedded import EmbeddedStore
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.in_process import TABLE, resource, server
 from tests.unit.testkit.simulation.pods import NOW_S, pod

@@ -22,6 +22,7 @@ from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.storage.embedded import EmbeddedStore
 from apiserver.testkit.simulation.component import ClusterAccess
 from apiserver.testkit.simulation.object_index import ObjectIndex
 from apiserver.testkit.simulation.resources import REPLICA_SETS
@@ -30,7 +31,6 @@ from apiserver.testkit.simulation.workloads.controller import (
     WorkloadController,
     WorkloadKey,
 )
-from storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
 from tests.support.in_process import resource, server
 from tests.unit.testkit.simulation.access import access, cached, create, events
