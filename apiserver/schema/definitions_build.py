@@ -5,11 +5,10 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import shutil
+import sys
 from pathlib import Path
 
 from setuptools.command.build_py import build_py
-
-from apiserver.schema.definitions_table import TABLE, write_table
 
 
 class BuildWithDefinitions(build_py):
@@ -20,6 +19,10 @@ class BuildWithDefinitions(build_py):
 
     def run(self) -> None:
         super().run()
+        # setuptools loads this file alone: what is beside it cannot be imported yet.
+        sys.path.insert(0, str(Path(__file__).parents[2]))
+        from apiserver.schema.definitions_table import TABLE, write_table
+
         folder = TABLE.parent if self.editable_mode else Path(self.build_lib, "apiserver", "schema")
         folder.mkdir(parents=True, exist_ok=True)
         spec = importlib.util.find_spec("kubernetes_validate")  # not imported: it would import jsonschema
