@@ -45,7 +45,9 @@ OTHERS: Final = {
         "list",
         "raw",
     }
-    | {"recursive", "resource", "role", "type", "user", "verb", "watch"},
+    | {"recursive", "resource", "role", "type", "user", "verb", "watch"}
+    | {"certificate-authority", "cluster", "embed-certs", "kubeconfig", "namespace", "output"}
+    | {"resource-name", "server", "token"},
     "apiserver audit": {"by", "denied"},
     "apiserver convert": {"output-version", "strict"},
     "apiserver deprecations": {"fail-in", "kubeconfig", "server", "token-file", "certificate-authority"},
@@ -134,6 +136,52 @@ def test_all_dependencies_have_a_reason() -> None:
         of, _, names = name.removeprefix("*").rpartition(":* ")
         listed[of].update(names.split(", "))
     assert listed == {"": needed, "tests": tested, "the build": built - needed}
+
+
+# String literals that look like the names of annotations and labels.
+_NAME: Final = re.compile(
+    r'"((?:[a-z0-9-]+\.)*(?:simulate\.apiserver|kubernetes\.io|k8s\.io)/[A-Za-z0-9._-]*)"'
+)
+_API_VERSION: Final = re.compile(r"/v\d\w*$")
+OTHER_NAMES: Final = {
+    "finalizers": {
+        "kubernetes.io/pvc-protection",
+        "kubernetes.io/pv-protection",
+        "kubernetes.io/vac-protection",
+    }
+    | {"batch.kubernetes.io/job-tracking"},
+    "types of Secrets": {
+        "bootstrap.kubernetes.io/token",
+        *(
+            f"kubernetes.io/{each}"
+            for each in (
+                *("basic-auth", "dockercfg", "dockerconfigjson", "service-account-token", "ssh-auth", "tls"),
+            )
+        ),
+    },
+    "signers": {
+        f"kubernetes.io/{each}"
+        for each in (
+            *("kube-apiserver-client", "kube-apiserver-client-kubelet", "kube-apiserver-serving"),
+            *("kubelet-serving", "legacy-unknown"),
+        )
+    },
+    "managers of Jobs": {"kubernetes.io/job-controller"},
+    "what names begin with": {"kubernetes.io/"},
+}
+
+
+def test_all_annotations_and_labels_are_listed() -> None:
+    """Those that the code has as they are, without a brand."""
+    page = (ROOT / "docs" / "reference" / "annotations.md").read_text()
+    named = {
+        name
+        for path in (ROOT / "apiserver").rglob("*.py")
+        for name in _NAME.findall(path.read_text())
+        if not _API_VERSION.search(name)
+    }
+    assert "kubernetes.io/limit-ranger" in named
+    assert {name for name in named.difference(*OTHER_NAMES.values()) if f"`{name}" not in page} == set()
 
 
 def test_unit_tests_mirror_the_packages() -> None:
