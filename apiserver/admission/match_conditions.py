@@ -22,6 +22,7 @@ from apiserver.cel.costs import PER_CALL_LIMIT
 from apiserver.cel.library.authorizer import AuthorizerValue, CheckAttributes, ResourceCheck
 from apiserver.cel.library.timestamps import parse_timestamp
 from apiserver.cel.values import CostExceeded, EvaluationError
+from apiserver.golang.quoting import aggregate
 from apiserver.meta.vocabulary import Document
 
 # Of all conditions of a webhook together, for one request.
@@ -47,9 +48,7 @@ class ConditionsOutcome(NamedTuple):
     @property
     def failure(self) -> str:
         """What a client is told of the errors; empty if there are none, or if they do not matter."""
-        if self.is_false or not self.errors:
-            return ""
-        return self.errors[0] if len(self.errors) == 1 else f"[{', '.join(self.errors)}]"
+        return aggregate(self.errors) if self.errors and not self.is_false else ""
 
 
 def outcome_of(

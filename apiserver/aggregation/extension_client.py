@@ -22,7 +22,7 @@ from apiserver.meta.vocabulary import MASTERS, IPNetwork, UserInfo
 from apiserver.webhooks.addresses import PROXY_FLAG, AddressDenied, AddressRules, CheckedResolver
 from apiserver.webhooks.errors import ServiceUnreachable
 from apiserver.webhooks.service_resolver import ServiceLocation, ServiceLookup, locate
-from apiserver.webhooks.tls import UnusableBundle, client_context, load_certificate
+from apiserver.webhooks.tls import UnusableBundle, client_context, load_certificate, unverified_context
 
 # As whom this server asks. The group makes certain that it may.
 AGGREGATOR: Final = UserInfo("system:kube-aggregator", (MASTERS,))
@@ -215,10 +215,7 @@ def _new_context(ca_bundle: str, verifies: bool, certificate: tuple[bytes, bytes
     """Raises UnusableBundle, UnusableCertificate."""
     if verifies:
         return client_context(ca_bundle, certificate)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
+    context = unverified_context()
     load_certificate(context, *certificate)
     return context
 

@@ -20,11 +20,10 @@ from apiserver.endpoints.handlers.subresources.kubelets import Kubelets
 from apiserver.endpoints.handlers.subresources.pod_streams import for_creators, pod_connectors
 from apiserver.endpoints.handlers.subresources.proxy import (
     insecure_context,
-    make_insecure_context,
     proxy_connectors,
 )
 from apiserver.endpoints.reverse_proxy.forwarder import Forwarder
-from apiserver.webhooks.tls import load_certificate
+from apiserver.webhooks.tls import load_certificate, unverified_context
 
 
 class Connectors(NamedTuple):
@@ -105,7 +104,7 @@ class _KubeletFiles:
         pem = dict(zip(self._paths, contents, strict=True))
         if not pem:
             return insecure_context(), insecure_context()
-        trusting, context = make_insecure_context(), make_insecure_context()
+        trusting, context = unverified_context(), unverified_context()
         if "ca" in pem:
             context = ssl.create_default_context(cadata=pem["ca"].decode("ascii", "replace"))
         if "certificate" in pem:

@@ -15,6 +15,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from apiserver.golang.durations import parse_duration
+from apiserver.golang.quoting import aggregate
 from apiserver.meta.brand import Brand
 from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.storage.encryption.configuration import (
@@ -82,8 +83,8 @@ def parse_encryption_configuration(content: bytes, brand: Brand) -> EncryptionCo
         rules = [reader.rule(each) for each in fields.objects("resources")]
     if not rules:
         reader.errors.append(required("resources", "at least one resources is required"))
-    if errors := list(dict.fromkeys(map(str, reader.errors))):
-        raise InvalidConfiguration(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+    if reader.errors:
+        raise InvalidConfiguration(aggregate(reader.errors))
     _check_masked(rules)
     return EncryptionConfiguration(tuple(rules), digest_of(content))
 

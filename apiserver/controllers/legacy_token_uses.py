@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from apiserver.auth.authn.service_account import TokenUses
 from apiserver.controller_runtime.controller import Controller, Outcome
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.meta import timestamps
@@ -29,7 +30,7 @@ _DAY_LENGTH: Final = len("2006-01-02")
 Key = tuple[str, str, str]  # namespace, name and uid
 
 
-class LegacyTokenUses:
+class LegacyTokenUses(TokenUses):
     """Marks Secrets with the day on which their token was used last. clock: seconds since 1970."""
 
     def __init__(

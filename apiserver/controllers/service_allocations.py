@@ -57,8 +57,11 @@ class _Changes(NamedTuple):
     conditions: dict[str, Condition]
     writes: list[Put | Delete]
 
-    def add(self, key: str, seen: Stored | None, write: Put | Delete) -> None:
+    def see(self, key: str, seen: Stored | None) -> None:
         self.conditions[key] = Condition(key, seen.mod_revision if seen is not None else 0)
+
+    def add(self, key: str, seen: Stored | None, write: Put | Delete) -> None:
+        self.see(key, seen)
         self.writes.append(write)
 
 
@@ -105,7 +108,7 @@ class ServiceAllocationRepair:
             if found is None or not found.head:
                 continue
             parent = await self._registry.offload.read(found, _parent_of)
-            key = (parent.get("namespace") or "", parent.get("name") or "")
+            key = _service_of(parent)
             if parent.get("resource") == "services" and await self._lacks_record(key, notification.name):
                 self.queue.add(key)
 
@@ -192,7 +195,8 @@ class ServiceAllocationRepair:
         wanted = self._keys.allocation(claim.key)
         if found is not None and self._may_have(found, claim.key):
             return
-        changes = _Changes({owner: _unchanged(owner, found)}, [])
+        changes = _Changes({}, [])
+        changes.see(owner, found)
         changes.add(claim.key, claim, Delete(claim.key))
         log.warning("the %s %s is nobody's any more", *wanted)
         await self._commit(changes)
@@ -216,20 +220,17 @@ class ServiceAllocationRepair:
         name, parent = await self._registry.offload.read(
             address, lambda document: (document["metadata"]["name"], _parent_of(document))
         )
-        service = self._cached_service(parent.get("namespace") or "", parent.get("name") or "")
+        service = self._cached_service(*_service_of(parent))
         if service is None:
             return False
         return await self._registry.offload.read(service, lambda document: self._has_address(document, name))
 
     async def _drop_orphan(self, key: str) -> None:
-        stored = (await self._store.get(key)).stored
-        address = _decoded(stored.value) if stored is not None else None
-        if stored is None or address is None:
+        stored, address = await self._stored(key)
+        if address is None:
             return
-        parent = _parent_of(address)
-        owner = self._registry.key(self._services(), parent.get("namespace") or "", parent.get("name") or "")
-        found = (await self._store.get(owner)).stored
-        service = _decoded(found.value) if found is not None else None
+        owner = self._registry.key(self._services(), *_service_of(_parent_of(address)))
+        found, service = await self._stored(owner)
         name = address["metadata"]["name"]
         if found is not None and (service is None or self._has_address(service, name)):
             return
@@ -237,7 +238,8 @@ class ServiceAllocationRepair:
         example = self._allocator.record({"metadata": {"name": ""}}, Allocation("clusterip", name, ""))
         if example is None or not _has_labels(address, example):
             return
-        changes = _Changes({owner: _unchanged(owner, found)}, [])
+        changes = _Changes({}, [])
+        changes.see(owner, found)
         changes.add(key, stored, Delete(key))
         log.warning("the IPAddress %s is no Service's any more", name)
         await self._commit(changes)
@@ -274,11 +276,11 @@ class ServiceAllocationRepair:
     async def _repair(self, key: Key) -> None:
         """Give a Service the claims and IPAddresses of what it has. Raises StorageError."""
         owner = self._registry.key(self._services(), *key)
-        found = (await self._store.get(owner)).stored
-        document = _decoded(found.value) if found is not None else None
-        if found is None or document is None:
+        found, document = await self._stored(owner)
+        if document is None:
             return
-        changes = _Changes({owner: _unchanged(owner, found)}, [])
+        changes = _Changes({}, [])
+        changes.see(owner, found)
         with _skipping(owner):
             for each, record in self._given(document):
                 if not await self._add_claim(owner, each, changes):
@@ -301,14 +303,14 @@ class ServiceAllocationRepair:
             found = (await self._store.get(other)).stored
             if found is not None and self._may_have(found, key):
                 return False
-            changes.conditions[other] = _unchanged(other, found)
+            changes.see(other, found)
         changes.add(key, claim, Put(key, value))
         return True
 
     async def _add_record(self, record: AllocationRecord, changes: _Changes) -> None:
         key = self._keys.record(record)
-        stored = (await self._store.get(key)).stored
-        if not self._is_right(_decoded(stored.value) if stored is not None else None, record):
+        stored, address = await self._stored(key)
+        if not self._is_right(address, record):
             changes.add(key, stored, Put(key, record.new_value(self._clock())))
 
     def _report_duplicate(self, service: Document, allocation: Allocation) -> None:
@@ -336,6 +338,11 @@ class ServiceAllocationRepair:
             log.debug("somebody else was faster; the next comparison will tell")
 
     # ---- what there is
+
+    async def _stored(self, key: str) -> tuple[Stored | None, Document | None]:
+        """Returns what is stored, and its document; None if there is none that can be read."""
+        stored = (await self._store.get(key)).stored
+        return stored, None if stored is None else _decoded(stored.value)
 
     @property
     def _allocator(self) -> ResourceAllocator:
@@ -391,13 +398,13 @@ def _parent_of(address: Document) -> Document:
     return found
 
 
+def _service_of(parent: Document) -> Key:
+    return parent.get("namespace") or "", parent.get("name") or ""
+
+
 def _has_labels(found: Document, wanted: AllocationRecord) -> bool:
     labels = found["metadata"].get("labels") or {}
     return bool(wanted.document["metadata"]["labels"].items() <= labels.items())
-
-
-def _unchanged(key: str, seen: Stored | None) -> Condition:
-    return Condition(key, seen.mod_revision if seen is not None else 0)
 
 
 def _decoded(value: bytes) -> Document | None:

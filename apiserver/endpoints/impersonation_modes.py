@@ -29,7 +29,7 @@ from typing import Final, NamedTuple
 from apiserver.auth.authn.impersonation import impersonated, node_of, service_account_of
 from apiserver.auth.authz.attributes import Attributes, forbidden
 from apiserver.auth.authz.node.identity import NODES_GROUP
-from apiserver.golang.quoting import go_quote
+from apiserver.golang.quoting import aggregate, go_quote
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import MASTERS, UserInfo
 from apiserver.schema.validation.domain_prefixed_paths import validate_domain_prefixed_path
@@ -186,10 +186,8 @@ def _problem_of_extra(key: str, values: tuple[str, ...]) -> str:
     """Returns why a key of extra, and its values, cannot be impersonated; empty if they can."""
     if not key:
         return "impersonating the empty string key in extra is not allowed"
-    errors = [str(error) for error in validate_domain_prefixed_path("extra.key", key)]
-    if errors:
-        text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
-        return f"impersonating an invalid key in extra is not allowed: {text}"
+    if errors := validate_domain_prefixed_path("extra.key", key):
+        return f"impersonating an invalid key in extra is not allowed: {aggregate(errors)}"
     if key != key.lower():
         return f"impersonating a non-lowercase key in extra is not allowed: {go_quote(key)}"
     if "" in values:

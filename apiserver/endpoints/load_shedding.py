@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 from aiohttp import hdrs
 
 from apiserver.endpoints.api_call import ApiCall
+from apiserver.flowcontrol.work_estimates import list_limit
 from apiserver.load.memory_budget import MemoryBudget, Pressure
 from apiserver.meta.vocabulary import MASTERS, Query
 from apiserver.registry.served_resource import ServedResource
@@ -86,7 +87,4 @@ def _has_initial_state(query: Query) -> bool:
 
 def _page(query: Query) -> int:
     """Returns the limit of a list; 0 without, and where what is cached may be sent as a whole."""
-    text = query.get("limit", [""])[0]
-    if not (text.isascii() and text.isdigit()) or query.get("resourceVersion", [""])[0] == "0":
-        return 0
-    return int(text) if len(text) < 10 else 0
+    return 0 if query.get("resourceVersion", [""])[0] == "0" else list_limit(query)

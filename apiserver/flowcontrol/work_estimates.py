@@ -70,7 +70,7 @@ def list_estimate(query: Query, size: ListSize, seats_max: int, *, is_watch: boo
     """
     resource = size.resource
     is_from_memory = is_watch or not _is_of_the_past(query)
-    limit = _limit(query)
+    limit = list_limit(query)
     objects = min(resource.objects, limit) if limit else resource.objects
     if size.is_single:
         objects = min(objects, 1)
@@ -112,11 +112,11 @@ def _is_of_the_past(query: Query) -> bool:
         case "Exact":
             return True
         case "":
-            return bool(_limit(query)) and query.get("resourceVersion", [""])[0] not in ("", "0")
+            return bool(list_limit(query)) and query.get("resourceVersion", [""])[0] not in ("", "0")
     return False
 
 
-def _limit(query: Query) -> int:
+def list_limit(query: Query) -> int:
     """Returns the limit of a list; 0 without, or if it is none."""
     text = query.get("limit", [""])[0]
     return int(text) if len(text) < 10 and text.isascii() and text.isdigit() else 0

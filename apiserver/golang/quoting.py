@@ -1,7 +1,11 @@
-"""Quotes texts in messages as Go's package strconv does; clients' tests compare them to the letter."""
+"""Quotes texts in messages as Go's package strconv does, and lists them as Go and Kubernetes print lists.
+
+Clients' tests compare them to the letter.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 # A table for str.translate.
@@ -28,6 +32,20 @@ def go_quote(text: str) -> str:
             character if character.isprintable() else _code(ord(character)) for character in inner
         )
     return f'"{inner}"'
+
+
+def quoted_list(texts: Iterable[str]) -> str:
+    """A list of texts as Go's %q prints it: `["get" "list"]`."""
+    return f"[{' '.join(map(go_quote, texts))}]"
+
+
+def aggregate(errors: Iterable[object]) -> str:
+    """Several errors as Kubernetes' aggregates print them: each once, and in brackets unless there is one.
+
+    Source: k8s.io/apimachinery, pkg/util/errors/errors.go.
+    """
+    texts = list(dict.fromkeys(map(str, errors)))
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 def strconv_error(function: str, text: str, problem: str) -> str:

@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
+from apiserver.golang.quoting import aggregate
 from apiserver.meta import field_errors
 from apiserver.meta.field_errors import FieldError
 from apiserver.meta.vocabulary import Document, GroupKind, GroupResource
@@ -240,7 +241,7 @@ class Invalid(ApiError):
             details["kind"] = kind.kind
         reported = field_errors.reported(errors)
         details["causes"] = field_errors.causes(reported)
-        super().__init__(f'{kind} "{name}" is invalid: {field_errors.summary(reported)}', details=details)
+        super().__init__(f'{kind} "{name}" is invalid: {aggregate(reported)}', details=details)
         self.kind, self.name, self.errors = kind, name, reported
 
     def with_errors(self, redacted: Callable[[FieldError], FieldError]) -> Invalid:

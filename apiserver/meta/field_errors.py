@@ -192,12 +192,6 @@ def reported(errors: Iterable[FieldError]) -> list[FieldError]:
     return found
 
 
-def summary(errors: Iterable[FieldError]) -> str:
-    """All errors in one line, without duplicates."""
-    texts = list(dict.fromkeys(map(str, errors)))
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-
-
 def causes(errors: Iterable[FieldError]) -> list[dict[str, Any]]:
     """The errors as `details.causes` of a Status."""
     return [{"reason": e.reason, "message": e.message, "field": e.field} for e in errors]

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
-from apiserver.golang.quoting import go_quote
+from apiserver.golang.quoting import aggregate, go_quote
 from apiserver.meta import names
 from apiserver.meta.field_errors import quote
 from apiserver.meta.vocabulary import Document
@@ -389,7 +389,7 @@ def _validated_requirement(key: str, operator: str, values: list[str]) -> Requir
         if (problems := names.label_value(value))
     ]
     if wrong:
-        raise _bad_requirement(wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
+        raise _bad_requirement(aggregate(wrong))
     return Requirement(key, operator, frozenset(values))
 
 

@@ -48,6 +48,14 @@ def client_context(ca_bundle: str, certificate: tuple[bytes, bytes] | None = Non
     return context
 
 
+def unverified_context() -> ssl.SSLContext:
+    """Returns a context for servers whose certificate is not verified."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
 def load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
     """Makes a context show a client certificate; it and its private key are in PEM.
 

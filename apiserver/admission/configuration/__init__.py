@@ -3,8 +3,7 @@
     admission_configuration  the file: which plugin is configured by what
     plugin_configurations    what all plugins are configured with
     event_rate_limit, image_policy, pod_node_selector, pod_security, pod_toleration_restriction,
-    resource_quota, webhook_admission
-                             what is configured of one plugin, as values
+    resource_quota           what is configured of one plugin, as values
 
 All of it is read before anything is built. A file with a mistake (a field that does not exist, a wrong type,
 a value out of bounds) prevents the start: a plugin that is there for protection must not run with less than

@@ -50,7 +50,8 @@ def read_admission_configuration(
     for name in documents:
         if is_on(name) and (parser := PARSERS.get(name)) is not None:
             try:
-                values.update(parser(documents[name], brand, content))
+                field, parse = parser
+                values[field] = parse(documents[name], brand, content)
             except InvalidConfiguration as error:
                 raise InvalidConfiguration(f"{path}: {name}: {error}") from None
     for name in REQUIRED:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -14,7 +15,6 @@ from apiserver.admission.configuration import (
     pod_security,
     pod_toleration_restriction,
     resource_quota,
-    webhook_admission,
 )
 from apiserver.admission.configuration.event_rate_limit import EventLimit
 from apiserver.admission.configuration.image_policy import ImagePolicy
@@ -24,7 +24,8 @@ from apiserver.admission.configuration.pod_toleration_restriction import Tolerat
 from apiserver.admission.configuration.resource_quota import LimitedResource
 from apiserver.meta.brand import Brand
 from apiserver.webhooks.credentials import HostCredentials
-from apiserver.webhooks.kubeconfig import ReadFile
+from apiserver.webhooks.kubeconfig import ReadFile, read_kubeconfig
+from apiserver.wire.configuration_fields import ConfigurationObject
 
 # How long pods stay on nodes that do not answer.
 TOLERATION_S: Final = 300
@@ -47,29 +48,42 @@ class PluginConfigurations:
     unreachable_toleration_s: int = TOLERATION_S
 
 
-# Takes the document of a plugin; returns the values of fields of PluginConfigurations.
-_Parser = Callable[[Any, Brand, ReadFile], Mapping[str, Any]]
+def _webhook_credentials(document: Any, brand: Brand, read: ReadFile) -> HostCredentials:
+    """Returns the credentials for webhooks, by host. Raises InvalidConfiguration, and what `read` raises.
 
-PARSERS: Final[Mapping[str, _Parser]] = MappingProxyType(
+    Source: k8s.io/apiserver, pkg/admission/plugin/webhook/config.
+    """
+    group = brand.group("apiserver.config")
+    with ConfigurationObject(document) as fields:
+        fields.require_kind(
+            (f"{group}/v1", "WebhookAdmissionConfiguration"), (f"{group}/v1alpha1", "WebhookAdmission")
+        )
+        path = Path(fields.text("kubeConfigFile"))
+        if path == Path():
+            return HostCredentials()
+        if not path.is_absolute():
+            raise fields.fail("kubeConfigFile", "must be an absolute file path")
+    return read_kubeconfig(path, read).host_credentials()
+
+
+_Parse = Callable[[Any, Brand, ReadFile], object]
+
+
+def _without_files(parse: Callable[[Any, Brand], object]) -> _Parse:
+    return lambda document, brand, _: parse(document, brand)
+
+
+# By plugin: a field of PluginConfigurations, and what makes its value of the plugin's document.
+PARSERS: Final[Mapping[str, tuple[str, _Parse]]] = MappingProxyType(
     {
-        "MutatingAdmissionWebhook": lambda document, brand, read: {
-            "mutating_webhooks": webhook_admission.parse(document, brand, read)
-        },
-        "ValidatingAdmissionWebhook": lambda document, brand, read: {
-            "validating_webhooks": webhook_admission.parse(document, brand, read)
-        },
-        "PodSecurity": lambda document, brand, _: {"pod_security": pod_security.parse(document, brand)},
-        "ResourceQuota": lambda document, brand, _: {
-            "limited_resources": resource_quota.parse(document, brand)
-        },
-        "EventRateLimit": lambda document, brand, _: {
-            "event_limits": event_rate_limit.parse(document, brand)
-        },
-        "PodNodeSelector": lambda document, *_: {"node_selectors": pod_node_selector.parse(document)},
-        "PodTolerationRestriction": lambda document, brand, _: {
-            "tolerations": pod_toleration_restriction.parse(document, brand)
-        },
-        "ImagePolicyWebhook": lambda document, _, read: {"image_policy": image_policy.parse(document, read)},
+        "MutatingAdmissionWebhook": ("mutating_webhooks", _webhook_credentials),
+        "ValidatingAdmissionWebhook": ("validating_webhooks", _webhook_credentials),
+        "PodSecurity": ("pod_security", _without_files(pod_security.parse)),
+        "ResourceQuota": ("limited_resources", _without_files(resource_quota.parse)),
+        "EventRateLimit": ("event_limits", _without_files(event_rate_limit.parse)),
+        "PodNodeSelector": ("node_selectors", lambda document, *_: pod_node_selector.parse(document)),
+        "PodTolerationRestriction": ("tolerations", _without_files(pod_toleration_restriction.parse)),
+        "ImagePolicyWebhook": ("image_policy", lambda document, _, read: image_policy.parse(document, read)),
     }
 )
 # Those that can do nothing without.

@@ -12,6 +12,7 @@ from typing import Final
 from apiserver.admission.chain import AdmissionAttributes, Plugin, writes
 from apiserver.admission.listers import refused
 from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS, work_with
+from apiserver.golang.quoting import aggregate
 from apiserver.load.offload import Offload
 from apiserver.meta.field_errors import not_supported
 from apiserver.meta.vocabulary import Document
@@ -36,7 +37,7 @@ class AlwaysPullImages(Plugin):
     async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         offload = self._offload.for_user(attributes.user.name)
         if texts := await offload.run_begun(work_with(new["spec"]), problems, new, old):
-            raise refused(attributes, new, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+            raise refused(attributes, new, aggregate(texts))
 
 
 def always_pull(pod: Document, old: Document | None) -> None:

@@ -13,6 +13,7 @@ from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.new_object_defaults import CLAIMS
 from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS, containers, work_with
 from apiserver.catalogue.pod_specs.resource_totals import quantities, total_of_pod
+from apiserver.golang.quoting import aggregate
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import size_class
 from apiserver.meta.quantity import EXACT, Quantity, ratio_text
@@ -51,7 +52,7 @@ class LimitRanger(Plugin):
         offload, size = self._offload.for_user(attributes.user.name), work_with(new["spec"])
         async for each in in_turns(await self._limit_ranges.list(attributes.namespace)):
             if texts := await offload.run_begun(max(size, size_class(len(each.tail))), problems_of, each):
-                raise refused(attributes, new, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+                raise refused(attributes, new, aggregate(texts))
 
 
 def _set_defaults(pod: Document, limit_range: StoredObject) -> None:

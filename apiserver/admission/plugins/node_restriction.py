@@ -23,6 +23,7 @@ from apiserver.auth.authz.attributes import Attributes, is_allowed
 from apiserver.auth.authz.node.authorizer import LEASE_NAMESPACE
 from apiserver.auth.authz.node.identity import node_of
 from apiserver.golang.pem import UNREADABLE, pem_blocks
+from apiserver.golang.quoting import aggregate
 from apiserver.golang.x509_parsing import parse_request
 from apiserver.meta.errors import Forbidden, NotFound
 from apiserver.meta.field_errors import quote
@@ -307,9 +308,7 @@ class NodeRestriction(Plugin):
             if any(each.get("audience", "") == audience for each in tokens):
                 return
         if problems:
-            problems = list(dict.fromkeys(problems))
-            what = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
-            raise write.refuse(f"error validating audience {quote(audience)}: {what}")
+            raise write.refuse(f"error validating audience {quote(audience)}: {aggregate(problems)}")
         asked = Attributes(
             attributes.user,
             "request-serviceaccounts-token-audience",

@@ -20,12 +20,12 @@ from apiserver.admission.chain import AdmissionAttributes, Plugin, writes
 from apiserver.admission.plugin_context import PluginContext
 from apiserver.auth.authz.attributes import ANY_VERSION, Attributes, is_allowed
 from apiserver.auth.authz.rbac import rule_coverage
-from apiserver.auth.authz.rbac.policy import CLUSTER_ROLE, ROLE, RbacPolicy, listed_problems
+from apiserver.auth.authz.rbac.policy import CLUSTER_ROLE, ROLE, RbacPolicy
 from apiserver.auth.authz.rbac.rule_coverage import TooManyRules
 from apiserver.auth.authz.rbac.rules import ANY, PolicyRule, parse_rules
 from apiserver.auth.authz.rule_resolver import TooManyWords
 from apiserver.catalogue.rbac.roles import GROUP
-from apiserver.golang.quoting import go_quote
+from apiserver.golang.quoting import aggregate, go_quote, quoted_list
 from apiserver.load.size_class import SizeClass, TakesLong, size_class_of_document
 from apiserver.meta.errors import Forbidden, NotFound
 from apiserver.meta.vocabulary import MASTERS, Document, GroupResource
@@ -127,7 +127,7 @@ class PrivilegeEscalationCheck(Plugin):
         missing, problems = await self._missing(attributes, new, rules)
         if not missing:
             return
-        found = "; resolution errors: [" + listed_problems(problems) + "]" if problems else ""
+        found = "; resolution errors: [" + aggregate(problems) + "]" if problems else ""
         why = "is attempting to grant RBAC permissions not currently held"
         raise _refused(
             attributes, new, f"{_who(attributes)} {why}:\n{rule_coverage.describe(missing)}{found}"
@@ -177,7 +177,7 @@ def _refused(attributes: AdmissionAttributes, new: Document, why: str) -> Forbid
 
 
 def _who(attributes: AdmissionAttributes) -> str:
-    return f"user {go_quote(attributes.user.name)} (groups={rule_coverage.listed(attributes.user.groups)})"
+    return f"user {go_quote(attributes.user.name)} (groups={quoted_list(attributes.user.groups)})"
 
 
 def _has_aggregation(role: Document) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 from apiserver.admission.policies.policy import Expression, Policy
 from apiserver.cel.costs import PER_CALL_LIMIT
 from apiserver.cel.values import CostExceeded, EvaluationError
+from apiserver.golang.quoting import aggregate
 from apiserver.load.size_class import TakesLong
 
 # Of all expressions of a policy together, for one request. kube-apiserver: RuntimeCELCostBudget.
@@ -141,9 +142,7 @@ def check_conditions(policy: Policy, known: Mapping[str, Any], budget: Budget) -
             errors.append(resulted_in(condition, error))
             break
     budget.bounded = own.bounded
-    failure = ""
-    if errors and not is_false and policy.is_required:
-        failure = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+    failure = aggregate(errors) if errors and not is_false and policy.is_required else ""
     is_met = not is_false and not errors
     return ConditionsCheck(policy.name, is_met, failure, len(errors), perf_counter() - began)
 

@@ -12,7 +12,6 @@ from apiserver.app.serving.listening import CannotStart
 from apiserver.app.serving.pki import Pki
 from apiserver.auth.authn.service_account import (
     AcceptedTokens,
-    NoTokenUses,
     ObjectGetter,
     PublicKey,
     ServiceAccountAuthenticator,
@@ -54,7 +53,7 @@ def service_account_tokens(
     certificates: Pki,
     get: ObjectGetter,
     clock: Callable[[], float],
-    uses: TokenUses = NoTokenUses(),  # noqa: B008  has no state
+    uses: TokenUses = TokenUses(),  # noqa: B008  has no state
 ) -> ServiceAccountTokens:
     """Reads the keys. clock: seconds since 1970. Raises CannotStart."""
     options = config.authentication

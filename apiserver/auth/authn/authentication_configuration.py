@@ -19,7 +19,7 @@ from apiserver.auth.authn.claim_expressions import (
 )
 from apiserver.golang import urls
 from apiserver.golang.pem import NoCertificate, bundle_certificates
-from apiserver.meta import field_errors
+from apiserver.golang.quoting import aggregate
 from apiserver.meta.field_errors import Errors, duplicate, invalid, required, too_many
 from apiserver.schema.validation.domain_prefixed_paths import validate_domain_prefixed_path
 from apiserver.wire.configuration_fields import ConfigurationObject, InvalidConfiguration, decode
@@ -108,7 +108,7 @@ def parse(content: bytes, domain: str, disallowed_issuers: Collection[str]) -> A
         jwt = tuple(_read(fields, errors, disallowed_issuers))
         anonymous = _anonymous(fields, errors)
     if errors:
-        raise InvalidConfiguration(field_errors.summary(errors))
+        raise InvalidConfiguration(aggregate(errors))
     return AuthenticationConfiguration(jwt, anonymous)
 
 
@@ -128,7 +128,7 @@ def of_flags(
     if errors := _url_errors("issuer.url", issuer.url, disallowed_issuers) + _authority_errors(
         "certificateAuthority", issuer.authorities
     ):
-        raise InvalidConfiguration(field_errors.summary(errors))
+        raise InvalidConfiguration(aggregate(errors))
     prefix = username.prefix
     if not prefix and username.claim != "email":
         prefix = f"{issuer.url}#"

@@ -6,6 +6,8 @@ import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
+from multidict import CIMultiDict, CIMultiDictProxy
+
 from apiserver.meta.errors import Unauthorized
 from apiserver.meta.vocabulary import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, UserInfo
 
@@ -36,15 +38,7 @@ class Headers(Protocol):
     def items(self) -> Iterable[tuple[str, str]]: ...
 
 
-class _NoHeaders:
-    def getall(self, name: str, default: Sequence[str], /) -> Sequence[str]:
-        return default
-
-    def items(self) -> Iterable[tuple[str, str]]:
-        return ()
-
-
-NO_HEADERS: Final[Headers] = _NoHeaders()
+_NO_HEADERS: Final[Headers] = CIMultiDictProxy(CIMultiDict[str]())
 
 
 class Credentials(NamedTuple):
@@ -52,7 +46,7 @@ class Credentials(NamedTuple):
 
     certificate: PeerCertificate
     authorization: str
-    headers: Headers = NO_HEADERS
+    headers: Headers = _NO_HEADERS
 
 
 class Identity(NamedTuple):

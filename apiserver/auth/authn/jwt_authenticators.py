@@ -19,7 +19,7 @@ from apiserver.auth.authn.identity_provider import IdentityProvider
 from apiserver.auth.authn.json_web_keys import header_of, is_compact, verified
 from apiserver.auth.authn.service_account import TOKEN_LENGTH_MAX
 from apiserver.auth.authn.token_cache import TokenResult
-from apiserver.golang.quoting import go_quote
+from apiserver.golang.quoting import quoted_list
 from apiserver.load.size_class import TakesLong
 from apiserver.load.switch_interval import compute_in_thread
 from apiserver.meta.errors import Unauthorized
@@ -84,8 +84,8 @@ class JwtAuthenticator:
         if not isinstance(audiences, list) or not all(isinstance(each, str) for each in audiences):
             raise Unauthorized("oidc: verify token: oidc: failed to unmarshal claims: aud")
         if not set(audiences) & set(wanted):
-            shown = " ".join(map(go_quote, sorted(wanted)))
-            raise Unauthorized(f"oidc: verify token: oidc: expected audience in [{shown}]")
+            shown = quoted_list(sorted(wanted))
+            raise Unauthorized(f"oidc: verify token: oidc: expected audience in {shown}")
 
     def _check_times(self, claims: Document) -> float:
         now = self._clock()

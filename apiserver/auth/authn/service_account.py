@@ -16,7 +16,7 @@ import re
 import uuid
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import jwt
 from cryptography.hazmat.primitives import serialization
@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 
 from apiserver.auth.authn.chain import Identity, authenticated
 from apiserver.golang.pem import UNREADABLE
-from apiserver.golang.quoting import go_quote
+from apiserver.golang.quoting import quoted_list
 from apiserver.golang.x509_parsing import parse_pem_certificate, parse_pem_public_key
 from apiserver.meta import timestamps
 from apiserver.meta.errors import Unauthorized
@@ -232,36 +232,20 @@ class AcceptedTokens(NamedTuple):
     looks_up_legacy: bool = True
 
 
-class TokenUses(Protocol):
-    """Is told which tokens are used that should not be for much longer."""
+class TokenUses:
+    """Is told which tokens are used that should not be for much longer, and ignores it."""
 
     def legacy(self, namespace: str, secret: Document | None, *, is_of_account: bool) -> None:
         """One that stands in a Secret. secret: None if it was not looked up.
 
         is_of_account: whether the account names the Secret, as it did when such tokens came by themselves.
         """
-        ...
 
     def invalidated(self, namespace: str, secret: Document) -> None:
         """One whose Secret is marked as invalid."""
-        ...
 
     def timed(self, *, is_stale: bool) -> None:
         """One that is valid for longer than was asked for. is_stale: that time is over."""
-        ...
-
-
-class NoTokenUses:
-    """Does not care."""
-
-    def legacy(self, namespace: str, secret: Document | None, *, is_of_account: bool) -> None:
-        pass
-
-    def invalidated(self, namespace: str, secret: Document) -> None:
-        pass
-
-    def timed(self, *, is_stale: bool) -> None:
-        pass
 
 
 class ServiceAccountAuthenticator:
@@ -272,7 +256,7 @@ class ServiceAccountAuthenticator:
         accepted: AcceptedTokens,
         get: ObjectGetter,
         clock: Callable[[], float],
-        uses: TokenUses = NoTokenUses(),  # noqa: B008  has no state
+        uses: TokenUses = TokenUses(),  # noqa: B008  has no state
     ) -> None:
         self._keys = {key_id(key): (key, algorithm(key)) for key in accepted.keys}
         self._issuers, self._audiences = frozenset(accepted.issuers), tuple(accepted.audiences)
@@ -297,7 +281,7 @@ class ServiceAccountAuthenticator:
             return identity._replace(annotations=(told, *identity.annotations))
         shared = tuple(each for each in audiences if each in claims.audiences)
         if not shared:
-            meant, wanted = _go_list(claims.audiences), _go_list(audiences)
+            meant, wanted = quoted_list(claims.audiences), quoted_list(audiences)
             raise Unauthorized(f"token audiences {meant} is invalid for the target audiences {wanted}")
         now = self._clock()
         if now > claims.expires_at + LEEWAY_S:
@@ -329,18 +313,20 @@ class ServiceAccountAuthenticator:
         """Raises Unauthorized."""
         shared = tuple(each for each in audiences if each in self._audiences)
         if not shared:
-            meant, wanted = _go_list(self._audiences), _go_list(audiences)
+            meant, wanted = quoted_list(self._audiences), quoted_list(audiences)
             raise Unauthorized(f"token audiences {meant} is invalid for the target audiences {wanted}")
         namespace, account = claims.namespace, claims.account
         secret: Document | None = None
         is_of_account = False
         if self._looks_up_legacy:
-            secret = await self._secret(claims)
+            secret = await self._latest(
+                "secrets", namespace, claims.secret, lambda found: _holds(found, claims.token)
+            )
             if secret is None or "deletionTimestamp" in secret["metadata"]:
                 raise Unauthorized("Token has been invalidated")
             if not _holds(secret, claims.token):
                 raise Unauthorized("Token does not match server's copy")
-            found = await self._account(claims)
+            found = await self._named("serviceaccounts", namespace, account)
             if found is None:
                 raise Unauthorized(f'serviceaccounts "{account.name}" not found')
             if "deletionTimestamp" in found["metadata"]:
@@ -359,36 +345,31 @@ class ServiceAccountAuthenticator:
                 )
             is_of_account = any(each.get("name") == claims.secret for each in found.get("secrets") or ())
         self._uses.legacy(namespace, secret, is_of_account=is_of_account)
-        user = authenticated(
-            f"{USER_PREFIX}{namespace}:{account.name}", (GROUP, f"{GROUP}:{namespace}"), account.uid
-        )
+        user = _user_of(namespace, account)
         if secret is None:
             return Identity(user, shared)
         if is_of_account:
             return Identity(user, shared, (("legacy-token-autogenerated-secret", claims.secret),), _AUTOMATIC)
         return Identity(user, shared, (("legacy-token-manual-secret", claims.secret),))
 
-    async def _secret(self, claims: LegacyClaims) -> Document | None:
-        """Returns the Secret of a token, in its latest state if the cached one has not the token."""
-        found = await self._get("secrets", claims.namespace, claims.secret, False)
-        if found is None or not _holds(found, claims.token):
-            found = await self._get("secrets", claims.namespace, claims.secret, True)
+    async def _latest(
+        self, resource: str, namespace: str, name: str, is_expected: Callable[[Document], bool]
+    ) -> Document | None:
+        """Returns an object, in its latest state unless the cached one is as expected."""
+        found = await self._get(resource, namespace, name, False)
+        if found is None or not is_expected(found):
+            found = await self._get(resource, namespace, name, True)
         return found
 
-    async def _account(self, claims: LegacyClaims) -> Document | None:
-        name, uid = claims.account
-        found = await self._get("serviceaccounts", claims.namespace, name, False)
-        if found is None or found["metadata"]["uid"] != uid:
-            found = await self._get("serviceaccounts", claims.namespace, name, True)
-        return found
+    async def _named(self, resource: str, namespace: str, named: Reference) -> Document | None:
+        """Returns the object that a token names, or another of its name if there is no such one."""
+        return await self._latest(
+            resource, namespace, named.name, lambda found: bool(found["metadata"]["uid"] == named.uid)
+        )
 
     async def _problem_of(self, resource: str, namespace: str, reference: Reference, now: float) -> str:
         """Returns why a token that names the object is not valid; empty if it is."""
-        found: Document | None = None
-        for is_fresh in (False, True):  # It may have been made a moment ago, elsewhere.
-            found = await self._get(resource, namespace, reference.name, is_fresh)
-            if found is not None and found["metadata"]["uid"] == reference.uid:
-                break
+        found = await self._named(resource, namespace, reference)
         is_account = resource == "serviceaccounts"
         if found is None:
             return f'serviceaccounts "{reference.name}" not found' if is_account else _INVALIDATED
@@ -412,12 +393,8 @@ class ServiceAccountAuthenticator:
                 extra.append((f"{kind}-name", reference.name))
                 if reference.uid:
                     extra.append((f"{kind}-uid", reference.uid))
-        namespace, account = claims.namespace, claims.account
-        user = authenticated(
-            f"{USER_PREFIX}{namespace}:{account.name}", (GROUP, f"{GROUP}:{namespace}"), account.uid
-        )
         named = tuple((f"{self._extra_prefix}/{key}", (value,)) for key, value in extra)
-        return UserInfo(user.name, user.groups, user.uid, named)
+        return _user_of(claims.namespace, claims.account)._replace(extra=named)
 
     # ---- signatures
 
@@ -490,6 +467,11 @@ class ServiceAccountAuthenticator:
 _INVALIDATED: Final = "service account token has been invalidated"
 
 
+def _user_of(namespace: str, account: Reference) -> UserInfo:
+    groups = (GROUP, f"{GROUP}:{namespace}")
+    return authenticated(f"{USER_PREFIX}{namespace}:{account.name}", groups, account.uid)
+
+
 def _holds(secret: Document, token: str) -> bool:
     """Whether a Secret has the very token."""
     data = secret.get("data")
@@ -499,11 +481,6 @@ def _holds(secret: Document, token: str) -> bool:
     except ValueError:
         return False
     return hmac.compare_digest(found, token.encode())
-
-
-def _go_list(texts: Sequence[str]) -> str:
-    """`["a" "b"]`: a list as Go prints it."""
-    return "[" + " ".join(map(go_quote, texts)) + "]"
 
 
 # Times, audience and issuer are checked here, with the injected clock, each time a token is presented.

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
+from apiserver.golang.quoting import aggregate
 from apiserver.meta.errors import Forbidden, InternalError
 from apiserver.meta.vocabulary import GroupResource, UserInfo
 
@@ -192,11 +193,11 @@ def _without_opinion(verdicts: Sequence[Verdict]) -> Verdict:
     """Joins the verdicts of authorizers that have no opinion."""
     if not verdicts:
         return NO_OPINION
-    errors = list(dict.fromkeys(each.error for each in verdicts if each.error))
+    errors = [each.error for each in verdicts if each.error]
     return Verdict(
         Decision.NO_OPINION,
         "\n".join(each.reason for each in verdicts if each.reason),
-        errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]" if errors else "",
+        aggregate(errors) if errors else "",
     )
 
 

@@ -17,6 +17,7 @@ from apiserver.cel.kubernetes_environments import kubernetes_environment
 from apiserver.cel.syntax import InvalidExpression
 from apiserver.cel.types import BOOL, STRING, Field, Type
 from apiserver.cel.values import CostExceeded, EvaluationError
+from apiserver.golang.quoting import aggregate
 from apiserver.load.size_class import TakesLong
 from apiserver.meta.vocabulary import Document
 
@@ -85,7 +86,7 @@ def are_met(conditions: Sequence[Condition], request: Document, cost_max: int) -
         if met is not True:
             return False
     if errors:
-        raise ConditionsFailed(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+        raise ConditionsFailed(aggregate(errors))
     return True
 
 

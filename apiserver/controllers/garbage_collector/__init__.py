@@ -3,7 +3,6 @@
     object_owners      what is read of an object: its owners, and how it is being deleted
     graph              who depends on whom
     resources          which resources are looked after, and which one an owner reference means
-    owner_states       what has become of an owner
     remote_owner_resolver  what has become of owners that other servers have
     rules              what is to become of an object, by what has become of its owners
     graph_builder      keeps the graph up to date, and says whom to look at

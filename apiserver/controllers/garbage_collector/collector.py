@@ -13,9 +13,8 @@ from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
 from apiserver.controller_runtime.work_queue import WorkQueue
 from apiserver.controllers.garbage_collector import rules
 from apiserver.controllers.garbage_collector.graph import Owner
-from apiserver.controllers.garbage_collector.graph_builder import GraphBuilder, ObservedObject
+from apiserver.controllers.garbage_collector.graph_builder import GraphBuilder, ObservedObject, live_state
 from apiserver.controllers.garbage_collector.object_owners import OwnerReference, Ownership
-from apiserver.controllers.garbage_collector.owner_states import live_state
 from apiserver.controllers.garbage_collector.remote_owner_resolver import key_of
 from apiserver.controllers.garbage_collector.resources import ObjectLocation
 from apiserver.controllers.garbage_collector.rules import Collect, OwnerState, Release

@@ -28,7 +28,6 @@ from apiserver.controllers.garbage_collector.object_owners import (
     may_wait_for_collector,
     ownership,
 )
-from apiserver.controllers.garbage_collector.owner_states import cached_state, live_state
 from apiserver.controllers.garbage_collector.remote_owner_resolver import (
     ASK_AGAIN_S,
     PREFIX,
@@ -44,6 +43,7 @@ from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject
 from apiserver.storage.keys import prefix_range
 from apiserver.storage.turns import in_turns
+from apiserver.storage.watch_cache import KeyVersion, WatchCache
 
 log = logging.getLogger(__name__)
 
@@ -189,10 +189,13 @@ class GraphBuilder:
     def require_readable(self, namespace: str) -> None:
         """Check that all objects can be read that an owner in a namespace may have. Raises CorruptObject."""
         for key, where in self._unreadable.items():
-            if namespace in ("", where):
-                version = self._cache.get_cached(key)
-                if version is not None and version.value is not None:
-                    version.value.require_sound()
+            if namespace in ("", where) and (found := self._cached(key)) is not None:
+                found.require_sound()
+
+    def _cached(self, key: str) -> StoredObject | None:
+        """Returns an object as the cache has it; None if it is gone."""
+        version = self._cache.get_cached(key)
+        return None if version is None else version.value
 
     # ---- what is served
 
@@ -281,7 +284,7 @@ class GraphBuilder:
             if self.graph.is_owner(key):
                 self._on_owner_gone(key, notification.old)
             if self._is_linked_in_turns(key):
-                return self._unlink_in_turns(key)
+                return self._in_turn(key, self._unlink_each(key))
             self._link(key, ())
             return None
         is_linked = may_have_owners(new) or self.graph.is_dependent(key)
@@ -327,10 +330,10 @@ class GraphBuilder:
     async def _look_up_again(self, key: str) -> None:
         """Look up the owners of a dependent once more, as the cache has it."""
         async with self._link_in_turns(key):
-            version, place = self._cache.get_cached(key), self.resources.place(key)
-            if version is None or version.value is None:
+            cached, place = self._cached(key), self.resources.place(key)
+            if cached is None:
                 await self._unlink_each(key)
-            elif place is not None and (found := self._ownership(key, version.value)) is not None:
+            elif place is not None and (found := self._ownership(key, cached)) is not None:
                 await self._relink_each(key, place, found)
 
     def _is_linked_in_turns(self, key: str, owners: int = 0) -> bool:
@@ -343,7 +346,7 @@ class GraphBuilder:
         if place is None:
             return None  # It is not served any more, and will be looked at when it is.
         if self._is_linked_in_turns(key, len(found.owners)):
-            return self._relink_in_turns(key, place, found)
+            return self._in_turn(key, self._relink_each(key, place, found))
         names: list[OwnerIdentity] = []
         misplaced: list[OwnerReference] = []
         is_waited_for = False
@@ -399,13 +402,9 @@ class GraphBuilder:
             finally:
                 self._linked_in_turns = None
 
-    async def _relink_in_turns(self, key: str, place: ObjectLocation, found: Ownership) -> None:
+    async def _in_turn(self, key: str, work: Awaitable[None]) -> None:
         async with self._link_in_turns(key):
-            await self._relink_each(key, place, found)
-
-    async def _unlink_in_turns(self, key: str) -> None:
-        async with self._link_in_turns(key):
-            await self._unlink_each(key)
+            await work
 
     async def _relink_each(self, key: str, place: ObjectLocation, found: Ownership) -> None:
         """Note which owners an object has, as `_relink` does, one by one.
@@ -455,10 +454,10 @@ class GraphBuilder:
         return True
 
     def _on_unblocked(self, owner: Owner) -> None:
-        version = self._cache.get_cached(owner.key)
-        if version is None or version.value is None or not may_wait_for_collector(version.value):
+        cached = self._cached(owner.key)
+        if cached is None or not may_wait_for_collector(cached):
             return
-        if (found := self._ownership(owner.key, version.value)) is not None:
+        if (found := self._ownership(owner.key, cached)) is not None:
             self._on_deleted(owner.key, found)
 
     def _report(self, place: ObjectLocation, found: Ownership, reference: OwnerReference) -> None:
@@ -516,20 +515,19 @@ class GraphBuilder:
                 await self.attempt_to_delete.wait_for_room()
 
     def _is_being_deleted(self, key: str) -> bool:
-        version = self._cache.get_cached(key)
-        if version is None or version.value is None:
+        cached = self._cached(key)
+        if cached is None:
             return True
-        if not may_be_deleted(version.value):
+        if not may_be_deleted(cached):
             return False
-        found = self._ownership(key, version.value)
+        found = self._ownership(key, cached)
         return found is not None and found.is_deleted
 
     async def _sweep(self, prefix: str) -> None:
         """Look at all that is in the graph below a prefix, since changes of it may have been missed."""
         async for key in in_turns(list(self._unreadable)):
             if key.startswith(prefix):
-                version = self._cache.get_cached(key)
-                self._note_unreadable(key, version.value if version is not None else None)
+                self._note_unreadable(key, self._cached(key))
         async for key in in_turns(self.graph.dependents()):
             if key.startswith(prefix) and self._cache.get_cached(key) is None:
                 self._link(key, ())
@@ -566,9 +564,43 @@ class GraphBuilder:
         self.looks.note(len(listing.versions))
         async for each in in_turns(listing.versions):
             namespace = each.key.rpartition("/")[2]
-            version = self._cache.get_cached(self._registry.key(resource, namespace, name))
-            if version is not None and version.value is not None:
-                found = self._ownership(version.key, version.value)
+            key = self._registry.key(resource, namespace, name)
+            if (cached := self._cached(key)) is not None:
+                found = self._ownership(key, cached)
                 if found is not None and found.uid == uid:
                     return True
         return False
+
+
+# ---- what has become of an owner
+
+
+def cached_state(cache: WatchCache[StoredObject], owner: Owner) -> OwnerState:
+    """Returns the state of an owner as far as the cache knows. Raises CorruptObject."""
+    return _state(cache.get_cached(owner.key), owner)
+
+
+async def live_state(cache: WatchCache[StoredObject], owner: Owner) -> OwnerState:
+    """Returns the state of an owner. That it is absent, the store is asked, once.
+
+    Raises CorruptObject, and the storage's errors.
+    """
+    if owner.is_absent:
+        return OwnerState.ABSENT
+    state = cached_state(cache, owner)
+    if state is OwnerState.ABSENT:
+        state = _state(await cache.get(owner.key), owner)
+        owner.is_absent = state is OwnerState.ABSENT
+    return state
+
+
+def _state(version: KeyVersion[StoredObject] | None, owner: Owner) -> OwnerState:
+    if version is None or version.value is None:
+        return OwnerState.ABSENT
+    try:
+        found = ownership(version.value)
+    except Malformed:
+        return OwnerState.UNKNOWN
+    if found.uid != owner.uid:
+        return OwnerState.ABSENT
+    return OwnerState.WAITING if found.waits_for_dependents else OwnerState.SOLID

@@ -28,10 +28,6 @@ class OwnerState(enum.Enum):
     UNKNOWN = enum.auto()
 
 
-class Keep(NamedTuple):
-    """Nothing is to be done."""
-
-
 class Release(NamedTuple):
     """The object stays, without references to owners that are gone, or about to go."""
 
@@ -44,18 +40,16 @@ class Collect(NamedTuple):
     propagation: str
 
 
-Verdict = Keep | Release | Collect
-KEEP: Final = Keep()
-
-
-def judge(ownership: Ownership, states: Sequence[OwnerState], *, has_dependents: bool) -> Verdict:
-    """Returns what is to become of an object that is not being deleted.
+def judge(
+    ownership: Ownership, states: Sequence[OwnerState], *, has_dependents: bool
+) -> Release | Collect | None:
+    """Returns what is to become of an object that is not being deleted; None if nothing is to be done.
 
     states: of its owners, in their order; whoever is not known ends them. has_dependents: it has dependents
         itself.
     """
     if not states or OwnerState.UNKNOWN in states:
-        return KEEP
+        return None
     if OwnerState.SOLID in states:
         leaving = frozenset(
             owner
@@ -63,7 +57,7 @@ def judge(ownership: Ownership, states: Sequence[OwnerState], *, has_dependents:
             if state is not OwnerState.SOLID
         )
         # Owners that wait for it would never go.
-        return Release(leaving) if leaving else KEEP
+        return Release(leaving) if leaving else None
     if OwnerState.WAITING in states and has_dependents:
         return Collect("Foreground")
     for finalizer, propagation in _POLICIES.items():

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Final
 
 from apiserver.custom_resources.definitions import (
@@ -24,7 +24,7 @@ from apiserver.custom_resources.definitions.conditions import (
     remove_definition_condition,
     set_definition_condition,
 )
-from apiserver.golang.quoting import go_quote
+from apiserver.golang.quoting import aggregate, go_quote
 from apiserver.meta.brand import Brand
 from apiserver.meta.conditions import is_condition_true
 from apiserver.meta.vocabulary import Document
@@ -113,7 +113,7 @@ def _names(definition: Document, in_use: NamesInUse) -> tuple[Document, Document
             asked = [wanted.get(field, "")] if wanted.get(field) != own.get(field) else []
         used = [each for each in asked if each and each in others]
         if used:
-            conflict = reason, _aggregate([f"{go_quote(each)} is already in use" for each in used])
+            conflict = reason, aggregate([f"{go_quote(each)} is already in use" for each in used])
         else:
             names[field] = wanted.get(field)
     names["categories"] = wanted.get("categories")
@@ -125,11 +125,6 @@ def _names(definition: Document, in_use: NamesInUse) -> tuple[Document, Document
     if conflict is not None:
         return shown, condition(NAMES_ACCEPTED, holds=False, reason=conflict[0], message=conflict[1])
     return shown, condition(NAMES_ACCEPTED, holds=True, reason="NoConflicts", message="no conflicts found")
-
-
-def _aggregate(messages: Sequence[str]) -> str:
-    unique = list(dict.fromkeys(messages))
-    return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
 
 
 def _established(*, is_accepted: bool) -> Document:

@@ -172,11 +172,10 @@ class DocumentCache:
         shows_enums: bool = True,
     ) -> None:
         """operations: makes what the documents say of each resource's paths. shows_enums: see `Documents`."""
-        self._shows_enums = shows_enums
-        self._brand = brand
         self._release = release
-        self._schemas = schemas
-        self._operations = operations
+        self._documents: Callable[[], Documents] = lambda: Documents(
+            schemas.definitions(), brand, operations, release, shows_enums=shows_enums
+        )
         self._versions: dict[GroupVersion, _CachedDocument] = {}
         self._pages: dict[str, _CachedDocument] = {}
         self._page_groups: frozenset[str] = frozenset()
@@ -234,15 +233,6 @@ class DocumentCache:
         return bool(self._pages) and self._page_groups == _fixed_groups(table)
 
     # ---- in a thread
-
-    def _documents(self) -> Documents:
-        return Documents(
-            self._schemas.definitions(),
-            self._brand,
-            self._operations,
-            self._release,
-            shows_enums=self._shows_enums,
-        )
 
     def _build_versions(self, table: ResourceTable) -> None:
         for gone in self._versions.keys() - table.group_versions.keys():

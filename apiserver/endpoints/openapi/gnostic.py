@@ -101,21 +101,30 @@ class GnosticMessage:
         return b"".join(parts)
 
 
-def to_v2(document: Document) -> bytes:
-    """Encodes a document of OpenAPI v2."""
-    return _V2.content(document)
+def _numbered(first: int, fields: Mapping[str, Write]) -> dict[str, tuple[int, Write]]:
+    """Returns fields whose numbers follow each other."""
+    return {name: (number, write) for number, (name, write) in enumerate(fields.items(), first)}
 
 
-def to_v3(document: Document) -> bytes:
-    """Encodes a document of OpenAPI v3."""
-    return _V3.content(document)
-
-
-def _is_reference(value: Any) -> bool:
-    return "$ref" in value
-
-
-# In both versions.
+# In both versions, under other numbers, but in the same order.
+_METHODS: Final = ("get", "put", "post", "delete", "options", "head", "patch")
+_CONSTRAINTS: Final[Mapping[str, Write]] = {
+    "multipleOf": double,
+    "maximum": double,
+    "exclusiveMaximum": flag,
+    "minimum": double,
+    "exclusiveMinimum": flag,
+    "maxLength": integer,
+    "minLength": integer,
+    "pattern": text,
+    "maxItems": integer,
+    "minItems": integer,
+    "uniqueItems": flag,
+    "maxProperties": integer,
+    "minProperties": integer,
+    "required": repeated(text),
+    "enum": repeated(any_value),
+}
 _EXTERNAL_DOCS: Final = GnosticMessage().has({"description": (1, text), "url": (2, text)})
 
 # ---- v2
@@ -131,21 +140,7 @@ def _v2() -> GnosticMessage:
             "title": (3, text),
             "description": (4, text),
             "default": (5, any_value),
-            "multipleOf": (6, double),
-            "maximum": (7, double),
-            "exclusiveMaximum": (8, flag),
-            "minimum": (9, double),
-            "exclusiveMinimum": (10, flag),
-            "maxLength": (11, integer),
-            "minLength": (12, integer),
-            "pattern": (13, text),
-            "maxItems": (14, integer),
-            "minItems": (15, integer),
-            "uniqueItems": (16, flag),
-            "maxProperties": (17, integer),
-            "minProperties": (18, integer),
-            "required": (19, repeated(text)),
-            "enum": (20, repeated(any_value)),
+            **_numbered(6, _CONSTRAINTS),
             "additionalProperties": (
                 21,
                 one_of(lambda value: (2, flag) if isinstance(value, bool) else (1, schema)),
@@ -199,13 +194,7 @@ def _v2() -> GnosticMessage:
     )
     item = GnosticMessage(extensions=10).has(
         {
-            "get": (2, operation),
-            "put": (3, operation),
-            "post": (4, operation),
-            "delete": (5, operation),
-            "options": (6, operation),
-            "head": (7, operation),
-            "patch": (8, operation),
+            **_numbered(2, dict.fromkeys(_METHODS, operation)),
             "parameters": (9, repeated(parameter)),
         }
     )
@@ -243,7 +232,7 @@ def _default_v3(number: int, value: Any) -> bytes:
 def _v3() -> GnosticMessage:
     reference = GnosticMessage().has({"$ref": (1, text), "description": (3, text)})
     schema = GnosticMessage(extensions=36)
-    schema_or_reference = one_of(lambda value: (2, reference) if _is_reference(value) else (1, schema))
+    schema_or_reference = one_of(lambda value: (2, reference) if "$ref" in value else (1, schema))
     properties = wrapped(1, named(schema_or_reference))
     schema.has(
         {
@@ -254,21 +243,7 @@ def _v3() -> GnosticMessage:
             "example": (7, any_value),
             "deprecated": (8, flag),
             "title": (9, text),
-            "multipleOf": (10, double),
-            "maximum": (11, double),
-            "exclusiveMaximum": (12, flag),
-            "minimum": (13, double),
-            "exclusiveMinimum": (14, flag),
-            "maxLength": (15, integer),
-            "minLength": (16, integer),
-            "pattern": (17, text),
-            "maxItems": (18, integer),
-            "minItems": (19, integer),
-            "uniqueItems": (20, flag),
-            "maxProperties": (21, integer),
-            "minProperties": (22, integer),
-            "required": (23, repeated(text)),
-            "enum": (24, repeated(any_value)),
+            **_numbered(10, _CONSTRAINTS),
             "type": (25, text),
             "allOf": (26, repeated(schema_or_reference)),
             "oneOf": (27, repeated(schema_or_reference)),
@@ -315,13 +290,7 @@ def _v3() -> GnosticMessage:
     )
     item = GnosticMessage(extensions=14).has(
         {
-            "get": (4, operation),
-            "put": (5, operation),
-            "post": (6, operation),
-            "delete": (7, operation),
-            "options": (8, operation),
-            "head": (9, operation),
-            "patch": (10, operation),
+            **_numbered(4, dict.fromkeys(_METHODS, operation)),
             "parameters": (13, parameters),
         }
     )
@@ -341,5 +310,6 @@ def _v3() -> GnosticMessage:
     )
 
 
-_V2: Final = _v2()
-_V3: Final = _v3()
+# Encode documents of OpenAPI v2 and v3.
+to_v2: Final = _v2().content
+to_v3: Final = _v3().content

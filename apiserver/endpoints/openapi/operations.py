@@ -241,9 +241,7 @@ class Operations:
         options = list(_STREAM_PARAMETERS.get(sub.kind or sub.name, ()))
         yield path, {**self._connections(resource, sub, ""), "parameters": [*named, *options]}
         if sub.has_paths:
-            rest = _parameter(
-                "path", "string", "The path of the request to the proxied server.", where="path"
-            )
+            rest = _parameter(*_REST, where="path")
             below = self._connections(resource, sub, "WithPath")
             yield f"{path}/{{path}}", {**below, "parameters": [*named, rest, *options]}
 
@@ -396,71 +394,56 @@ def _parameter(name: str, kind: str, description: str, *, where: str = "query") 
     return parameter
 
 
+def _parameters(*named: tuple[str, str, str]) -> tuple[Document, ...]:
+    """Returns parameters of queries, each given by its name, its type and its description."""
+    return tuple(_parameter(*each) for each in named)
+
+
 def _name_of(resource: ServedResource) -> Document:
     return _parameter("name", "string", f"name of the {resource.kind}", where="path")
 
 
 _NAMESPACE: Final = _parameter("namespace", "string", "The namespace of the object.", where="path")
-_PRETTY: Final = _parameter("pretty", "string", "If 'true', then the output is pretty printed.")
+_PRETTY_TEXT: Final = ("pretty", "string", "If 'true', then the output is pretty printed.")
+_PRETTY: Final = _parameter(*_PRETTY_TEXT)
+_REST: Final = ("path", "string", "The path of the request to the proxied server.")
 _UNAUTHORIZED: Final = {"description": "Unauthorized"}
 
-_SELECTION: Final = (
-    _parameter("continue", "string", "The token to continue a list that was limited."),
-    _parameter(
-        "fieldSelector", "string", "A selector to restrict the list of returned objects by their fields."
-    ),
-    _parameter(
-        "labelSelector", "string", "A selector to restrict the list of returned objects by their labels."
-    ),
-    _parameter(
-        "limit", "integer", "The maximum number of objects to return; if there are more, continue is set."
-    ),
-    _parameter(
-        "resourceVersion", "string", "The resource version that a list is served at, or a watch starts after."
-    ),
-    _parameter(
-        "resourceVersionMatch", "string", "How resourceVersion is applied to a list: Exact or NotOlderThan."
-    ),
-    _parameter("sendInitialEvents", "boolean", "Whether a watch begins with events for the current state."),
-    _parameter("timeoutSeconds", "integer", "Timeout for the list or watch call."),
+_SELECTION: Final = _parameters(
+    ("continue", "string", "The token to continue a list that was limited."),
+    ("fieldSelector", "string", "A selector to restrict the list of returned objects by their fields."),
+    ("labelSelector", "string", "A selector to restrict the list of returned objects by their labels."),
+    ("limit", "integer", "The maximum number of objects to return; if there are more, continue is set."),
+    ("resourceVersion", "string", "The resource version that a list is served at, or a watch starts after."),
+    ("resourceVersionMatch", "string", "How resourceVersion is applied to a list: Exact or NotOlderThan."),
+    ("sendInitialEvents", "boolean", "Whether a watch begins with events for the current state."),
+    ("timeoutSeconds", "integer", "Timeout for the list or watch call."),
 )
-_WATCHING: Final = (
-    _parameter("allowWatchBookmarks", "boolean", "Requests watch events with type BOOKMARK."),
-    _parameter("watch", "boolean", "Watch for changes to the described resources."),
+_WATCHING: Final = _parameters(
+    ("allowWatchBookmarks", "boolean", "Requests watch events with type BOOKMARK."),
+    ("watch", "boolean", "Watch for changes to the described resources."),
 )
-_DRY_RUN: Final = _parameter(
-    "dryRun", "string", "If 'All', all stages are processed, but nothing is persisted."
-)
-_WRITES: Final = (
+_DRY_RUN: Final = ("dryRun", "string", "If 'All', all stages are processed, but nothing is persisted.")
+_WRITES: Final = _parameters(
     _DRY_RUN,
-    _parameter("fieldManager", "string", "The name of the actor that makes these changes."),
-    _parameter(
-        "fieldValidation", "string", "How unknown and duplicate fields are handled: Ignore, Warn or Strict."
-    ),
+    ("fieldManager", "string", "The name of the actor that makes these changes."),
+    ("fieldValidation", "string", "How unknown and duplicate fields are handled: Ignore, Warn or Strict."),
 )
-_DELETION: Final = (
+_GRACE_PERIOD: Final = "The duration in seconds before the object is deleted; 0 means immediately."
+_PROPAGATION: Final = "How dependents are garbage collected: Orphan, Background or Foreground."
+_DELETION: Final = _parameters(
     _DRY_RUN,
-    _parameter(
-        "gracePeriodSeconds",
-        "integer",
-        "The duration in seconds before the object is deleted; 0 means immediately.",
-    ),
-    _parameter("orphanDependents", "boolean", "Deprecated: use propagationPolicy."),
-    _parameter(
-        "propagationPolicy",
-        "string",
-        "How dependents are garbage collected: Orphan, Background or Foreground.",
-    ),
+    ("gracePeriodSeconds", "integer", _GRACE_PERIOD),
+    ("orphanDependents", "boolean", "Deprecated: use propagationPolicy."),
+    ("propagationPolicy", "string", _PROPAGATION),
 )
+_FORCE: Final = ("force", "boolean", "Acquire conflicting fields that others own (apply only).")
 _PARAMETERS: Final[Mapping[str, Sequence[Document]]] = MappingProxyType(
     {
         "list": (*_SELECTION, *_WATCHING),
         "create": _WRITES,
         "update": _WRITES,
-        "patch": (
-            *_WRITES,
-            _parameter("force", "boolean", "Acquire conflicting fields that others own (apply only)."),
-        ),
+        "patch": (*_WRITES, *_parameters(_FORCE)),
         "delete": _DELETION,
         "deletecollection": (*_SELECTION, *_DELETION),
     }
@@ -475,50 +458,36 @@ _CODES: Final[Mapping[str, Mapping[str, str]]] = MappingProxyType(
         "deletecollection": {"200": "OK"},
     }
 )
-_CONTAINER: Final = _parameter("container", "string", "The container; defaults to the only one of the pod.")
+_CONTAINER: Final = ("container", "string", "The container; defaults to the only one of the pod.")
 _STDIO: Final = (
     _CONTAINER,
-    *(
-        _parameter(name, "boolean", f"Redirect {text}.")
-        for name, text in (
-            ("stderr", "the standard error"),
-            ("stdin", "the standard input"),
-            ("stdout", "the standard output"),
-            ("tty", "a terminal"),
-        )
-    ),
+    ("stderr", "boolean", "Redirect the standard error."),
+    ("stdin", "boolean", "Redirect the standard input."),
+    ("stdout", "boolean", "Redirect the standard output."),
+    ("tty", "boolean", "Redirect a terminal."),
 )
-_PROXY: Final = (_parameter("path", "string", "The path of the request to the proxied server."),)
+_COMMAND: Final = ("command", "string", "The command and its arguments; not executed within a shell.")
+_INSECURE: Final = "Skip the verification of the kubelet's serving certificate."
+_PROXY: Final = _parameters(_REST)
 _STREAM_PARAMETERS: Final[Mapping[str, Sequence[Document]]] = MappingProxyType(
     {
-        "PodAttachOptions": _STDIO,
-        "PodExecOptions": (
-            _parameter("command", "string", "The command and its arguments; not executed within a shell."),
-            *_STDIO,
-        ),
-        "PodPortForwardOptions": (_parameter("ports", "integer", "The ports to forward."),),
+        "PodAttachOptions": _parameters(*_STDIO),
+        "PodExecOptions": _parameters(_COMMAND, *_STDIO),
+        "PodPortForwardOptions": _parameters(("ports", "integer", "The ports to forward.")),
         "PodProxyOptions": _PROXY,
         "ServiceProxyOptions": _PROXY,
         "NodeProxyOptions": _PROXY,
-        "log": (
+        "log": _parameters(
             _CONTAINER,
-            _parameter("follow", "boolean", "Follow the log stream."),
-            _parameter(
-                "insecureSkipTLSVerifyBackend",
-                "boolean",
-                "Skip the verification of the kubelet's serving certificate.",
-            ),
-            _parameter(
-                "limitBytes", "integer", "The number of bytes to read before terminating the log output."
-            ),
-            _PRETTY,
-            _parameter("previous", "boolean", "Return the logs of previously terminated containers."),
-            _parameter(
-                "sinceSeconds", "integer", "A relative time in seconds before now from which to show logs."
-            ),
-            _parameter("stream", "string", "The container log stream to return: All, Stdout or Stderr."),
-            _parameter("tailLines", "integer", "The number of lines from the end of the logs to show."),
-            _parameter("timestamps", "boolean", "Add an RFC 3339 timestamp at the beginning of every line."),
+            ("follow", "boolean", "Follow the log stream."),
+            ("insecureSkipTLSVerifyBackend", "boolean", _INSECURE),
+            ("limitBytes", "integer", "The number of bytes to read before terminating the log output."),
+            _PRETTY_TEXT,
+            ("previous", "boolean", "Return the logs of previously terminated containers."),
+            ("sinceSeconds", "integer", "A relative time in seconds before now from which to show logs."),
+            ("stream", "string", "The container log stream to return: All, Stdout or Stderr."),
+            ("tailLines", "integer", "The number of lines from the end of the logs to show."),
+            ("timestamps", "boolean", "Add an RFC 3339 timestamp at the beginning of every line."),
         ),
     }
 )

@@ -4,11 +4,10 @@ An `Encoder` serves one resource in one form: full objects, table rows or metada
 protobuf or CBOR. Plain JSON is copied without parsing: see `registry.stored_object`. Rows C01-C09, D01-D16,
 D22-D25.
 
-    factory           chooses the encoder for what was negotiated
+    factory           chooses the encoder for what was negotiated; a Status
     json_forms        JSON: full objects, tables, PartialObjectMetadata
     transcoding       the same forms, rewritten in YAML, CBOR or indented JSON
     protobuf          protobuf: full objects and PartialObjectMetadata
-    status            a Status, for failures and for deletions that left no object
     table_cells       the cells of a table row, and how long they stay valid
     lists             the parts of a list and its slices
     list_segments     parts of lists that are encoded once and reused
@@ -21,7 +20,7 @@ made in a thread (`load.offload`). Everything here is pure; the clock is an argu
 """
 
 from apiserver.endpoints.representation.encoder import Encoder
-from apiserver.endpoints.representation.factory import document_encoder, encoder_for
+from apiserver.endpoints.representation.factory import StatusEncoder, document_encoder, encoder_for
 from apiserver.endpoints.representation.form_cache import FormCaches
 from apiserver.endpoints.representation.lists import (
     BATCH_OBJECTS,
@@ -32,7 +31,6 @@ from apiserver.endpoints.representation.lists import (
     WorkAhead,
 )
 from apiserver.endpoints.representation.protobuf import MetaV1Encoders
-from apiserver.endpoints.representation.status import StatusEncoder
 
 __all__ = [
     "BATCH_OBJECTS",

@@ -1,11 +1,11 @@
-"""Chooses the encoder for the form that was negotiated."""
+"""Chooses the encoder for the form that was negotiated, and encodes a Status (row P04)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Final
 
-from apiserver.endpoints.negotiation import ResponseForm
+from apiserver.endpoints.negotiation import Negotiator, ResponseForm
 from apiserver.endpoints.representation.encoder import Encoder
 from apiserver.endpoints.representation.form_cache import FormCaches
 from apiserver.endpoints.representation.json_forms import (
@@ -24,10 +24,10 @@ from apiserver.endpoints.representation.transcoding import (
     YamlFormat,
 )
 from apiserver.meta.brand import Brand
-from apiserver.meta.errors import BadRequest
+from apiserver.meta.errors import BadRequest, NotAcceptable
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource
-from apiserver.wire.media_types import CBOR, YAML
+from apiserver.wire.media_types import CBOR, JSON, YAML, supported_media_types
 
 _FORMATS: Final[dict[str, SerializationFormat]] = {YAML: YamlFormat(), CBOR: CborFormat()}
 _INDENTED: Final = IndentedJsonFormat()
@@ -77,3 +77,25 @@ def encoder_for(
     return TranscodingEncoder(
         encoder, format_, cache=caches.objects, key=(resource.cache_key, brand.meta_group)
     )
+
+
+class StatusEncoder:
+    """Encodes a Status in the form that the client accepts."""
+
+    def __init__(self, brand: Brand, meta: MetaV1Encoders, *, has_cbor: bool = False) -> None:
+        self._meta = meta
+        self._negotiator = Negotiator((), supported_media_types(brand, has_cbor=has_cbor))
+
+    def media_type(self, accept: str) -> str:
+        """Returns the media type for an Accept header: JSON if nothing acceptable can be served.
+
+        That a request failed must reach the client in any case.
+        """
+        try:
+            return self._negotiator.form_for(accept).media_type
+        except NotAcceptable:
+            return JSON
+
+    def encode(self, document: Document, media_type: str) -> bytes:
+        """Encodes a Status in another form than JSON."""
+        return document_encoder("Status", media_type, self._meta)(document)

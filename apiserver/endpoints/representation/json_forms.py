@@ -111,6 +111,10 @@ class _JsonForm:
     def work(self, obj: StoredObject) -> SizeClass:
         return size_class(len(obj.tail))
 
+    def list(self: Encoder, result: ObjectList) -> Iterator[Slice]:
+        envelope = self.envelope(result, ListTotals(len(result.objects)))
+        return slices_of_segments(envelope, self.encoded_items(result.objects))
+
     def error(self, status: Document) -> bytes:
         return _event("ERROR", orjson.dumps(status))
 
@@ -136,11 +140,11 @@ class JsonEncoder(_JsonForm):
         return obj.head + obj.tail + b"\n"
 
     def list(self, result: ObjectList) -> Iterator[Slice]:
-        envelope = self.envelope(result, ListTotals(len(result.objects)))
         if self._project is unchanged:
+            envelope = self.envelope(result, ListTotals(len(result.objects)))
             tails = [each.tail for each in result.objects]
             return slices_of_tails(envelope.opening, self._item_opening, tails)
-        return slices_of_segments(envelope, self.encoded_items(result.objects))
+        return super().list(result)
 
     def envelope(self, result: ObjectList, extent: ListTotals) -> Envelope:
         head = self._list_opening + orjson.dumps(self._list_metadata(result)) + b',"items":['
@@ -198,10 +202,6 @@ class PartialEncoder(_JsonForm):
     def object(self, obj: StoredObject) -> bytes:
         require_object_kind(self._kind, self._resource)
         return self._item(obj) + b"\n"
-
-    def list(self, result: ObjectList) -> Iterator[Slice]:
-        envelope = self.envelope(result, ListTotals(len(result.objects)))
-        return slices_of_segments(envelope, self.encoded_items(result.objects))
 
     def envelope(self, result: ObjectList, extent: ListTotals) -> Envelope:
         require_list_kind(self._kind, self._resource)
@@ -282,10 +282,6 @@ class TableEncoder(_JsonForm):
 
     def object(self, obj: StoredObject) -> bytes:
         return self._table(obj, has_definitions=True) + b"\n"
-
-    def list(self, result: ObjectList) -> Iterator[Slice]:
-        envelope = self.envelope(result, ListTotals(len(result.objects)))
-        return slices_of_segments(envelope, self.encoded_items(result.objects))
 
     def envelope(self, result: ObjectList, extent: ListTotals) -> Envelope:
         definitions = orjson.dumps(self._resource.columns.definitions)

@@ -119,8 +119,9 @@ class Updater(NamedTuple):
         if old is None and not managed:
             return self._create(new)
         comparisons = _Comparisons(version.empty if old is None else old, new, version, managed)
-        own = comparisons.of(version.api_version)
-        assert own is not None
+        compared = comparisons.of(version.api_version)
+        assert compared is not None
+        own, _ = compared
         if not own:
             return managed
         if version.is_custom:
@@ -183,7 +184,7 @@ class Updater(NamedTuple):
         left.pop(manager.identity, None)
         if applied_fields:
             # A change counts also where the endpoint takes it back, as a status that it does not write.
-            is_change = bool(own) or live is None or (merged is not live and merged != live)
+            is_change = bool(own and own[0]) or live is None or (merged is not live and merged != live)
             left[manager.identity] = self._entry(last, applied_fields, is_change=is_change)
         return ApplyResult(merged, left)
 
@@ -217,17 +218,11 @@ class _Comparisons:
         self._is_converted_ahead = False
         self._known: dict[str, tuple[Comparison, FieldSet] | None] = {}
 
-    def of(self, api_version: str) -> Comparison | None:
-        """Returns None if that version is not served any more."""
-        known = self._of(api_version)
-        return known[0] if known else None
+    def of(self, api_version: str) -> tuple[Comparison, FieldSet] | None:
+        """Returns a comparison, and all fields that are changed or removed.
 
-    def touched(self, api_version: str) -> FieldSet | None:
-        """The fields that are changed or removed; None if that version is not served any more."""
-        known = self._of(api_version)
-        return known[1] if known else None
-
-    def _of(self, api_version: str) -> tuple[Comparison, FieldSet] | None:
+        Returns None if that version is not served any more.
+        """
         if api_version not in self._known:
             self._known[api_version] = self._compare(api_version)
         return self._known[api_version]
@@ -241,7 +236,7 @@ class _Comparisons:
             other = version.other_versions.get(api_version)
             if other is None:
                 return None
-            own = self._of(version.api_version)
+            own = self.of(version.api_version)
             if own is not None and _are_in_all_versions(own[1]):
                 return own
             version = other
@@ -283,10 +278,10 @@ def _without_touched(
         if identity == keep:
             left[identity] = entry
             continue
-        touched = comparisons.touched(entry.manager.api_version)
-        if touched is None:
+        compared = comparisons.of(entry.manager.api_version)
+        if compared is None:
             continue
-        fields = difference(entry.fields, touched)
+        fields = difference(entry.fields, compared[1])
         if fields is entry.fields:
             left[identity] = entry
         elif fields:
@@ -378,10 +373,10 @@ def _require_no_conflict(
     conflicts: list[FieldConflict] = []
     for identity in sorted(managed):
         entry = managed[identity]
-        comparison = comparisons.of(entry.manager.api_version)
-        if identity == manager.identity or not comparison:
+        compared = comparisons.of(entry.manager.api_version)
+        if identity == manager.identity or compared is None:
             continue
-        conflicting = difference(intersection(entry.fields, comparison.changed), allowed)
+        conflicting = difference(intersection(entry.fields, compared[0].changed), allowed)
         for path in field_set.paths(conflicting):
             conflicts.append(FieldConflict(entry.manager, path))
             if len(conflicts) == CONFLICTS_MAX:

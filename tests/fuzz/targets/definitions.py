@@ -10,7 +10,7 @@ import orjson
 from apiserver.custom_resources.rules.validator import RuleValidator, blocking_error
 from apiserver.custom_resources.schemas.custom_schema import CustomSchema
 from apiserver.custom_resources.serving.conversion_reviews import ConversionReview, WebhookError
-from apiserver.meta.field_errors import summary
+from apiserver.golang.quoting import aggregate
 from apiserver.meta.vocabulary import Document, UserInfo
 from apiserver.registry.strategy import WriteContext
 from apiserver.schema.builtin import BuiltinSchemas
@@ -143,12 +143,12 @@ def definitions(data: bytes) -> None:
     if strategy.stamp_create is not None:
         strategy.stamp_create(_STAMP, document)
     errors = strategy.validate_create(document) + strategy.validate(document)
-    summary(errors)
+    aggregate(errors)
     assert all(isinstance(text, str) for text in strategy.warn(document, None))
     old = copy.deepcopy(document)
     update = strategy.update
     update.prepare(document, old)
-    summary(update.validate(document, old))
+    aggregate(update.validate(document, old))
     if not errors:
         for version in document["spec"]["versions"]:
             _custom_schema(version["schema"]["openAPIV3Schema"]).compile()
@@ -218,10 +218,10 @@ def custom_resources(data: bytes) -> None:
     assert not custom.pruner(new)
     assert orjson.dumps(new) == once
     errors = custom.validate(new, old)
-    summary(errors)
+    aggregate(errors)
     if blocking_error(errors) is None:
         findings = RuleValidator(schema, vendor="kubernetes").validate(new, old, is_bounded=False)
-        summary(findings.errors)
+        aggregate(findings.errors)
     assert custom.schema.kind
     assert orjson.dumps(new) == once
 

@@ -18,9 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.endpoints.handlers.subresources.scale import ScaledType
+from apiserver.golang.quoting import aggregate
 from apiserver.meta import object_meta
 from apiserver.meta.errors import Invalid
-from apiserver.meta.field_errors import FieldError, summary
+from apiserver.meta.field_errors import FieldError
 from apiserver.meta.vocabulary import Document, UserInfo
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.strategy import UpdateStrategy, WriteContext
@@ -302,7 +303,7 @@ DOCUMENTS: Final = {resource: documents(resource) for resource in TYPES.values()
 
 def require_errors(errors: list[FieldError]) -> None:
     assert all(type(error) is FieldError for error in errors)
-    summary(errors)
+    aggregate(errors)
 
 
 def shown(resource: ServedResource, document: Document) -> None:

@@ -12,8 +12,9 @@ from functools import partial
 from typing import Final, Protocol
 
 from apiserver.auth.authz.attributes import NO_OPINION, Attributes, Decision, PendingDecision, Verdict
-from apiserver.auth.authz.rbac.policy import Binding, Grant, RbacPolicy, listed_problems
+from apiserver.auth.authz.rbac.policy import Binding, Grant, RbacPolicy
 from apiserver.auth.authz.rule_resolver import NonResourceRule, ResourceRule, RuleSet
+from apiserver.golang.quoting import aggregate
 from apiserver.meta.vocabulary import UserInfo
 
 # Questions whose answers are remembered, and names in all answers; when there are more, all are forgotten.
@@ -169,9 +170,7 @@ class RbacAuthorizer:
                 yield None
             if attributes.name in by_name:
                 break
-        problems = (
-            Verdict(Decision.NO_OPINION, f"RBAC: {listed_problems(missing)}") if missing else NO_OPINION
-        )
+        problems = Verdict(Decision.NO_OPINION, f"RBAC: {aggregate(missing)}") if missing else NO_OPINION
         yield by_name, problems, is_for_all_names
 
     def rules(self, user: UserInfo, namespace: str, words_max: float = math.inf) -> RuleSet:
@@ -184,5 +183,5 @@ class RbacAuthorizer:
                 if rule.resources
             ],
             [NonResourceRule(rule.verbs, rule.urls) for rule in rules if rule.urls],
-            problems=[listed_problems(problems)] if problems else (),
+            problems=[aggregate(problems)] if problems else (),
         )

@@ -12,9 +12,9 @@ from typing import Final
 
 from apiserver.auth.authz.attributes import Attributes
 from apiserver.auth.authz.rbac.policy import Binding, Grant, RbacPolicy, Subject
-from apiserver.auth.authz.rbac.rule_coverage import listed, rule_text
+from apiserver.auth.authz.rbac.rule_coverage import rule_text
 from apiserver.auth.authz.rbac.rules import PolicyRule
-from apiserver.golang.quoting import go_quote
+from apiserver.golang.quoting import go_quote, quoted_list
 from apiserver.meta.errors import NotFound
 
 # Rules of the user that are looked at: about a millisecond. Everybody may ask about themselves.
@@ -147,4 +147,4 @@ def _is_alike(subject: Subject, attributes: Attributes) -> bool:
 
 def who(attributes: Attributes) -> str:
     user = attributes.user
-    return f"User {go_quote(user.name)} (groups={listed(user.groups)})"
+    return f"User {go_quote(user.name)} (groups={quoted_list(user.groups)})"

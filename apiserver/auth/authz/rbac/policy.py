@@ -11,7 +11,7 @@ import heapq
 import math
 from bisect import bisect_left, insort
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -135,12 +135,6 @@ class Grant(NamedTuple):
 
     rule: PolicyRule
     binding: Binding
-
-
-def listed_problems(problems: Iterable[str]) -> str:
-    """Joins problems as Go does errors: each once, several in brackets."""
-    distinct = list(dict.fromkeys(problems))
-    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
 class RbacPolicy:

@@ -18,7 +18,7 @@ from itertools import chain
 from typing import Final
 
 from apiserver.auth.authz.rbac.rules import ANY, PolicyRule
-from apiserver.golang.quoting import go_quote
+from apiserver.golang.quoting import quoted_list
 
 # About a second. Roles as they are in clusters take some thousands.
 STEPS_MAX: Final = 2_000_000
@@ -74,12 +74,7 @@ def rule_text(rule: PolicyRule) -> str:
         "ResourceNames": rule.resource_names,
         "Verbs": rule.verbs,
     }
-    return f"{{{', '.join(f'{name}:{listed(words)}' for name, words in fields.items() if words)}}}"
-
-
-def listed(words: Iterable[str]) -> str:
-    """Returns words as Go prints a list of them: `["get" "list"]`."""
-    return f"[{' '.join(map(go_quote, words))}]"
+    return f"{{{', '.join(f'{name}:{quoted_list(words)}' for name, words in fields.items() if words)}}}"
 
 
 def describe(missing: Sequence[PolicyRule]) -> str:

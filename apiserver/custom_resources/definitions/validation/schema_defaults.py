@@ -22,6 +22,7 @@ from apiserver.custom_resources.rules.rule_tree import RuleTreeBuilder
 from apiserver.custom_resources.schemas.embedded_resources import embedded_resources
 from apiserver.custom_resources.schemas.findings import moved
 from apiserver.custom_resources.schemas.validation import SchemaValidator
+from apiserver.golang.quoting import aggregate
 from apiserver.meta.field_errors import Errors, FieldError, forbidden, invalid
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.compile import CompiledSchema, TypeMismatch, compile_schema
@@ -95,9 +96,8 @@ class DefaultsValidator:
         errors: Errors = []
         if surround is not None:
             if problems := self._of_resource("", surround(value)):
-                texts = [str(each) for each in problems]
-                problem = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
-                return [invalid(path, value, f"must result in valid metadata: {problem}")], False
+                why = f"must result in valid metadata: {aggregate(problems)}"
+                return [invalid(path, value, why)], False
         else:
             if self._is_pruned(value, schema):
                 errors.append(invalid(path, value, "must not have unknown fields"))

@@ -30,6 +30,7 @@ from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.interface import MOST_RECENT
 from apiserver.storage.turns import in_turns
 from apiserver.webhooks.addresses import AddressDenied, AddressRules, NotProxyable
+from apiserver.webhooks.tls import unverified_context
 
 _T = TypeVar("_T")
 
@@ -66,15 +67,7 @@ def parse_address(text: str) -> Address | None:
 @functools.cache
 def insecure_context() -> ssl.SSLContext:
     """Returns the context, shared by all, for servers whose certificate cannot be checked."""
-    return make_insecure_context()
-
-
-def make_insecure_context() -> ssl.SSLContext:
-    """Returns such a context for somebody who has a certificate to show."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
+    return unverified_context()
 
 
 def proxy_connectors(

@@ -22,11 +22,11 @@ from apiserver.auth.authn.service_account import (
     LEEWAY_S,
     AcceptedTokens,
     Claims,
-    NoTokenUses,
     PrivateKey,
     Reference,
     ServiceAccountAuthenticator,
     TokenIssuer,
+    TokenUses,
     UnusableKey,
     key_id,
     read_private_key,
@@ -131,14 +131,9 @@ KEYS: Final[dict[str, Callable[[], PrivateKey]]] = {
 @pytest.mark.parametrize("make", KEYS.values(), ids=KEYS)
 async def test_keys_of_every_kind_sign_and_prove(objects: Objects, make: Callable[[], PrivateKey]) -> None:
     key = read_private_key(pem_of(make()))
-    public = key.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
     # The keys of a file may be several; those that did not sign are passed over.
-    other = OTHER_KEY.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
-    user = await shown(believer(objects, keys=read_public_keys(other + public)), issued(key=key))
+    keys = read_public_keys(public_pem_of(OTHER_KEY) + public_pem_of(key))
+    user = await shown(believer(objects, keys=keys), issued(key=key))
     assert user is not None
     assert user.name == "system:serviceaccount:ns:bot"
     assert await shown(believer(objects, keys=read_public_keys(pem_of(key))), issued(key=key)) == user
@@ -429,7 +424,7 @@ HELD: Final = {"token": base64.b64encode(LEGACY.encode()).decode()}
 INVALID: Final = {"kubernetes.io/legacy-token-invalid-since": "2026-01-01"}
 
 
-class Uses(NoTokenUses):
+class Uses(TokenUses):
     """What was told of uses."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from apiserver.controllers.garbage_collector import rules
 from apiserver.controllers.garbage_collector.object_owners import Malformed, Ownership, of_metadata
-from apiserver.controllers.garbage_collector.rules import KEEP, Collect, OwnerState, Release, judge
+from apiserver.controllers.garbage_collector.rules import Collect, OwnerState, Release, judge
 from apiserver.meta.object_meta import FINALIZER_FOREGROUND, FINALIZER_ORPHAN
 
 SOLID, WAITING, ABSENT, UNKNOWN = OwnerState.SOLID, OwnerState.WAITING, OwnerState.ABSENT, OwnerState.UNKNOWN
@@ -60,7 +60,7 @@ def test_what_becomes_of_an_object_whose(
         case Release(references):
             assert "release " + " ".join(sorted(each.uid for each in references)) == verdict
         case _:
-            assert (found, verdict) == (KEEP, "keep")
+            assert (found, verdict) == (None, "keep")
 
 
 POLICIES: Final = {FINALIZER_ORPHAN: "Orphan", FINALIZER_FOREGROUND: "Foreground", "a.b/c": "Background"}
