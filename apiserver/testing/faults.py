@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Protocol, Self, TypeVar
 
 from apiserver.testing.errors import RequestFailed
-from apiserver.testing.runners import Runner
-from apiserver.testkit.faults import Effect, Fault, FaultInjector, InvalidFault, Match, RefuseTls
+from apiserver.testing.runners import ServerThread
+from apiserver.testkit.faults import Effect, Fault, FaultInjector, InvalidFault, Match
 from apiserver.testkit.faults.documents import EFFECTS, parse, request_document
-from apiserver.testkit.faults.texts import text_of
+from apiserver.testkit.faults.effects import text_of
 
 T = TypeVar("T")
 
@@ -141,10 +141,10 @@ class Faults:
 
 
 class LocalFaults:
-    """The faults of a server in this process. runner: of the server, if it runs; raises ServerStopped."""
+    """The faults of a server in this process. thread: that runs the server; raises ServerStopped."""
 
-    def __init__(self, injector: FaultInjector, runner: Callable[[str], Runner]) -> None:
-        self._injector, self._runner = injector, runner
+    def __init__(self, injector: FaultInjector, thread: Callable[[str], ServerThread]) -> None:
+        self._injector, self._thread = injector, thread
 
     def inject(self, effect: Effect, match: Match, times: int | None) -> FaultState:
         return self._call("faults.inject", lambda: _state(self._injector.inject(effect, match, times)))
@@ -167,10 +167,7 @@ class LocalFaults:
         async def run() -> T:
             return act()
 
-        def make() -> Coroutine[Any, Any, T]:
-            return run()
-
-        return self._runner(asked).call(make, asked)
+        return self._thread(asked).call(run, asked)
 
 
 class RemoteFaults:
@@ -180,8 +177,6 @@ class RemoteFaults:
         self._request = request
 
     def inject(self, effect: Effect, match: Match, times: int | None) -> FaultState:
-        if isinstance(effect, RefuseTls) and effect.seconds is None and times is None:
-            raise InvalidFault("effect.seconds", "or times must be said: nobody could connect to clear it")
         return _read(self._ask("POST", "", request_document(effect, match, times)))
 
     def find(self, name: str) -> FaultState | None:

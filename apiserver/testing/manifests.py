@@ -10,7 +10,7 @@ import yaml
 from yaml.composer import ComposerError
 
 from apiserver.testing.errors import ManifestNotLoaded, NotInTime, UnknownKind
-from apiserver.testing.resources import DEFAULT_NAMESPACE, Resource, RunningServer, resource_of
+from apiserver.testing.resources import DEFAULT_NAMESPACE, Resource, RunningServer, find_resource
 from apiserver.testing.waiting import wait_for
 
 # A file, a folder with such, an object, or several of these.
@@ -89,7 +89,7 @@ def _rank(manifest: Manifest) -> int:
 def _load(server: RunningServer, manifest: Manifest) -> None:
     document = manifest.document
     try:
-        resource = resource_of(server, document["apiVersion"], document["kind"])
+        resource = find_resource(server, f"{document['apiVersion']}/{document['kind']}")
     except UnknownKind as error:
         raise ManifestNotLoaded(str(manifest), f"{document['apiVersion']}: {error}") from None
     code, answer = _apply(server, resource, document)

@@ -92,11 +92,6 @@ def watched_resources(server: RunningServer) -> list[Resource]:
     return list(reversed(found.values()))
 
 
-def resource_of(server: RunningServer, api_version: str, kind: str) -> Resource:
-    """Returns the resource of the objects of an apiVersion and kind. Raises UnknownKind."""
-    return find_resource(server, f"{api_version}/{kind}")
-
-
 def _names(resource: Resource) -> tuple[str, ...]:
     group, lower = resource.group, resource.kind.lower()
     return (

@@ -20,7 +20,7 @@ from apiserver.app.host_process import HostProcess
 from apiserver.app.server import App
 from apiserver.app.serving.listening import CannotStart, bind
 from apiserver.cli.config import Config
-from apiserver.testing.errors import NotInThisProcess, ServerDidNotStart, ServerStopped
+from apiserver.testing.errors import ServerDidNotStart, ServerStopped
 from apiserver.testing.resources import Resource
 from apiserver.testing.server_time import ServerTime
 from apiserver.testkit.object_history import ObjectHistory, read_history
@@ -59,42 +59,10 @@ class Runner(Protocol):
         """Stop the server, and return when nothing of it is left."""
         ...
 
-    def call(self, make: Callable[[], Coroutine[Any, Any, T]], asked: str) -> T:
-        """Run a coroutine on the server's event loop, and return its result.
-
-        asked: what it is for. Raises ServerStopped, NotInThisProcess.
-        """
-        ...
-
-    def copy_state(self, asked: str) -> StateCopy:
-        """Returns a copy of all that was answered before.
-
-        Raises ServerStopped, NotInThisProcess, CannotBeCopied.
-        """
-        ...
-
-    def compact(self, asked: str) -> int:
-        """Forget all history up to now, and return which revision that is.
-
-        Raises ServerStopped, NotInThisProcess.
-        """
-        ...
-
-    def object_history(self, resource: Resource, namespace: str, name: str) -> ObjectHistory:
-        """Returns the versions of an object that are known. Raises ServerStopped, NotInThisProcess."""
-        ...
-
     def advance_clock(self, seconds: float) -> None:
         """Put the server's clock forward, and return when what is due by then has been started.
 
         Raises ServerStopped.
-        """
-        ...
-
-    def begin_again(self, state: StateCopy, asked: str) -> None:
-        """Replaces the server's objects, at the same address.
-
-        Raises ServerStopped, ServerDidNotStart, NotInThisProcess.
         """
         ...
 
@@ -147,6 +115,10 @@ class ServerThread:
             self._thread.join()
 
     def call(self, make: Callable[[], Coroutine[Any, Any, T]], asked: str) -> T:
+        """Run a coroutine on the server's event loop, and return its result.
+
+        asked: what it is for. Raises ServerStopped.
+        """
         coroutine = make()
         with self._lock:
             if self._loop is None:
@@ -159,6 +131,8 @@ class ServerThread:
             raise ServerStopped(asked) from None
 
     def copy_state(self, asked: str) -> StateCopy:
+        """Returns a copy of all that was answered before. Raises ServerStopped, CannotBeCopied."""
+
         async def copy(app: App) -> StateCopy:
             store, core = app.running
             return await copy_state(store, core.registry.cache)
@@ -166,6 +140,8 @@ class ServerThread:
         return self._call_with_app(copy, asked)
 
     def compact(self, asked: str) -> int:
+        """Forget all history up to now, and return which revision that is. Raises ServerStopped."""
+
         async def compact(app: App) -> int:
             _, core = app.running
             return await core.registry.cache.compact()
@@ -173,6 +149,8 @@ class ServerThread:
         return self._call_with_app(compact, asked)
 
     def object_history(self, resource: Resource, namespace: str, name: str) -> ObjectHistory:
+        """Returns the versions of an object that are known. Raises ServerStopped."""
+
         async def read(app: App) -> ObjectHistory:
             _, core = app.running
             return await read_history(
@@ -192,6 +170,7 @@ class ServerThread:
         self.call(lambda: self._time.advance(seconds), ADVANCE)
 
     def begin_again(self, state: StateCopy, asked: str) -> None:
+        """Replaces the server's objects, at the same address. Raises ServerStopped, ServerDidNotStart."""
         ready: Future[str] = Future()
 
         async def stop() -> None:
@@ -319,18 +298,6 @@ class ServerChild:
         process.stdin.close()
         process.stdout.close()
 
-    def call(self, make: Callable[[], Coroutine[Any, Any, T]], asked: str) -> T:
-        raise NotInThisProcess(asked)
-
-    def copy_state(self, asked: str) -> StateCopy:
-        raise NotInThisProcess(asked)
-
-    def compact(self, asked: str) -> int:
-        raise NotInThisProcess(asked)
-
-    def object_history(self, resource: Resource, namespace: str, name: str) -> ObjectHistory:
-        raise NotInThisProcess(TIMELINE)
-
     def advance_clock(self, seconds: float) -> None:
         process = self._process
         assert process is not None
@@ -345,9 +312,6 @@ class ServerChild:
         if not answer:
             raise ServerStopped(ADVANCE)
         self._time.ahead_s += seconds
-
-    def begin_again(self, state: StateCopy, asked: str) -> None:
-        raise NotInThisProcess(asked)
 
     def _why(self) -> str:
         """Returns what the program says when it cannot start, or the end of what it has logged."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import functools
 import http.client
 import itertools
 import os
@@ -78,27 +79,21 @@ WAIT_S: Final = 10.0
 # Nothing that depends on what a server stores.
 _SHARED: Final = SharedParts()
 _NO_COLLECTIONS: Final = CollectionPause()
+# Of servers that start at once, one makes the keys for all.
+_MAKING_KEYS: Final = threading.Lock()
 
 T = TypeVar("T")
 
 
-class _KeysAndCertificates:
-    """The files of a CA and what it has signed, made once: keys for tests need not differ.
+@functools.cache
+def _keys_and_certificates() -> Mapping[str, bytes]:
+    """Returns the files of a CA and what it has signed, made once: keys for tests need not differ.
 
     A server whose flags give it other names than it has by default signs a certificate of its own.
     """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._files: dict[str, bytes] = {}
-
-    def copy_to(self, directory: Path) -> None:
-        with self._lock:
-            if not self._files:
-                with tempfile.TemporaryDirectory() as made:
-                    pki.ensure(Path(made), certificate_names(Config()), is_durable=False)
-                    self._files = _read_files(Path(made))
-        _write_files(directory, self._files)
+    with tempfile.TemporaryDirectory() as made:
+        pki.ensure(Path(made), certificate_names(Config()), is_durable=False)
+        return _read_files(Path(made))
 
 
 def _read_files(directory: Path) -> dict[str, bytes]:
@@ -115,9 +110,6 @@ def _write_files(directory: Path, files: Mapping[str, bytes]) -> None:
 
 def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
-
-
-_KEYS_AND_CERTIFICATES: Final = _KeysAndCertificates()
 
 
 class _Fork(NamedTuple):
@@ -186,7 +178,7 @@ class ApiServer:
         self._remote_faults = RemoteFaults(lambda method, path, body: self.request(method, path, body))
         # What goes wrong on it, on purpose.
         self.faults: Final = Faults(
-            LocalFaults(self._injector, self._own_runner) if in_process else self._remote_faults
+            LocalFaults(self._injector, self._own_thread) if in_process else self._remote_faults
         )
         self._keep_time(ServerTime())
 
@@ -473,8 +465,7 @@ class ApiServer:
             raise NotInThisProcess("timeline")
         resource = find_resource(self, object_or_kind)
         namespace = (namespace or DEFAULT_NAMESPACE) if resource.is_namespaced else ""
-        assert self._runner is not None
-        history = self._runner.object_history(resource, namespace, name)
+        history = self._own_thread("timeline").object_history(resource, namespace, name)
         what = f"{resource.kind} {f'{namespace}/' if namespace else ''}{name}"
         return make_timeline(what, history, self._writes.all())
 
@@ -494,8 +485,9 @@ class ApiServer:
 
         Requests for an older resourceVersion, or for the next page of an older list, get 410 Gone.
         """
-        runner = self._own_runner("compact")
-        return runner.compact("compact") if self._in_process else self._remote_faults.compact()
+        if self._in_process:
+            return self._own_thread("compact").compact("compact")
+        return self._remote_faults.compact()
 
     # ---- what it holds
 
@@ -513,10 +505,9 @@ class ApiServer:
 
         Raises SnapshotMismatch if the store is etcd, and NotInThisProcess.
         """
-        self._own_directory("snapshot")
-        assert self._runner is not None
+        thread = self._own_thread("snapshot")
         try:
-            return Snapshot(self._runner.copy_state("snapshot"), self._settings)
+            return Snapshot(thread.copy_state("snapshot"), self._settings)
         except CannotBeCopied as error:
             raise SnapshotMismatch(str(error)) from None
 
@@ -528,6 +519,7 @@ class ApiServer:
         it as a context manager, or call its `stop()`.
         Raises SnapshotMismatch and NotInThisProcess.
         """
+        self._own_thread("fork")
         directory = self._own_directory("fork")
         taken = self._fitting(snapshot) if snapshot is not None else self.snapshot()
         assert self._config is not None
@@ -550,12 +542,11 @@ class ApiServer:
         are cleared. A server with a `data_dir` continues in memory and leaves the files there unchanged.
         Raises SnapshotMismatch and NotInThisProcess.
         """
-        runner = self._own_runner("reset")
+        thread = self._own_thread("reset")
         state = self._fitting(snapshot).state
-        if self._in_process:
-            self.faults.clear()
+        self.faults.clear()
         with _NO_COLLECTIONS():
-            runner.begin_again(state, "reset")
+            thread.begin_again(state, "reset")
 
     @property
     def _settings(self) -> tuple[object, ...]:
@@ -579,13 +570,17 @@ class ApiServer:
         if self._forked is not None:
             return self._make_fork(self._forked, directory, tokens)
         if self._data_dir is None:
-            _KEYS_AND_CERTIFICATES.copy_to(directory / "pki")
+            with _MAKING_KEYS:
+                files = _keys_and_certificates()
+            _write_files(directory / "pki", files)
         arguments = [*self._arguments(self._data_dir or directory, tokens), *self._flags]
         config, self._stages = _parsed(arguments)
         if self._in_process and config.serving.workers > 1:
             raise ServerDidNotStart("--workers needs processes of its own: in_process=False")
-        files = EtcdTls(config.storage.etcd_cafile, config.storage.etcd_certfile, config.storage.etcd_keyfile)
-        self._etcd = EtcdProbe(config.storage.etcd_servers, files)
+        etcd_files = EtcdTls(
+            config.storage.etcd_cafile, config.storage.etcd_certfile, config.storage.etcd_keyfile
+        )
+        self._etcd = EtcdProbe(config.storage.etcd_servers, etcd_files)
         self._etcd.require()
         if not self._in_process:
             if not any(flag.partition("=")[0] in _WITHOUT_FAULTS for flag in self._flags):
@@ -607,13 +602,12 @@ class ApiServer:
 
     def _advance_clock(self, seconds: float) -> None:
         """Raises ClockNotAdvanced, ServerStopped."""
-        self._own_directory(ADVANCE)
-        assert self._runner is not None
+        runner = self._own_runner(ADVANCE)
         if self._has_etcd:
             raise ClockNotAdvanced("the clock of a server on etcd cannot be put forward: etcd expires leases")
         if self._has_flag("--workers"):
             raise ClockNotAdvanced("the clock of a server with --workers cannot be put forward")
-        self._runner.advance_clock(seconds)
+        runner.advance_clock(seconds)
 
     def _host(self, config: Config) -> HostProcess:
         hooks = replace(
@@ -653,6 +647,13 @@ class ApiServer:
         if self._runner is None:
             raise ServerStopped(asked)
         return self._runner
+
+    def _own_thread(self, asked: str) -> ServerThread:
+        """Raises ServerStopped, NotInThisProcess."""
+        runner = self._own_runner(asked)
+        if not isinstance(runner, ServerThread):
+            raise NotInThisProcess(asked)
+        return runner
 
     def _own_directory(self, asked: str) -> Path:
         """Raises ServerStopped."""

@@ -15,8 +15,7 @@ from apiserver.cli.server_options import ServerOptions, add_server_options
 from apiserver.meta.vocabulary import Document
 from apiserver.testkit.faults import InvalidFault
 from apiserver.testkit.faults.documents import EFFECTS, parse
-from apiserver.testkit.faults.effects import MOMENTS
-from apiserver.testkit.faults.texts import text_of
+from apiserver.testkit.faults.effects import MOMENTS, text_of
 
 _ABOUT: Final = f"""
 Injects faults into a running server, to test its clients: which requests have one, what it is, and how often.

@@ -10,8 +10,8 @@ Times are in seconds. Each raises InvalidFault for a value that it cannot have.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal, TypeAlias
 
 from apiserver.testkit.faults.errors import InvalidFault
 
@@ -208,3 +208,10 @@ def _require_duration(seconds: float | None) -> None:
 def _require_events(count: int) -> None:
     if not 0 <= count <= EVENTS_MAX:
         raise InvalidFault("effect.after_events", f"{count} is not between 0 and {EVENTS_MAX}")
+
+
+def text_of(value: Any) -> str:
+    """Returns a match or an effect as it is written in Python, without what is as by default."""
+    said = ((field.name, getattr(value, field.name), field.default) for field in fields(value))
+    shown = ", ".join(f"{name}={found!r}" for name, found, default in said if found != default)
+    return f"{type(value).__name__}({shown})"

@@ -17,10 +17,10 @@ from apiserver.testkit.faults.effects import (
     NotReady,
     RefuseTls,
     is_of_watches,
+    text_of,
 )
 from apiserver.testkit.faults.errors import FAULTS_MAX, InvalidFault, TooManyFaults
 from apiserver.testkit.faults.matches import COUNT_MAX, Match, RequestAttributes
-from apiserver.testkit.faults.texts import text_of
 
 # Tokens that one fault has expired, and knows by their digests.
 TOKENS_MAX: Final = 10_000

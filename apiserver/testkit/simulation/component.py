@@ -7,13 +7,16 @@ to the real ones.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from apiserver.admission.chain import AdmissionAttributes, AdmissionChain, Operation
+from apiserver.controller_runtime.controller import Controller, Outcome
 from apiserver.controller_runtime.informer import Informer, ListWatch
 from apiserver.controller_runtime.work_queue import WorkQueue
+from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.load.offload import Offload
 from apiserver.meta.brand import Brand
 from apiserver.meta.options import DeleteOptions, WriteOptions
@@ -29,6 +32,8 @@ from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.write_request import Admission, Draft, WriteRequest
 from apiserver.testkit.simulation.object_index import ObjectIndex
 from apiserver.testkit.simulation.resources import WITH_DOMAIN
+
+K = TypeVar("K", bound=Hashable)
 
 # Returns what must still hold when an object is created in a namespace; raises NotFound, Forbidden.
 MayCreate = Callable[[ServedResource, str, str], Awaitable[TransactionGuard | None]]
@@ -74,6 +79,28 @@ class ClusterAccess:
             reports_missed_deletions=True,
             wait_for_room=queue.wait_for_room,
         )
+
+
+async def run_controller(
+    queue: WorkQueue[K],
+    reconcile: Callable[[K], Awaitable[Outcome]],
+    informers: Sequence[Informer],
+    *,
+    events: EventRecorder | None = None,
+    workers: int = 1,
+) -> None:
+    """Reconcile the keys of a queue once all informers have synced, and write events, until cancelled."""
+
+    async def reconcile_synced(key: K) -> Outcome:
+        for each in informers:
+            await each.has_synced.wait()
+        return await reconcile(key)
+
+    async with asyncio.TaskGroup() as tasks:
+        writing_events = tasks.create_task(events.run()) if events is not None else None
+        await Controller(queue, reconcile_synced, workers=workers, informers=informers).run()
+        if writing_events is not None:
+            writing_events.cancel()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final
 
 import orjson
 
-from apiserver.controller_runtime.controller import Controller, Corrected, Outcome, Requeue
-from apiserver.controller_runtime.informer import Informer
+from apiserver.controller_runtime.controller import Corrected, Outcome, Requeue
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import set_condition
 from apiserver.meta.errors import Conflict, NotFound
 from apiserver.meta.vocabulary import AUTHENTICATED, Document, UserInfo
-from apiserver.testkit.simulation.component import ClusterAccess, Component, WriteTarget
+from apiserver.testkit.simulation.component import ClusterAccess, Component, WriteTarget, run_controller
 from apiserver.testkit.simulation.field_values import InvalidStage
 from apiserver.testkit.simulation.nodes import host_ip, is_simulated, number_of, place_of, pod_network
 from apiserver.testkit.simulation.object_index import ObjectIndex
@@ -64,20 +62,15 @@ class SimulatedKubelet:
         self._taken: set[str] = set()
         # By how much the times in a status are too early, for pods that wait for a time.
         self._dropped_s: dict[str, float] = {}
-        self._informers: Sequence[Informer] = ()
         self.queue: WorkQueue[Key] = WorkQueue(NAME, BACKOFF)
 
     async def run(self) -> None:
         """Run pods until cancelled."""
-        self._informers = [
+        informers = [
             self._cluster.informer(NODES, self._nodes, self.queue),
             self._cluster.informer(PODS, self._pods, self.queue),
         ]
-        controller = Controller(self.queue, self._reconcile, workers=WORKERS, informers=self._informers)
-        async with asyncio.TaskGroup() as tasks:
-            writing_events = tasks.create_task(self._events.run())
-            await controller.run()
-            writing_events.cancel()
+        await run_controller(self.queue, self._reconcile, informers, events=self._events, workers=WORKERS)
 
     # ---- what changes
 
@@ -131,8 +124,6 @@ class SimulatedKubelet:
     # ---- running
 
     async def _reconcile(self, key: Key) -> Outcome:
-        for each in self._informers:
-            await each.has_synced.wait()
         pod = self._pods.get(*key)
         node_name = pod["spec"].get("nodeName", "") if pod is not None else ""
         if pod is None or not node_name:
@@ -144,9 +135,7 @@ class SimulatedKubelet:
                     await self._collect(pod)
                 return None
             return await self._step(pod, node) if is_simulated(node) else None
-        except NotFound:
-            return None
-        except Conflict:  # Another one has its name by now, of which the informer will tell.
+        except (NotFound, Conflict):  # Another one has its name by now, of which the informer will tell.
             return None
 
     async def _step(self, pod: Document, node: Document) -> Outcome:

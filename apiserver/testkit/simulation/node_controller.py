@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
-from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
-from apiserver.controller_runtime.informer import Informer
+from apiserver.controller_runtime.controller import Outcome, Requeue
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.meta import timestamps
 from apiserver.meta.errors import AlreadyExists, NotFound
 from apiserver.meta.vocabulary import AUTHENTICATED, Document, UserInfo
-from apiserver.testkit.simulation.component import ClusterAccess, Component, WriteTarget
+from apiserver.testkit.simulation.component import ClusterAccess, Component, WriteTarget, run_controller
 from apiserver.testkit.simulation.nodes import (
     HEARTBEAT_S,
     LEASE_NAMESPACE,
@@ -47,15 +45,14 @@ class SimulatedNodes:
         self._lifecycle = Component(cluster, _LIFECYCLE, "kube-controller-manager")
         self._unregistered = set(self._own)
         self._renewed_at: dict[str, float] = {}  # when each Lease was, by the queue's clock
-        self._informers: Sequence[Informer] = ()
         self.queue: WorkQueue[str] = WorkQueue(NAME, BACKOFF)
 
     async def run(self) -> None:
         """Keep nodes until cancelled."""
-        self._informers = [self._cluster.informer(NODES, self._nodes, self.queue)]
+        informers = [self._cluster.informer(NODES, self._nodes, self.queue)]
         for name in self._own:
             self.queue.add(name)
-        await Controller(self.queue, self._reconcile, informers=self._informers).run()
+        await run_controller(self.queue, self._reconcile, informers)
 
     def _on_node(self, old: Document | None, new: Document | None) -> None:
         found = new if new is not None else old
@@ -68,8 +65,6 @@ class SimulatedNodes:
             self.queue.add(name)
 
     async def _reconcile(self, name: str) -> Outcome:
-        for each in self._informers:
-            await each.has_synced.wait()
         node = self._nodes.get("", name)
         if node is None:
             if name not in self._unregistered:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from apiserver.meta import timestamps
@@ -63,29 +63,22 @@ class NextStatus(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Wait:
-    """The time until something changes by itself. again_s: None for never."""
-
-    again_s: float | None = None
-
-    def until(self, seconds: float) -> None:
-        seconds = max(seconds, 0.0)
-        self.again_s = seconds if self.again_s is None else min(self.again_s, seconds)
-
-
-@dataclass(slots=True)
 class _Pod:
-    """A pod for which a step is computed."""
+    """A pod for which a step is computed. again_s: as in `NextStatus`."""
 
     document: Document
     stages: Sequence[Stage]
     moment: StatusTime
-    wait: _Wait = field(default_factory=_Wait)
+    again_s: float | None = None
 
     @property
     def spec(self) -> Document:
         spec: Document = self.document["spec"]
         return spec
+
+    def look_again(self, seconds: float) -> None:
+        seconds = max(seconds, 0.0)
+        self.again_s = seconds if self.again_s is None else min(self.again_s, seconds)
 
     @property
     def restarts_always(self) -> bool:
@@ -117,12 +110,14 @@ def next_step(
     killed = _termination(found, status)
     inits, is_initialized, has_failed = _init_containers(found, old, status["startTime"])
     begins = _initialized_at(inits, status["startTime"])
-    main = [
-        _container(found, container, _status_of(found, old, "containerStatuses", container), begins)
-        if is_initialized
-        else _waiting(found, container, _status_of(found, old, "containerStatuses", container), _INITIALIZING)
-        for container in found.spec["containers"]
-    ]
+    main = []
+    for container in found.spec["containers"]:
+        before = _status_of(found, old, "containerStatuses", container)
+        main.append(
+            _container(found, container, before, begins)
+            if is_initialized
+            else _waiting(container, before, _INITIALIZING)
+        )
     ephemeral = [
         _ephemeral(found, container, _status_of(found, old, "ephemeralContainerStatuses", container))
         for container in found.spec.get("ephemeralContainers") or ()
@@ -148,7 +143,7 @@ def next_step(
     is_deleted = "deletionTimestamp" in pod["metadata"]
     if phase in _ENDED:
         return NextStatus(status, is_over=is_deleted)
-    return NextStatus(status, found.wait.again_s)
+    return NextStatus(status, found.again_s)
 
 
 def _termination(found: _Pod, status: Document) -> tuple[int, str, str] | None:
@@ -162,14 +157,14 @@ def _termination(found: _Pod, status: Document) -> tuple[int, str, str] | None:
         if left_s <= 0:
             # A service that is told to stop has done its work; what was to end by itself has not.
             return (0 if found.restarts_always else TERMINATED), "", ""
-        found.wait.until(left_s)
+        found.look_again(left_s)
     deadline_s = spec.get("activeDeadlineSeconds")
     if deadline_s is not None:
         left_s = moment.since(status["startTime"]) + deadline_s - moment.now
         if left_s <= 0:
             message = "Pod was active on the node longer than the specified deadline"
             return KILLED, "DeadlineExceeded", message
-        found.wait.until(left_s)
+        found.look_again(left_s)
     return None
 
 
@@ -185,8 +180,7 @@ def _status_of(found: _Pod, status: Document, field_name: str, container: Docume
     before = next((each for each in listed if each.get("name") == container["name"]), None)
     if before is None:
         return None
-    known = {name: value for name, value in before.items() if value is not None}
-    status = {**_new_status(found, container), **copy.deepcopy(known)}
+    status = {**_new_status(container), **copy.deepcopy(_known(before))}
     now, state = found.moment.text, status["state"]
     if "running" in state:
         state["running"] = {"startedAt": now, **_known(state["running"])}
@@ -210,11 +204,11 @@ def _init_containers(found: _Pod, old: Document, began: str) -> tuple[list[Docum
         before = _status_of(found, old, "initContainerStatuses", container)
         is_sidecar = container.get("restartPolicy") == "Always"
         if not is_open:
-            statuses.append(_waiting(found, container, before, _INITIALIZING))
+            statuses.append(_waiting(container, before, _INITIALIZING))
             continue
         since = _initialized_at(statuses, began)
         status = _container(found, container, before, since, is_init=True, is_sidecar=is_sidecar)
-        if not is_sidecar and before is None and _is_running(status):
+        if not is_sidecar and before is None and "running" in status["state"]:
             # It may be over at once: nobody has to see that it ran.
             status = _container(found, container, status, since, is_init=True)
         statuses.append(status)
@@ -246,7 +240,7 @@ def _container(
 ) -> Document:
     """Returns the next status of a container that may run. since: from when on it may."""
     moment, name = found.moment, container["name"]
-    status = copy.deepcopy(before) if before is not None else _new_status(found, container)
+    status = copy.deepcopy(before) if before is not None else _new_status(container)
     stage = found.stage(name, status["restartCount"], is_init=is_init, is_sidecar=is_sidecar)
     state = status["state"]
     if "running" in state:
@@ -257,17 +251,17 @@ def _container(
         ends_s = moment.since(state["running"]["startedAt"]) + stage.duration_s - moment.now
         if not stage.ends or ends_s > 0:
             if stage.ends:
-                found.wait.until(ends_s)
+                found.look_again(ends_s)
             return _running(found, container, status, stage)
         reason = stage.reason or ("Error" if stage.code else "Completed")
         _end(status, found, stage.code, reason, stage.message)
     elif "terminated" not in state and not status.get("lastState"):
         if stage.phase == "Pending":
-            return _waiting(found, container, status, _reason(stage))
+            return _waiting(container, status, _reason(stage))
         starts_s = moment.since(since) + stage.start_delay_s - moment.now
         if starts_s > 0:
-            found.wait.until(starts_s)
-            return _waiting(found, container, status, _CREATING)
+            found.look_again(starts_s)
+            return _waiting(container, status, _CREATING)
         status["state"] = {"running": {"startedAt": moment.text}}
         return _running(found, container, status, stage)
     return _after_end(found, container, status, is_init=is_init, is_sidecar=is_sidecar)
@@ -289,7 +283,7 @@ def _after_end(
     backoff_s = stage.restart_backoff_s(restarts)
     left_s = moment.since(ended["finishedAt"]) + backoff_s - moment.now
     if left_s > 0:
-        found.wait.until(left_s)
+        found.look_again(left_s)
         meta = found.document["metadata"]
         message = (
             f"back-off {backoff_s:g}s restarting failed container={name} "
@@ -304,7 +298,7 @@ def _after_end(
     return _running(found, container, status, stage)
 
 
-def _new_status(found: _Pod, container: Document) -> Document:
+def _new_status(container: Document) -> Document:
     return {
         "name": container["name"],
         "image": container["image"],
@@ -323,8 +317,8 @@ def _reason(stage: Stage) -> Document:
     return {"reason": stage.reason, "message": stage.message} if stage.message else {"reason": stage.reason}
 
 
-def _waiting(found: _Pod, container: Document, before: Document | None, why: Document) -> Document:
-    status = before if before is not None else _new_status(found, container)
+def _waiting(container: Document, before: Document | None, why: Document) -> Document:
+    status = before if before is not None else _new_status(container)
     return {**status, "state": {"waiting": dict(why)}, "ready": False, "started": False}
 
 
@@ -334,9 +328,9 @@ def _running(found: _Pod, container: Document, status: Document, stage: Stage) -
     since = moment.since(status["state"]["running"]["startedAt"])
     ready_s = since + stage.ready_delay_s - moment.now
     if stage.ready and ready_s > 0:
-        found.wait.until(ready_s)
+        found.look_again(ready_s)
     if stage.ends:
-        found.wait.until(since + stage.duration_s - moment.now)
+        found.look_again(since + stage.duration_s - moment.now)
     status["ready"], status["started"] = stage.ready and ready_s <= 0, True
     status["image"] = container["image"]
     digest = hashlib.sha256(container["image"].encode()).hexdigest()
@@ -389,7 +383,7 @@ def _kill(status: Document, found: _Pod, code: int) -> None:
 
 def _ephemeral(found: _Pod, container: Document, before: Document | None) -> Document:
     """Returns the status of an ephemeral container: it runs as long as the pod does."""
-    status = copy.deepcopy(before) if before is not None else _new_status(found, container)
+    status = copy.deepcopy(before) if before is not None else _new_status(container)
     if "terminated" in status["state"]:
         return status
     if "running" not in status["state"]:
@@ -397,10 +391,6 @@ def _ephemeral(found: _Pod, container: Document, before: Document | None) -> Doc
     status = _running(found, container, status, Stage())
     status["ready"] = False
     return status
-
-
-def _is_running(status: Document) -> bool:
-    return "running" in status["state"]
 
 
 # ---- the pod

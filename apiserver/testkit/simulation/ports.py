@@ -34,7 +34,7 @@ def read_ports(value: object) -> Mapping[int, HostPort]:
         raise InvalidStage((), f"must have at most {PORTS_MAX} items")
     found: dict[int, HostPort] = {}
     for key, text in value.items():
-        port = _port(str(key)) if isinstance(key, str | int) and not isinstance(key, bool) else None
+        port = parse_port(str(key)) if isinstance(key, str | int) and not isinstance(key, bool) else None
         if port is None or port in found:
             raise InvalidStage((f"{key!s:.100}",), f"must be a port from 1 to {PORT_MAX}, given only once")
         try:
@@ -50,13 +50,14 @@ def _address(text: object) -> HostPort:
         host = host[1:-1]
     elif ":" in host:
         host = ""
-    port = _port(digits)
+    port = parse_port(digits)
     if port is None or not 0 < len(host) <= _HOST_LENGTH_MAX:
         raise InvalidStage((), "must be an address with a port, like 127.0.0.1:8080 or [::1]:8080")
     return HostPort(host, port)
 
 
-def _port(digits: str) -> int | None:
+def parse_port(digits: str) -> int | None:
+    """Returns the number of a port; None if it is none."""
     if not (digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX):
         return None
     return int(digits) if 0 < int(digits) <= PORT_MAX else None

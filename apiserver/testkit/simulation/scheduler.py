@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from apiserver.catalogue.core.pods.preparation import assign_node
-from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
-from apiserver.controller_runtime.informer import Informer
+from apiserver.controller_runtime.controller import Outcome, Requeue
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.meta import timestamps
@@ -19,7 +17,7 @@ from apiserver.meta.errors import NotFound
 from apiserver.meta.vocabulary import AUTHENTICATED, Document, UserInfo
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.storage.turns import in_turns
-from apiserver.testkit.simulation.component import ClusterAccess, Component, WriteTarget
+from apiserver.testkit.simulation.component import ClusterAccess, Component, WriteTarget, run_controller
 from apiserver.testkit.simulation.nodes import is_simulated
 from apiserver.testkit.simulation.object_index import ObjectIndex
 from apiserver.testkit.simulation.resources import NODES, PODS, Key
@@ -43,8 +41,6 @@ _ENDED: Final = ("Succeeded", "Failed")
 # some milliseconds where there are a thousand nodes, and with thousands of pods there would be no end to it.
 TELL_AGAIN_S: Final = 1.0
 TOLD_AGAIN_MAX: Final = 20
-
-
 _TELL_AGAIN: Final = ("", "")
 
 
@@ -69,21 +65,15 @@ class SimulatedScheduler:
         # Those that are to be told anew, and whether a node has changed since they were noted.
         self._to_tell: deque[Key] = deque()
         self._is_changed = False
-        self._informers: Sequence[Informer] = ()
         self.queue: WorkQueue[Key] = WorkQueue(NAME, BACKOFF)
 
     async def run(self) -> None:
         """Bind pods until cancelled."""
-        cluster = self._cluster
-        self._informers = [
-            cluster.informer(NODES, self._nodes, self.queue),
-            cluster.informer(PODS, self._pods, self.queue),
+        informers = [
+            self._cluster.informer(NODES, self._nodes, self.queue),
+            self._cluster.informer(PODS, self._pods, self.queue),
         ]
-        controller = Controller(self.queue, self._reconcile, informers=self._informers)
-        async with asyncio.TaskGroup() as tasks:
-            writing_events = tasks.create_task(self._events.run())
-            await controller.run()
-            writing_events.cancel()
+        await run_controller(self.queue, self._reconcile, informers, events=self._events)
 
     # ---- what changes
 
@@ -133,8 +123,6 @@ class SimulatedScheduler:
     # ---- binding
 
     async def _reconcile(self, key: Key) -> Outcome:
-        for each in self._informers:
-            await each.has_synced.wait()
         if key == _TELL_AGAIN:
             return self._tell_again()
         namespace, name = key

@@ -7,7 +7,7 @@
     terminals    the line discipline of a terminal
     forwarding   connections to ports
     channels     WebSockets
-    upgrades, spdy, spdy_shells  the server's end of SPDY
+    spdy, spdy_shells  the server's end of SPDY
 
 What it guarantees: clients see the responses of a real kubelet, in its protocols. It has no state: the
 answers of a container follow from its pod and the stages, so all API servers that share a store respond

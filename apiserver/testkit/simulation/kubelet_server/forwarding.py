@@ -17,7 +17,7 @@ from apiserver.testkit.simulation.kubelet_server.channels import Channels
 from apiserver.testkit.simulation.kubelet_server.requests import CONNECTIONS_MAX, NO_ADDRESS
 from apiserver.testkit.simulation.kubelet_server.sessions import ClientGone
 from apiserver.testkit.simulation.kubelet_server.spdy import SpdySession, SpdyStream
-from apiserver.testkit.simulation.ports import HostPort
+from apiserver.testkit.simulation.ports import HostPort, parse_port
 from apiserver.webhooks.addresses import AddressDenied
 
 READ_BYTES: Final = 64 * 1024
@@ -183,9 +183,7 @@ async def forward_streams(session: SpdySession, pod_ports: PodPorts) -> None:
 
 
 def port_of(stream: SpdyStream) -> int | None:
-    digits = stream.headers.get(_PORT, "")
-    port = int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 5 else 0
-    return port if 0 < port < 1 << 16 else None
+    return parse_port(stream.headers.get(_PORT, ""))
 
 
 def _request_of(stream: SpdyStream) -> str:

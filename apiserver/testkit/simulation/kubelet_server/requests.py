@@ -18,8 +18,8 @@ from multidict import MultiMapping
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import timestamps
 from apiserver.meta.errors import ApiError, BadRequest, Forbidden
-from apiserver.schema.validation.checks import PORT_MAX
 from apiserver.testkit.simulation.logs import SECOND_NS, PodLogOptions
+from apiserver.testkit.simulation.ports import parse_port
 from apiserver.testkit.simulation.programs import STDERR, STDOUT
 
 # Connections of one session to ports at the same time: each has two streams.
@@ -37,7 +37,6 @@ _LOG_STREAMS: Final = {
 }
 # Of a number that may be greater than any that matters.
 _DIGITS_MAX: Final = 18
-_PORT_DIGITS_MAX: Final = len(str(PORT_MAX))
 _SHOWN_LENGTH_MAX: Final = 200
 
 
@@ -84,11 +83,10 @@ def ports_of(query: MultiMapping[str]) -> list[int]:
         raise BadRequest('query parameter "port" is required')
     found = []
     for each in texts.split(","):
-        if not (
-            each.isascii() and each.isdigit() and len(each) <= _PORT_DIGITS_MAX and 0 < int(each) <= PORT_MAX
-        ):
+        port = parse_port(each)
+        if port is None:
             raise BadRequest(f"unable to parse {go_quote(texts)} as a port")
-        found.append(int(each))
+        found.append(port)
     if len(found) > CONNECTIONS_MAX:
         raise BadRequest(f"at most {CONNECTIONS_MAX} ports can be forwarded at once")
     return found

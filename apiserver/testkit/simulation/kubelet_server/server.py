@@ -56,8 +56,8 @@ from apiserver.testkit.simulation.kubelet_server.requests import (
     unknown_command,
 )
 from apiserver.testkit.simulation.kubelet_server.sessions import SESSION_S_MAX, ClientGone, Session, Write
+from apiserver.testkit.simulation.kubelet_server.spdy import upgraded
 from apiserver.testkit.simulation.kubelet_server.spdy_shells import SpdyShell
-from apiserver.testkit.simulation.kubelet_server.upgrades import upgraded
 from apiserver.testkit.simulation.logs import (
     ContainerRun,
     LogLine,

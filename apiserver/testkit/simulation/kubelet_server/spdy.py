@@ -9,8 +9,12 @@ import asyncio
 import contextlib
 import struct
 import zlib
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Final, cast
+
+from aiohttp import hdrs, web
+from aiohttp.http_websocket import WebSocketReader
 
 from apiserver.endpoints.reverse_proxy.errors import BackendRequestFailed
 from apiserver.endpoints.reverse_proxy.spdy import (
@@ -27,6 +31,7 @@ from apiserver.endpoints.reverse_proxy.spdy import (
     read_frame,
 )
 from apiserver.storage.turns import Turn
+from apiserver.testkit.simulation.kubelet_server.requests import PROTOCOL_HEADER
 
 # Streams that are open at the same time: a connection to a port has two.
 STREAMS_MAX: Final = 256
@@ -34,6 +39,7 @@ STREAMS_MAX: Final = 256
 HEADER_BYTES_MAX: Final = 16 * 1024
 # Frames that nobody has read. The other side is not read on before there is room.
 _UNREAD_FRAMES_MAX: Final = 1
+_UNREAD_BYTES_MAX: Final = 64 * 1024
 _NUMBER: Final = 0x7FFF_FFFF
 _REFUSED: Final = 3
 _INTERNAL_ERROR: Final = 6
@@ -165,3 +171,38 @@ def _headers_of(block: bytes) -> dict[str, str]:
         texts.append(block[at + 4 : at + 4 + size].decode())
         at += 4 + size
     return {name.lower(): value for name, value in zip(texts[::2], texts[1::2], strict=True)}
+
+
+# ---- beneath aiohttp's server
+
+
+@asynccontextmanager
+async def upgraded(
+    request: web.BaseRequest, protocol: str
+) -> AsyncIterator[tuple[web.StreamResponse, SpdySession]]:
+    """Upgrades a connection to SPDY. It ends afterwards."""
+    headers = {hdrs.CONNECTION: hdrs.UPGRADE, hdrs.UPGRADE: "SPDY/3.1", PROTOCOL_HEADER: protocol}
+    response = web.StreamResponse(status=101, headers=headers)
+    response.force_close()
+    reader = asyncio.StreamReader(limit=_UNREAD_BYTES_MAX)
+    if request.transport is None:
+        raise ConnectionResetError("the client is gone")
+    reader.set_transport(request.transport)
+    # aiohttp asks no more of what reads its WebSockets.
+    request.protocol.set_parser(cast(WebSocketReader, _SpdyParser(reader)))
+    await response.prepare(request)
+    yield response, SpdySession(reader, response.write)
+
+
+class _SpdyParser:
+    """Passes on what a client sends, in the place of aiohttp's parser of requests."""
+
+    def __init__(self, reader: asyncio.StreamReader) -> None:
+        self._reader = reader
+
+    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
+        self._reader.feed_data(data)
+        return False, b""
+
+    def feed_eof(self) -> None:
+        self._reader.feed_eof()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import orjson
 
-from apiserver.controller_runtime.controller import Controller, Corrected, Outcome, Requeue
-from apiserver.controller_runtime.informer import Informer
+from apiserver.controller_runtime.controller import Corrected, Outcome, Requeue
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.load.size_class import SizeClass
@@ -18,7 +16,7 @@ from apiserver.meta.errors import AlreadyExists, ApiError, Conflict, NotFound
 from apiserver.meta.owners import controller_of
 from apiserver.meta.vocabulary import AUTHENTICATED, Document, GroupResource, UserInfo
 from apiserver.schema.validation.label_selectors import selects
-from apiserver.testkit.simulation.component import ClusterAccess, Component, WriteTarget
+from apiserver.testkit.simulation.component import ClusterAccess, Component, WriteTarget, run_controller
 from apiserver.testkit.simulation.object_index import ObjectIndex
 from apiserver.testkit.simulation.resources import (
     CLAIMS,
@@ -115,19 +113,12 @@ class WorkloadController:
             for each, account in _ACCOUNTS.items()
         }
         self._failed_pods = FailedPods()
-        self._informers: Sequence[Informer] = ()
         self.queue: WorkQueue[WorkloadKey] = WorkQueue(NAME, BACKOFF)
 
     async def run(self) -> None:
         """Look after workloads until cancelled."""
-        self._informers = [
-            self._cluster.informer(each, index, self.queue) for each, index in self._indexes.items()
-        ]
-        controller = Controller(self.queue, self._reconcile, workers=WORKERS, informers=self._informers)
-        async with asyncio.TaskGroup() as tasks:
-            writing_events = tasks.create_task(self._events.run())
-            await controller.run()
-            writing_events.cancel()
+        informers = [self._cluster.informer(each, index, self.queue) for each, index in self._indexes.items()]
+        await run_controller(self.queue, self._reconcile, informers, events=self._events, workers=WORKERS)
 
     # ---- when to look
 
@@ -210,8 +201,6 @@ class WorkloadController:
     # ---- planning
 
     async def _reconcile(self, key: WorkloadKey) -> Outcome:
-        for each in self._informers:
-            await each.has_synced.wait()
         owner = self._indexes[key.resource].get(key.namespace, key.name)
         if owner is None:
             return None

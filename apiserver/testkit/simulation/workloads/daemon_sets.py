@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections import defaultdict
 from collections.abc import Collection, Container, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.resources import PODS, REVISIONS
@@ -17,16 +17,24 @@ from apiserver.testkit.simulation.workloads.failed_pods import DaemonSetNode, Fa
 from apiserver.testkit.simulation.workloads.plans import CreateObject, DeleteObject, WorkloadPlan
 from apiserver.testkit.simulation.workloads.pods import (
     ENDED,
-    available_in_s,
     claim,
+    count_available,
     created,
+    is_available,
     is_ready,
     is_terminating,
     new_pod,
     phase_of,
+    rolls_updates_out,
     scaled,
 )
-from apiserver.testkit.simulation.workloads.revisions import HASH, current_revision, forget_old
+from apiserver.testkit.simulation.workloads.replica_sets import without_zeros
+from apiserver.testkit.simulation.workloads.revisions import (
+    HASH,
+    current_revision,
+    forget_old,
+    revision_label,
+)
 
 # Pods that are created, and that are deleted, at once; the others follow when that has been done.
 BURST_MAX: Final = 250
@@ -72,20 +80,15 @@ def plan_daemon_set(
         _delete_strays(by_node, staying.union(wanted), plan)
         _delete_failed(owner, {node: by_node.get(node, []) for node in wanted}, failed_pods, plan, now)
         _place(owner, by_node, wanted, labels, plan)
-        if _is_rolling(owner):
+        if rolls_updates_out(owner):
             _roll(owner, by_node, wanted, update.label, plan, now)
         del plan.deletes[BURST_MAX:]
     plan.status = _status(owner, by_node, wanted, update.label, plan, now)
-    used = {update.label, *((_revision(pod)) for listed in by_node.values() for pod in listed)}
+    used = {update.label, *(revision_label(pod) for listed in by_node.values() for pod in listed)}
     if not plan.changes_objects:
-        names = {each["metadata"]["name"] for each in revisions if _revision(each) in used}
+        names = {each["metadata"]["name"] for each in revisions if revision_label(each) in used}
         forget_old(owner, revisions, names, plan)
     return plan
-
-
-def _revision(found: Document) -> str:
-    label: str = (found["metadata"].get("labels") or {}).get(HASH, "")
-    return label
 
 
 def _node_of(pod: Document) -> str:
@@ -177,11 +180,6 @@ def _delete_strays(
             plan.deletes += [DeleteObject(PODS, pod) for pod in listed if not is_terminating(pod)]
 
 
-def _is_rolling(owner: Document) -> bool:
-    strategy = owner["spec"].get("updateStrategy") or {}
-    return bool(strategy.get("type", "RollingUpdate") == "RollingUpdate")
-
-
 def _roll(
     owner: Document,
     by_node: defaultdict[str, list[Document]],
@@ -198,23 +196,16 @@ def _roll(
     missing, old = 0, []
     for node in wanted:
         listed = by_node.get(node, [])
-        if not any(_is_available(pod, min_ready_s, now) for pod in listed):
-            missing += 1
-            old += [(False, pod) for pod in listed if _revision(pod) != label and not is_terminating(pod)]
-        else:
-            old += [(True, pod) for pod in listed if _revision(pod) != label and not is_terminating(pod)]
+        has_pod = any(is_available(pod, min_ready_s, now) for pod in listed)
+        missing += not has_pod
+        old += [(has_pod, pod) for pod in listed if revision_label(pod) != label and not is_terminating(pod)]
     going = {each.found["metadata"]["uid"] for each in plan.deletes}
-    for is_available, pod in sorted(old, key=lambda each: each[0]):
-        if is_available and missing >= most:
+    for has_pod, pod in sorted(old, key=lambda each: each[0]):
+        if has_pod and missing >= most:
             return
-        missing += is_available
+        missing += has_pod
         if pod["metadata"]["uid"] not in going:
             plan.deletes.append(DeleteObject(PODS, pod))
-
-
-def _is_available(pod: Document, min_ready_s: float, now: float) -> bool:
-    wait_s = available_in_s(pod, min_ready_s, now)
-    return wait_s is not None and wait_s <= 0 and not is_terminating(pod)
 
 
 def _status(
@@ -225,35 +216,24 @@ def _status(
     plan: WorkloadPlan,
     now: float,
 ) -> Document:
-    min_ready_s = owner["spec"].get("minReadySeconds", 0)
-    counters = {"current": 0, "ready": 0, "available": 0, "updated": 0}
-    for node in wanted:
-        pods = [pod for pod in by_node.get(node, ()) if not is_terminating(pod)]
-        if not pods:
-            continue
-        pod = pods[0]
-        counters["current"] += 1
-        counters["ready"] += is_ready(pod)
-        counters["updated"] += _revision(pod) == label
-        wait_s = available_in_s(pod, min_ready_s, now)
-        counters["available"] += wait_s is not None and wait_s <= 0
-        if wait_s is not None and wait_s > 0:
-            plan.look_again(wait_s)
-    status: dict[str, Any] = {
-        "currentNumberScheduled": counters["current"],
+    alive = ([pod for pod in by_node.get(node, ()) if not is_terminating(pod)] for node in wanted)
+    pods = [listed[0] for listed in alive if listed]
+    available = count_available(pods, owner["spec"].get("minReadySeconds", 0), now, plan)
+    status: Document = {
+        "currentNumberScheduled": len(pods),
         "numberMisscheduled": sum(
             any(not is_terminating(pod) for pod in listed)
             for node, listed in by_node.items()
             if node not in wanted
         ),
         "desiredNumberScheduled": len(wanted),
-        "numberReady": counters["ready"],
+        "numberReady": sum(map(is_ready, pods)),
         "observedGeneration": owner["metadata"].get("generation", 0),
-        "updatedNumberScheduled": counters["updated"],
-        "numberAvailable": counters["available"],
-        "numberUnavailable": len(wanted) - counters["available"],
+        "updatedNumberScheduled": sum(revision_label(pod) == label for pod in pods),
+        "numberAvailable": available,
+        "numberUnavailable": len(wanted) - available,
     }
     kept = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
-    found = {name: value for name, value in status.items() if value or name in kept}
-    conditions = (owner.get("status") or {}).get("conditions")
-    return {**found, "conditions": conditions} if conditions else found
+    if conditions := (owner.get("status") or {}).get("conditions"):
+        status["conditions"] = conditions
+    return without_zeros(status, *kept)

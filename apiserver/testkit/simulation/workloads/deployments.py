@@ -26,9 +26,11 @@ from apiserver.testkit.simulation.workloads.plans import (
 from apiserver.testkit.simulation.workloads.pods import (
     ENDED,
     claim,
+    copied_annotations,
     created,
     is_terminating,
     phase_of,
+    rolls_updates_out,
     scaled,
     short_hash,
 )
@@ -39,15 +41,18 @@ REVISION: Final = "deployment.kubernetes.io/revision"
 HISTORY: Final = "deployment.kubernetes.io/revision-history"
 DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
 MAXIMUM: Final = "deployment.kubernetes.io/max-replicas"
-_NOT_COPIED: Final = frozenset(
-    {
-        "kubectl.kubernetes.io/last-applied-configuration",
-        REVISION,
-        HISTORY,
-        DESIRED,
-        MAXIMUM,
-        "deprecated.deployment.rollback.to",
-    }
+_NOT_COPIED: Final = (REVISION, HISTORY, DESIRED, MAXIMUM, "deprecated.deployment.rollback.to")
+_AVAILABLE: Final = (
+    "Available",
+    "True",
+    "MinimumReplicasAvailable",
+    "Deployment has minimum availability.",
+)
+_UNAVAILABLE: Final = (
+    "Available",
+    "False",
+    "MinimumReplicasUnavailable",
+    "Deployment does not have minimum availability.",
 )
 # No deadline, as Kubernetes stores it.
 _NO_DEADLINE_S: Final = (1 << 31) - 1
@@ -74,8 +79,7 @@ class _Rollout:
 
     @property
     def is_rolling(self) -> bool:
-        strategy = self.owner["spec"].get("strategy") or {}
-        return bool(strategy.get("type", "RollingUpdate") == "RollingUpdate")
+        return rolls_updates_out(self.owner, "strategy")
 
     def _bounds(self) -> tuple[int, int]:
         """How many pods there may be beside those that are wanted, and how many of these may be missing."""
@@ -193,7 +197,7 @@ def _add_new(rollout: _Rollout, names: Container[str]) -> bool:
                     "namespace": meta["namespace"],
                     "labels": dict(template["metadata"]["labels"]),
                     "annotations": {
-                        **_copied_annotations(owner),
+                        **copied_annotations(owner, *_NOT_COPIED),
                         REVISION: str(revision),
                         **_sizes(rollout),
                     },
@@ -212,11 +216,6 @@ def _add_new(rollout: _Rollout, names: Container[str]) -> bool:
     return False
 
 
-def _copied_annotations(owner: Document) -> Document:
-    annotations = owner["metadata"].get("annotations") or {}
-    return {key: text for key, text in annotations.items() if key not in _NOT_COPIED}
-
-
 def _sizes(rollout: _Rollout) -> Document:
     return {DESIRED: str(rollout.wanted), MAXIMUM: str(rollout.wanted + rollout.surge)}
 
@@ -227,7 +226,7 @@ def _keep_revision(rollout: _Rollout) -> None:
     if new is None:
         return
     revision = max(revision_of(new), _next_revision(rollout))
-    wanted_annotations = {**_copied_annotations(owner), REVISION: str(revision)}
+    wanted_annotations = {**copied_annotations(owner, *_NOT_COPIED), REVISION: str(revision)}
     min_ready_s = owner["spec"].get("minReadySeconds", 0)
 
     def change(found: Document) -> bool:
@@ -402,21 +401,8 @@ def _status(rollout: _Rollout, *, collisions: int) -> Document:
         "unavailableReplicas": max(sum(map(_replicas, rollout.sets)) - available, 0),
         "collisionCount": collisions,
     }
-    conditions = conditions_of(owner)
     has_enough = available >= rollout.wanted - rollout.unavailable
-    conditions = _put(
-        rollout,
-        conditions,
-        ("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
-        if has_enough
-        else (
-            "Available",
-            "False",
-            "MinimumReplicasUnavailable",
-            "Deployment does not have minimum availability.",
-        ),
-        now,
-    )
+    conditions = _put(rollout, conditions_of(owner), _AVAILABLE if has_enough else _UNAVAILABLE, now)
     if (progress := _progress(rollout, status)) is not None:
         conditions = _put(rollout, conditions, progress, now, is_renewed=_has_progressed(rollout, status))
     failures = [found for each in rollout.sets if (found := find_condition(each, "ReplicaFailure"))]
@@ -475,12 +461,11 @@ def _progress(rollout: _Rollout, status: Document) -> tuple[str, str, str, str] 
             return None
         return (kind, "True", "NewReplicaSetCreated", f'Created new replica set "{names[0]}"')
     name = f'ReplicaSet "{rollout.new["metadata"]["name"]}"'
-    is_settled = before.get("reason") == "NewReplicaSetAvailable"
     if _is_complete(rollout, status):
         return (kind, "True", "NewReplicaSetAvailable", f"{name} has successfully progressed.")
     if _has_progressed(rollout, status) or not before or _is_new_rollout(rollout):
         return (kind, "True", "ReplicaSetUpdated", f"{name} is progressing.")
-    if is_settled:
+    if before.get("reason") == "NewReplicaSetAvailable":
         return None
     since = timestamps.from_text(before.get("lastUpdateTime") or "")
     left_s = (since if since is not None else rollout.now) + deadline_s - rollout.now

@@ -8,7 +8,7 @@ Source of the rules: kubernetes, pkg/controller/job (job_controller.go, indexed_
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -184,21 +184,12 @@ def released(pod: Document) -> bool:
 
 def _count(job: _Job) -> None:
     before = job.before
-    uncounted = before.get("uncountedTerminatedPods") or {}
     tracked = {pod["metadata"]["uid"] for pod in job.pods if is_tracked(pod)}
-    job.succeeded, job.failed = before.get("succeeded", 0), before.get("failed", 0)
+    (job.succeeded, job.succeeded_uids), (job.failed, job.failed_uids) = (
+        _counted(kind, before, tracked) for kind in ("succeeded", "failed")
+    )
     job.indexes = _indexes(before.get("completedIndexes", ""), job.spec.get("completions") or 0)
     stored = set(job.indexes)
-    for uid in uncounted.get("succeeded") or ():
-        if uid in tracked:
-            job.succeeded_uids.append(uid)
-        else:
-            job.succeeded += 1
-    for uid in uncounted.get("failed") or ():
-        if uid in tracked:
-            job.failed_uids.append(uid)
-        else:
-            job.failed += 1
     noted = {*job.succeeded_uids, *job.failed_uids}
     for pod in job.pods:
         uid = pod["metadata"]["uid"]
@@ -225,6 +216,13 @@ def _count(job: _Job) -> None:
             job.failed_uids.append(uid)
 
 
+def _counted(kind: str, before: Document, tracked: Container[str]) -> tuple[int, list[str]]:
+    """Returns how many pods count as ended, and the uids of those that still have their finalizer."""
+    noted = (before.get("uncountedTerminatedPods") or {}).get(kind) or ()
+    waiting = [uid for uid in noted if uid in tracked]
+    return before.get(kind, 0) + len(noted) - len(waiting), waiting
+
+
 def _action(spec: Document, pod: Document) -> tuple[str, str]:
     """Returns what the policy says of a failed pod, and why; Count, if nothing."""
     name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
@@ -247,9 +245,11 @@ def _action(spec: Document, pod: Document) -> tuple[str, str]:
 
 
 def _ended(pod: Document) -> list[Document]:
-    status = pod.get("status") or {}
-    listed = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
-    return [each for each in listed if ((each.get("state") or {}).get("terminated") or {}).get("exitCode")]
+    return [
+        each
+        for each in _container_statuses(pod)
+        if ((each.get("state") or {}).get("terminated") or {}).get("exitCode")
+    ]
 
 
 def _matches_code(rule: Document, status: Document) -> bool:
@@ -289,8 +289,7 @@ def indexes_text(indexes: set[int]) -> str:
 def _end(job: _Job) -> _End | None:
     """Returns how the Job ends, if it does; one that has begun to end goes on with that."""
     for kind, final in (("FailureTarget", "Failed"), ("SuccessCriteriaMet", "Complete")):
-        found = find_condition(job.owner, kind)
-        if found is not None and found.get("status") == "True":
+        if is_condition_true(job.owner, kind) and (found := find_condition(job.owner, kind)):
             return _End(kind, final, found.get("reason", ""), found.get("message", ""))
     if job.refusal is not None:
         return job.refusal
@@ -314,9 +313,12 @@ def _end(job: _Job) -> _End | None:
 
 
 def _restarts(pod: Document) -> int:
+    return sum(each.get("restartCount", 0) for each in _container_statuses(pod))
+
+
+def _container_statuses(pod: Document) -> list[Document]:
     status = pod.get("status") or {}
-    listed = (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ()))
-    return sum(each.get("restartCount", 0) for each in listed)
+    return [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
 
 
 def _delete_uncounted(job: _Job, pods: Sequence[Document]) -> None:
@@ -424,12 +426,10 @@ def _status(job: _Job, end: _End | None) -> Document:
     going = {each.found["metadata"]["uid"] for each in plan.deletes}
     active = [pod for pod in job.active if pod["metadata"]["uid"] not in going]
     terminating = sum(
-        (is_terminating(pod) or pod["metadata"]["uid"] in going)
-        and phase_of(pod) not in ("Succeeded", "Failed")
+        (is_terminating(pod) or pod["metadata"]["uid"] in going) and phase_of(pod) not in ENDED
         for pod in job.pods
     )
     conditions = conditions_of(owner)
-    suspended = find_condition(owner, "Suspended")
     started = job.before.get("startTime")
 
     def put(kind: str, value: str, reason: str, message: str) -> None:
@@ -443,7 +443,7 @@ def _status(job: _Job, end: _End | None) -> Document:
     if end is None and job.is_suspended:
         put("Suspended", "True", "JobSuspended", "Job suspended")
         started = None
-    elif end is None and suspended is not None and suspended.get("status") == "True":
+    elif end is None and is_condition_true(owner, "Suspended"):
         put("Suspended", "False", "JobResumed", "Job resumed")
     if started is None and not (end is None and job.is_suspended):
         started = now
@@ -464,8 +464,7 @@ def _status(job: _Job, end: _End | None) -> Document:
         status["startTime"] = started
     if end is not None:
         put(end.interim, "True", end.reason, end.message)
-        is_over = not (active or terminating or job.succeeded_uids or job.failed_uids or plan.updates)
-        if is_over:
+        if not (active or terminating or job.succeeded_uids or job.failed_uids or plan.updates):
             put(end.final, "True", end.reason, end.message)
             if end.final == "Complete":
                 status["completionTime"] = now

@@ -54,6 +54,11 @@ def available_in_s(pod: Document, min_ready_s: float, now: float) -> float | Non
     return (since if since is not None else now) + min_ready_s - now
 
 
+def is_available(pod: Document, min_ready_s: float, now: float) -> bool:
+    wait_s = available_in_s(pod, min_ready_s, now)
+    return wait_s is not None and wait_s <= 0 and not is_terminating(pod)
+
+
 def count_available(pods: Iterable[Document], min_ready_s: float, now: float, plan: WorkloadPlan) -> int:
     """Returns how many pods are available, and has the plan looked at again when there are more."""
     waits = [available_in_s(pod, min_ready_s, now) for pod in pods]
@@ -138,6 +143,18 @@ def new_pod(owner: Document, template: Document, labels: Mapping[str, str], name
         found["finalizers"] = list(meta["finalizers"])
     found["ownerReferences"] = [controller_reference(owner)]
     return {"metadata": found, "spec": copy.deepcopy(template["spec"])}
+
+
+def rolls_updates_out(owner: Document, field: str = "updateStrategy") -> bool:
+    """Whether pods of old templates are replaced step by step. field: of the spec, with the strategy."""
+    return bool((owner["spec"].get(field) or {}).get("type", "RollingUpdate") == "RollingUpdate")
+
+
+def copied_annotations(owner: Document, *left_out: str) -> Document:
+    """Returns the annotations that what an owner creates has, too."""
+    unwanted = {"kubectl.kubernetes.io/last-applied-configuration", *left_out}
+    annotations = owner["metadata"].get("annotations") or {}
+    return {key: text for key, text in annotations.items() if key not in unwanted}
 
 
 def short_hash(content: object) -> str:

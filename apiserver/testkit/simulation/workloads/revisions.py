@@ -17,7 +17,7 @@ from apiserver.testkit.simulation.workloads.plans import (
     UpdateObject,
     WorkloadPlan,
 )
-from apiserver.testkit.simulation.workloads.pods import short_hash
+from apiserver.testkit.simulation.workloads.pods import copied_annotations, short_hash
 
 HASH: Final = "controller-revision-hash"
 
@@ -31,6 +31,12 @@ class Revision(NamedTuple):
     name: str
     label: str
     template: Document
+
+
+def revision_label(found: Document) -> str:
+    """Returns the value of the label HASH; empty if there is none."""
+    label: str = (found["metadata"].get("labels") or {}).get(HASH, "")
+    return label
 
 
 def current_revision(
@@ -63,7 +69,7 @@ def current_revision(
                         "name": name,
                         "namespace": meta["namespace"],
                         "labels": {**labels, HASH: label},
-                        "annotations": _copied_annotations(owner),
+                        "annotations": copied_annotations(owner),
                         "ownerReferences": [controller_reference(owner)],
                     },
                     "data": _sorted(data),
@@ -79,12 +85,6 @@ def _sorted(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
     return [_sorted(each) for each in value] if isinstance(value, list) else value
-
-
-def _copied_annotations(owner: Document) -> Document:
-    annotations = owner["metadata"].get("annotations") or {}
-    unwanted = "kubectl.kubernetes.io/last-applied-configuration"
-    return {key: text for key, text in annotations.items() if key != unwanted}
 
 
 def _renumbered(number: int) -> Callable[[Document], bool]:

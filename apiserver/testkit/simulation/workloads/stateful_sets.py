@@ -15,13 +15,14 @@ from apiserver.testkit.simulation.resources import CLAIMS, PODS, REVISIONS
 from apiserver.testkit.simulation.workloads.plans import CreateObject, DeleteObject, WorkloadPlan
 from apiserver.testkit.simulation.workloads.pods import (
     ENDED,
-    available_in_s,
     claim,
     count_available,
+    is_available,
     is_ready,
     is_terminating,
     new_pod,
     phase_of,
+    rolls_updates_out,
 )
 from apiserver.testkit.simulation.workloads.replica_sets import without_zeros
 from apiserver.testkit.simulation.workloads.revisions import (
@@ -29,6 +30,7 @@ from apiserver.testkit.simulation.workloads.revisions import (
     Revision,
     current_revision,
     forget_old,
+    revision_label,
     template_of,
 )
 
@@ -66,12 +68,10 @@ class _StatefulSet:
 
     @property
     def is_rolling(self) -> bool:
-        strategy = self.owner["spec"].get("updateStrategy") or {}
-        return bool(strategy.get("type", "RollingUpdate") == "RollingUpdate")
+        return rolls_updates_out(self.owner)
 
     def is_healthy(self, pod: Document) -> bool:
-        wait_s = available_in_s(pod, self.owner["spec"].get("minReadySeconds", 0), self.now)
-        return wait_s is not None and wait_s <= 0 and not is_terminating(pod)
+        return is_available(pod, self.owner["spec"].get("minReadySeconds", 0), self.now)
 
 
 def plan_stateful_set(
@@ -102,7 +102,7 @@ def plan_stateful_set(
     if not is_terminating(owner):
         _scale(found, claims)
     plan.status = _status(found)
-    used = {update.name, current.name, *(_revision(pod) for pod in mine.values())}
+    used = {update.name, current.name, *(revision_label(pod) for pod in mine.values())}
     if not plan.changes_objects:
         forget_old(owner, revisions, used, plan)
     return plan
@@ -114,11 +114,6 @@ def _ordinal(owner: Document, pod: Document) -> int | None:
     digits = name.removeprefix(prefix)
     is_member = name.startswith(prefix) and digits.isascii() and digits.isdigit()
     return int(digits) if is_member and str(int(digits)) == digits else None
-
-
-def _revision(pod: Document) -> str:
-    label: str = (pod["metadata"].get("labels") or {}).get(HASH, "")
-    return label
 
 
 def _scale(found: _StatefulSet, claims: Container[str]) -> None:
@@ -153,7 +148,7 @@ def _roll(found: _StatefulSet) -> None:
         pod = found.pods.get(ordinal)
         if ordinal < found.partition or pod is None:
             return
-        if _revision(pod) != found.update.name and not is_terminating(pod):
+        if revision_label(pod) != found.update.name and not is_terminating(pod):
             found.plan.deletes.append(DeleteObject(PODS, pod))
             return
         if not found.is_healthy(pod):
@@ -197,8 +192,8 @@ def _status(found: _StatefulSet) -> Document:
     spec = owner["spec"]
     ready = [pod for pod in pods if is_ready(pod)]
     alive = [pod for pod in pods if not is_terminating(pod)]
-    updated = sum(_revision(pod) == found.update.name for pod in alive)
-    current, count = found.current.name, sum(_revision(pod) == found.current.name for pod in alive)
+    updated = sum(revision_label(pod) == found.update.name for pod in alive)
+    current, count = found.current.name, sum(revision_label(pod) == found.current.name for pod in alive)
     wanted = len(found.wanted)
     is_done = updated == wanted == len(ready) == len(pods)
     if found.is_rolling and is_done:
