@@ -54,10 +54,12 @@ def add_pod(
     assert code == 201, answer
 
 
-def run_pod(server: ApiServer, annotations: Mapping[str, object] | None = None, **spec: Any) -> None:
-    """Adds a pod `p`, and waits until it is ready."""
-    add_pod(server, "p", annotations, **spec)
-    server.wait_for("Pod", "p", "default", until=is_ready)
+def run_pod(
+    server: ApiServer, annotations: Mapping[str, object] | None = None, name: str = "p", **spec: Any
+) -> dict[str, Any]:
+    """Adds a pod, waits until it is ready, and returns it."""
+    add_pod(server, name, annotations, **spec)
+    return server.wait_for("Pod", name, "default", until=is_ready)
 
 
 def await_phase(server: ApiServer, name: str, phase: str) -> dict[str, Any]:

@@ -39,6 +39,11 @@ CREATES: Final = Match(verb="create", resource="secrets")
 WITHIN_S: Final = 20.0
 # A watch is held for so long; whatever else has to come first comes sooner.
 HELD_S: Final = 0.3
+INITIAL: Final = {
+    "sendInitialEvents": "true",
+    "resourceVersionMatch": "NotOlderThan",
+    "allowWatchBookmarks": "true",
+}
 
 
 @pytest.fixture(scope="module", params=["thread", "child"])
@@ -265,12 +270,7 @@ def test_a_watch_goes_on_where_another_has_ended(server: ApiServer) -> None:
 def test_the_end_counts_initial_events(server: ApiServer) -> None:
     create(server, "a", "b")
     server.faults.inject(EndWatch(after_events=1), times=1)
-    query = {
-        "sendInitialEvents": "true",
-        "resourceVersionMatch": "NotOlderThan",
-        "allowWatchBookmarks": "true",
-    }
-    with watching(server, **query) as watch:
+    with watching(server, **INITIAL) as watch:
         assert watch.rest()[1:] == [("ERROR", "Expired")]
 
 
@@ -337,13 +337,6 @@ def test_events_are_held_for_a_time(server: ApiServer) -> None:
     with watching(server) as watch:
         create(server, "a")
         assert watch.next() == ("ADDED", "a")
-
-
-INITIAL: Final = {
-    "sendInitialEvents": "true",
-    "resourceVersionMatch": "NotOlderThan",
-    "allowWatchBookmarks": "true",
-}
 
 
 @pytest.mark.parametrize("effect", [HoldEvents(HELD_S), HoldBookmarks(HELD_S)], ids=["events", "bookmarks"])
@@ -475,27 +468,23 @@ def test_those_that_were_never_had(server: ApiServer) -> None:
     assert had.hits == 1
 
 
-NO_FAULTS: Final[dict[str, tuple[Any, Any, str]]] = {
-    "a text": ("429", Match(), "effect"),
-    "an effect without values": (Delay, Match(), "effect"),
-    "in the wrong order": (Match(resource="pods"), Answer(429), "effect"),
-    "a match that is a text": (Answer(429), "pods", "match"),
+NO_FAULTS: Final[dict[str, tuple[Any, Any, int | None, str, str]]] = {
+    "a text": ("429", Match(), None, "effect", "must be one of"),
+    "an effect without values": (Delay, Match(), None, "effect", "must be one of"),
+    "in the wrong order": (Match(resource="pods"), Answer(429), None, "effect", "must be one of"),
+    "a match that is a text": (Answer(429), "pods", None, "match", "must be a Match"),
+    "no times": (Answer(503), Match(), 0, "times", "0 is not between 1 and"),
+    "fewer times": (Answer(503), Match(), -1, "times", "-1 is not between 1 and"),
 }
 
 
-@pytest.mark.parametrize("times", [0, -1])
-def test_what_is_no_fault(server: ApiServer, times: int) -> None:
-    with pytest.raises(InvalidFault, match=r"times: .* is not between 1 and"):
-        server.faults.inject(Answer(503), times=times)
-
-
-@pytest.mark.parametrize(("effect", "match", "field"), NO_FAULTS.values(), ids=NO_FAULTS)
-def test_what_is_neither_an_effect_nor_a_match(
-    server: ApiServer, effect: Any, match: Any, field: str
+@pytest.mark.parametrize(("effect", "match", "times", "field", "why"), NO_FAULTS.values(), ids=NO_FAULTS)
+def test_what_is_no_fault(
+    server: ApiServer, effect: Any, match: Any, times: int | None, field: str, why: str
 ) -> None:
     with pytest.raises(InvalidFault) as raised:
-        server.faults.inject(effect, match)
-    assert raised.value.field == field
+        server.faults.inject(effect, match, times=times)
+    assert (raised.value.field, why in raised.value.why) == (field, True)
     assert server.faults.list() == []
 
 

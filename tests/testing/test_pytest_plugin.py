@@ -135,17 +135,23 @@ def test_definitions_that_are_no_paths(kube): ...
 BAD: Final = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: Bad_Name}\n"
 
 
-def run(directory: Path, *arguments: str, **files: str) -> subprocess.CompletedProcess[str]:
-    """Run pytest on a suite of these files, in a process that is forked where what it imports is imported."""
+def run(directory: Path, *arguments: str, says: str, **files: str) -> str:
+    """Run pytest on a suite of these files, in a process that is forked where what it imports is imported.
+
+    Returns what it has written. says: must be part of that.
+    """
     write(directory, files)
-    return forked_server.run([str(directory), "-q", *arguments], 10 * WITHIN_S, _pytest)
+    end = forked_server.run([str(directory), "-q", *arguments], 10 * WITHIN_S, _pytest)
+    assert says in end.stdout, end.stdout
+    return end.stdout
 
 
-def run_interpreter(directory: Path, *arguments: str, **files: str) -> subprocess.CompletedProcess[str]:
+def run_interpreter(directory: Path, *arguments: str, says: str, **files: str) -> None:
     """Run pytest on a suite of these files, as a user does."""
     write(directory, files)
     command = [sys.executable, "-m", "pytest", "-q", *arguments]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    end = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    assert says in end.stdout, end.stdout
 
 
 def write(directory: Path, files: Mapping[str, str]) -> None:
@@ -166,20 +172,17 @@ def _pytest(arguments: Sequence[str]) -> int:
 def test_fixtures_marks_and_clients(tmp_path: Path) -> None:
     (tmp_path / "deploy" / "crds").mkdir(parents=True)
     (tmp_path / "deploy" / "crds" / "gadgets.yaml").write_text(DEFINITION)
-    end = run(tmp_path, test_isolation=ISOLATION, test_marks=MARKS, test_clients=CLIENTS)
-    assert "13 passed" in end.stdout, end.stdout
+    run(tmp_path, says="13 passed", test_isolation=ISOLATION, test_marks=MARKS, test_clients=CLIENTS)
 
 
 @pytest.mark.slow
 def test_kr8s(tmp_path: Path) -> None:
-    end = run(tmp_path, "-p", "no:unraisableexception", test_kr8s=KR8S)
-    assert "1 passed" in end.stdout, end.stdout
+    run(tmp_path, "-p", "no:unraisableexception", says="1 passed", test_kr8s=KR8S)
 
 
 def test_what_cannot_be_had_is_an_error_of_the_test(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text(BAD)
-    end = run(tmp_path, test_failures=FAILURES)
-    assert "9 errors" in end.stdout
+    output = run(tmp_path, says="9 errors", test_failures=FAILURES)
     for line in (
         f"{tmp_path / 'bad.yaml'}:1: ConfigMap Bad_Name: 422 ",
         "pytest.mark.apiserver has crds, manifests, users, feature_gates, flags, but not manifest",
@@ -191,14 +194,13 @@ def test_what_cannot_be_had_is_an_error_of_the_test(tmp_path: Path) -> None:
         "pytest.mark.apiserver: users: the groups of alice must be a list, not 'dev'",
         "pytest.mark.apiserver: crds must be files, folders, objects, or a list of these, not 3",
     ):
-        assert any(found.startswith(line) or line in found for found in end.stdout.splitlines()), line
-    assert "Traceback" not in end.stdout
+        assert any(found.startswith(line) or line in found for found in output.splitlines()), line
+    assert "Traceback" not in output
 
 
 @pytest.mark.slow
 def test_workers_of_xdist_have_servers_of_their_own(tmp_path: Path) -> None:
-    end = run_interpreter(tmp_path, "-n", "2", test_isolation=ISOLATION)
-    assert "5 passed" in end.stdout, end.stdout
+    run_interpreter(tmp_path, "-n", "2", says="5 passed", test_isolation=ISOLATION)
 
 
 REPORTED: Final = """
@@ -213,9 +215,8 @@ def test_fails(kube, kubernetes_client):
 
 
 def test_a_failure_tells_of_the_last_requests(tmp_path: Path) -> None:
-    end = run(tmp_path, test_reported=REPORTED)
-    _, found, section = end.stdout.partition("the last requests of clients to kube")
-    assert found, end.stdout
+    output = run(tmp_path, says="the last requests of clients to kube", test_reported=REPORTED)
+    section = output.partition("the last requests of clients to kube")[2]
     first, second, *_ = section.splitlines()[1:]
     assert first.startswith("kubernetes-admin (OpenAPI-Generator/")
     assert first.endswith(": GET /api/v1/namespaces/default 200")
@@ -239,8 +240,8 @@ def test_fails(kube, kubernetes_client):
 
 
 def test_a_failure_tells_who_wrote_what_and_what_happened(tmp_path: Path) -> None:
-    end = run(tmp_path, test_written=WRITTEN)
-    _, _, sections = end.stdout.partition("the last writes to kube")
+    output = run(tmp_path, says="the last events in kube", test_written=WRITTEN)
+    _, _, sections = output.partition("the last writes to kube")
     writes, _, events = sections.partition("the last events in kube")
     (write,) = [
         line for line in writes.splitlines() if line.endswith("/registry/core/secrets/default/password")
@@ -278,16 +279,14 @@ def test_of_a_namespace_before(apiserver):
 
 
 def test_a_failure_of_a_fixture_tells_it_too(tmp_path: Path) -> None:
-    end = run(tmp_path, test_fixtures=FIXTURES)
-    _, found, writes = end.stdout.partition("the last writes to kube")
-    assert found, end.stdout
+    output = run(tmp_path, says="the last writes to kube", test_fixtures=FIXTURES)
+    writes = output.partition("the last writes to kube")[2]
     assert "/registry/core/configmaps/default/mine" in writes
 
 
 def test_without_a_server_of_its_own_a_failure_tells_of_the_sessions(tmp_path: Path) -> None:
-    end = run(tmp_path, test_session=SESSION)
-    assert "2 failed, 1 passed" in end.stdout, end.stdout
-    of_the_session, of_its_namespace = end.stdout.split("the last writes to apiserver")[1:]
+    output = run(tmp_path, says="2 failed, 1 passed", test_session=SESSION)
+    of_the_session, of_its_namespace = output.split("the last writes to apiserver")[1:]
     assert "/registry/core/configmaps/default/shared" in of_the_session
     assert "/registry/core/namespaces/test-1" in of_its_namespace
 
@@ -314,8 +313,8 @@ def test_asks_what_is_wrong(kube):
 
 
 def test_a_failure_shows_the_line_of_the_test_that_waited(tmp_path: Path) -> None:
-    end = run(tmp_path, test_waited=WAITED)
-    failures = re.split(r"^_+ (\w+) _+$", end.stdout, flags=re.MULTILINE)[1:]
+    output = run(tmp_path, says="4 failed", test_waited=WAITED)
+    failures = re.split(r"^_+ (\w+) _+$", output, flags=re.MULTILINE)[1:]
     shown = dict(zip(failures[::2], failures[1::2], strict=True))
     for name, line in (
         ("test_waits", '>       kube.wait_for("ConfigMap"'),
@@ -337,8 +336,7 @@ def test_nothing_is_imported():
 
 
 def test_a_suite_that_uses_no_fixture_pays_nothing(tmp_path: Path) -> None:
-    end = run_interpreter(tmp_path, test_nothing=NOTHING)
-    assert "1 passed" in end.stdout, end.stdout
+    run_interpreter(tmp_path, says="1 passed", test_nothing=NOTHING)
 
 
 FAULTS: Final = """
@@ -370,12 +368,9 @@ def test_fails_anyway(kube):
 
 
 def test_a_fault_that_was_never_had_is_an_error(tmp_path: Path) -> None:
-    end = run(tmp_path, test_faults=FAULTS)
-    assert "1 failed, 5 passed, 2 errors" in end.stdout, end.stdout
-    assert (
-        end.stdout.count("faults were injected that never happened:\n- InjectedFault(Answer(code=503)") == 2
-    )
-    assert "Traceback" not in end.stdout
+    output = run(tmp_path, says="1 failed, 5 passed, 2 errors", test_faults=FAULTS)
+    assert output.count("faults were injected that never happened:\n- InjectedFault(Answer(code=503)") == 2
+    assert "Traceback" not in output
 
 
 LEFT: Final = """
@@ -404,8 +399,7 @@ def test_does_not_need_it(kube):
 
 def test_what_is_left_on_the_sessions_server_is_nothing_to_the_forks(tmp_path: Path) -> None:
     """Also if the first test that uses `kube` comes after it."""
-    end = run(tmp_path, test_left=LEFT)
-    assert "5 passed" in end.stdout, end.stdout
+    run(tmp_path, says="5 passed", test_left=LEFT)
 
 
 ASKED_FOR: Final = """
@@ -426,9 +420,8 @@ def test_of_a_namespace(kube_namespace, request):
 
 
 def test_fixtures_that_are_asked_for_while_the_test_runs(tmp_path: Path) -> None:
-    end = run(tmp_path, test_asked_for=ASKED_FOR)
-    assert "4 passed, 2 errors" in end.stdout, end.stdout
-    assert end.stdout.count("faults were injected that never happened") == 2
+    output = run(tmp_path, says="4 passed, 2 errors", test_asked_for=ASKED_FOR)
+    assert output.count("faults were injected that never happened") == 2
 
 
 TEARDOWN: Final = """
@@ -452,9 +445,8 @@ def test_of_a_fault(kube, kubernetes_client):
 
 def test_a_failure_after_a_test_tells_it_too(tmp_path: Path) -> None:
     """As why a fault has not happened."""
-    end = run(tmp_path, test_teardown=TEARDOWN)
-    assert "2 passed, 2 errors" in end.stdout, end.stdout
-    of_a_fixture, of_a_fault = end.stdout.split("the last requests of clients to kube")[1:]
+    output = run(tmp_path, says="2 passed, 2 errors", test_teardown=TEARDOWN)
+    of_a_fixture, of_a_fault = output.split("the last requests of clients to kube")[1:]
     assert "/registry/core/configmaps/default/mine" in of_a_fixture
     assert ": GET /api/v1/namespaces/default/pods 200" in of_a_fault
     assert "they cannot be read any more: it has been stopped" in of_a_fault

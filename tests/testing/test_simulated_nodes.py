@@ -18,7 +18,17 @@ from apiserver.meta.conditions import find_condition
 from apiserver.testing import ApiServer, ServerDidNotStart
 from tests.support.eventually import until
 from tests.support.objects import pod
-from tests.testing.simulated import NODES, PODS, add_pod, await_phase, is_ready, patch, restarts, simulating
+from tests.testing.simulated import (
+    NODES,
+    PODS,
+    add_pod,
+    await_phase,
+    is_ready,
+    patch,
+    restarts,
+    run_pod,
+    simulating,
+)
 
 # What a pod may cost until it runs, in what its creation costs: it is written twice more. 2.5 are measured.
 COST_MAX: Final = 6.0
@@ -39,8 +49,7 @@ def test_nodes_are_what_a_cluster_has(server: ApiServer) -> None:
 
 
 def test_a_pod_runs(server: ApiServer) -> None:
-    add_pod(server, "a")
-    pod = server.wait_for("Pod", "a", "default", until=is_ready)
+    pod = run_pod(server)
     assert pod["status"]["phase"] == "Running"
     assert pod["spec"]["nodeName"] in ("simulated-0", "simulated-1")
     writers = {(each["manager"], each.get("subresource")) for each in pod["metadata"]["managedFields"]}
@@ -49,15 +58,12 @@ def test_a_pod_runs(server: ApiServer) -> None:
 
 def test_what_has_settled_is_not_written_again(server: ApiServer) -> None:
     for name in ("a", "b"):
-        add_pod(server, name)
-        server.wait_for("Pod", name, "default", until=is_ready)
+        run_pod(server, name=name)
     server.assert_quiet("pods", "nodes", "events", seconds=0.5)
 
 
 def test_each_pod_has_an_address_of_its_own(server: ApiServer) -> None:
-    for name in ("a", "b", "c"):
-        add_pod(server, name)
-    pods = [server.wait_for("Pod", name, "default", until=is_ready) for name in ("a", "b", "c")]
+    pods = [run_pod(server, name=name) for name in ("a", "b", "c")]
     assert len({pod["status"]["podIP"] for pod in pods}) == 3
     assert {pod["spec"]["nodeName"] for pod in pods} == {"simulated-0", "simulated-1"}
 
@@ -76,8 +82,7 @@ def test_a_pod_that_crashes_is_restarted(server: ApiServer) -> None:
 
 
 def test_annotations_that_cannot_be_read_are_told(server: ApiServer) -> None:
-    add_pod(server, "typo", {"exit-kode": "3"})
-    server.wait_for("Pod", "typo", "default", until=is_ready)
+    run_pod(server, {"exit-kode": "3"})
     (told,) = until(
         lambda: [each["message"] for each in events(server) if each["reason"] == "InvalidSimulation"]
     )
@@ -90,10 +95,9 @@ def events(server: ApiServer) -> list[dict[str, Any]]:
 
 
 def test_a_pod_goes_gracefully(server: ApiServer) -> None:
-    add_pod(server, "a", {"termination-delay": "300ms"})
-    server.wait_for("Pod", "a", "default", until=is_ready)
-    assert server.request("DELETE", f"{PODS}/a")[1]["metadata"]["deletionGracePeriodSeconds"] == 30
-    server.wait_until_gone("Pod", "a", "default")
+    run_pod(server, {"termination-delay": "300ms"})
+    assert server.request("DELETE", f"{PODS}/p")[1]["metadata"]["deletionGracePeriodSeconds"] == 30
+    server.wait_until_gone("Pod", "p", "default")
 
 
 def test_a_pod_that_fits_nowhere_waits(server: ApiServer) -> None:
@@ -167,8 +171,7 @@ def test_a_pod_is_told_anew_why_it_waits_when_nodes_change(server: ApiServer) ->
 def test_gates_and_other_schedulers_are_respected(server: ApiServer) -> None:
     add_pod(server, "gated", schedulingGates=[{"name": "example.com/quota"}])
     add_pod(server, "others", schedulerName="volcano")
-    add_pod(server, "ours")
-    server.wait_for("Pod", "ours", "default", until=is_ready)
+    run_pod(server, name="ours")
     assert "nodeName" not in server.wait_for("Pod", "others", "default")["spec"]
     patch(server, f"{PODS}/gated", {"spec": {"schedulingGates": None}})
     server.wait_for("Pod", "gated", "default", until=is_ready)
@@ -177,8 +180,7 @@ def test_gates_and_other_schedulers_are_respected(server: ApiServer) -> None:
 
 def test_pods_of_a_deleted_node_go_and_the_node_stays_away(server: ApiServer) -> None:
     for name in ("a", "b"):
-        add_pod(server, name)
-        server.wait_for("Pod", name, "default", until=is_ready)
+        run_pod(server, name=name)
     gone = server.wait_for("Pod", "a", "default")["spec"]["nodeName"]
     assert server.request("DELETE", f"{NODES}/{gone}")[0] == 200
     server.wait_until_gone("Pod", "a", "default")
@@ -191,15 +193,14 @@ def test_nodes_of_others_can_be_simulated(server: ApiServer) -> None:
     node |= {"status": {"capacity": {"cpu": "1", "pods": "5", "example.com/gpu": "2"}}}
     assert server.request("POST", NODES, node)[0] == 201
     limits = {"limits": {"example.com/gpu": "1"}}
-    add_pod(server, "a", containers=[{"name": "c", "image": "i", "resources": limits}])
-    assert server.wait_for("Pod", "a", "default", until=is_ready)["spec"]["nodeName"] == "gpu"
+    pod = run_pod(server, containers=[{"name": "c", "image": "i", "resources": limits}])
+    assert pod["spec"]["nodeName"] == "gpu"
 
 
 def test_nodes_of_others_are_left_alone(server: ApiServer) -> None:
     assert server.request("POST", NODES, {"metadata": {"name": "real"}})[0] == 201
     add_pod(server, "theirs", nodeName="real")
-    add_pod(server, "ours")
-    server.wait_for("Pod", "ours", "default", until=is_ready)
+    run_pod(server, name="ours")
     assert server.wait_for("Pod", "theirs", "default")["status"]["phase"] == "Pending"
 
 

@@ -72,6 +72,26 @@ def items(server: ApiServer, path: str) -> list[dict[str, Any]]:
     return found
 
 
+def roll_out(server: ApiServer, replicas: int) -> None:
+    """Creates the Deployment `web`, and waits until all its pods are available."""
+    server.load(workload("Deployment", "web", replicas=replicas))
+    server.wait_for("Deployment", "web", "default", until=is_rolled_out)
+
+
+def run_long_job(server: ApiServer, **spec: Any) -> dict[str, Any]:
+    """Creates the Job `long`, and returns its pod, which is ready."""
+    server.load(job("long", {"duration": "1h"}, **spec))
+    server.wait_for("Job", "long", "default", until=lambda it: it.get("status", {}).get("ready") == 1)
+    (pod,) = items(server, PODS)
+    return pod
+
+
+def limit_pods(server: ApiServer, count: int) -> None:
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}}
+    server.load({**quota, "spec": {"hard": {"pods": str(count)}}})
+    server.wait_for("ResourceQuota", "q", "default", until=lambda it: "used" in it.get("status", {}))
+
+
 APPS: Final = "/apis/apps/v1/namespaces/default"
 JOBS: Final = "/apis/batch/v1/namespaces/default/jobs"
 
@@ -107,17 +127,14 @@ def test_everything_settles(server: ApiServer) -> None:
 
 
 def test_pods_are_admitted_as_those_of_other_clients_are(server: ApiServer) -> None:
-    server.load(workload("Deployment", "web", replicas=1))
-    server.wait_for("Deployment", "web", "default", until=is_rolled_out)
+    roll_out(server, 1)
     (pod,) = items(server, PODS)
     assert pod["spec"]["serviceAccountName"] == "default"
     assert pod["metadata"]["managedFields"][0]["manager"] == "kube-controller-manager"
 
 
 def test_what_a_quota_refuses_is_told(server: ApiServer) -> None:
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}}
-    server.load({**quota, "spec": {"hard": {"pods": "1"}}})
-    server.wait_for("ResourceQuota", "q", "default", until=lambda it: "used" in it.get("status", {}))
+    limit_pods(server, 1)
     server.load(workload("Deployment", "web", replicas=2))
     found = server.wait_for(
         "Deployment", "web", "default", until=lambda it: is_condition_true(it, "ReplicaFailure")
@@ -133,9 +150,7 @@ def test_what_a_quota_refuses_is_told(server: ApiServer) -> None:
 @pytest.mark.parametrize("kind", ["ReplicaSet", "Deployment"])
 def test_what_a_quota_refuses_is_not_tried_without_a_pause(server: ApiServer, kind: str) -> None:
     """Each pod that is refused has another name, which is in the message."""
-    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}}
-    server.load({**quota, "spec": {"hard": {"pods": "0"}}})
-    server.wait_for("ResourceQuota", "q", "default", until=lambda it: "used" in it.get("status", {}))
+    limit_pods(server, 0)
     server.load(workload(kind, "web", replicas=5))
     server.wait_for(kind, "web", "default", until=lambda it: is_condition_true(it, "ReplicaFailure"))
     server.assert_quiet("replicasets", "deployments", seconds=0.5)
@@ -151,17 +166,13 @@ def test_a_job_that_fails(server: ApiServer) -> None:
 
 
 def test_pods_of_a_job_go_with_it_while_they_run(server: ApiServer) -> None:
-    server.load(job("long", {"duration": "1h"}))
-    server.wait_for("Job", "long", "default", until=lambda it: it.get("status", {}).get("ready") == 1)
-    (pod,) = items(server, PODS)
+    pod = run_long_job(server)
     assert server.request("DELETE", f"{JOBS}/long", query={"propagationPolicy": "Background"})[0] == 200
     server.wait_until_gone("Pod", pod["metadata"]["name"], "default")
 
 
 def test_pods_that_a_job_has_left_behind_can_be_deleted(server: ApiServer) -> None:
-    server.load(job("long", {"duration": "1h"}))
-    server.wait_for("Job", "long", "default", until=lambda it: it.get("status", {}).get("ready") == 1)
-    (pod,) = items(server, PODS)
+    pod = run_long_job(server)
     assert server.request("DELETE", f"{JOBS}/long", query={"propagationPolicy": "Orphan"})[0] == 200
     server.wait_until_gone("Job", "long", "default")
     name = pod["metadata"]["name"]
@@ -172,9 +183,7 @@ def test_pods_that_a_job_has_left_behind_can_be_deleted(server: ApiServer) -> No
 
 def test_a_failure_policy_knows_pods_whose_node_is_gone(server: ApiServer) -> None:
     policy = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
-    server.load(job("long", {"duration": "1h"}, podFailurePolicy=policy, backoffLimit=0))
-    server.wait_for("Job", "long", "default", until=lambda it: it.get("status", {}).get("ready") == 1)
-    (pod,) = items(server, PODS)
+    pod = run_long_job(server, podFailurePolicy=policy, backoffLimit=0)
     assert server.request("DELETE", f"/api/v1/nodes/{pod['spec']['nodeName']}")[0] == 200
     server.wait_until_gone("Pod", pod["metadata"]["name"], "default")
     found = server.wait_for("Job", "long", "default", until=lambda it: it["status"].get("ready") == 1)
@@ -182,8 +191,7 @@ def test_a_failure_policy_knows_pods_whose_node_is_gone(server: ApiServer) -> No
 
 
 def test_a_node_that_goes_takes_its_pods_to_others(server: ApiServer) -> None:
-    server.load(workload("Deployment", "web", replicas=4))
-    server.wait_for("Deployment", "web", "default", until=is_rolled_out)
+    roll_out(server, 4)
     assert {pod["spec"]["nodeName"] for pod in items(server, PODS)} == {"simulated-0", "simulated-1"}
     assert server.request("DELETE", "/api/v1/nodes/simulated-0")[0] == 200
     # All may be over before anybody looks: that the Deployment lacked pods meanwhile is not waited for.
@@ -192,15 +200,13 @@ def test_a_node_that_goes_takes_its_pods_to_others(server: ApiServer) -> None:
 
 
 def test_an_orphaned_replica_set_is_adopted(server: ApiServer) -> None:
-    server.load(workload("Deployment", "web", replicas=2))
-    server.wait_for("Deployment", "web", "default", until=is_rolled_out)
+    roll_out(server, 2)
     pods = {pod["metadata"]["uid"] for pod in items(server, PODS)}
     assert (
         server.request("DELETE", f"{APPS}/deployments/web", query={"propagationPolicy": "Orphan"})[0] == 200
     )
     server.wait_until_gone("Deployment", "web", "default")
-    server.load(workload("Deployment", "web", replicas=2))
-    server.wait_for("Deployment", "web", "default", until=is_rolled_out)
+    roll_out(server, 2)
     assert {pod["metadata"]["uid"] for pod in items(server, PODS)} == pods
 
 
@@ -252,23 +258,23 @@ def test_releases(release: str) -> None:
 def test_long_flows_of_kubectl(server: ApiServer, version: str, tmp_path: Path) -> None:
     kubectl = Kubectl(program(version), server.kubeconfig, "default", tmp_path)
 
-    def roll_out(what: str) -> None:
+    def await_rollout(what: str) -> None:
         assert "successfully rolled out" in kubectl("rollout", "status", what, "--timeout=60s")
 
     kubectl("create", "deployment", "web", "--image=nginx:1", "--replicas=3")
-    roll_out("deployment/web")
+    await_rollout("deployment/web")
     kubectl("set", "image", "deployment/web", "nginx=nginx:2")
-    roll_out("deployment/web")
+    await_rollout("deployment/web")
     history = kubectl("rollout", "history", "deployment/web").split()
     assert history[-4:] == ["1", "<none>", "2", "<none>"]
     kubectl("rollout", "undo", "deployment/web")
-    roll_out("deployment/web")
+    await_rollout("deployment/web")
     assert (
         kubectl.json("get", "deployment/web")["spec"]["template"]["spec"]["containers"][0]["image"]
         == "nginx:1"
     )
     kubectl("rollout", "restart", "deployment/web")
-    roll_out("deployment/web")
+    await_rollout("deployment/web")
     kubectl("rollout", "pause", "deployment/web")
     kubectl("rollout", "resume", "deployment/web")
     kubectl("scale", "deployment/web", "--replicas=5")
@@ -288,13 +294,13 @@ def test_long_flows_of_kubectl(server: ApiServer, version: str, tmp_path: Path) 
     kubectl("wait", "--for=condition=complete", "job/hello", "--timeout=60s")
 
     kubectl("apply", "-f", "-", stdin=SETS)
-    roll_out("daemonset/agent")
-    kubectl("rollout", "status", "statefulset/db", "--timeout=60s")
+    await_rollout("daemonset/agent")
+    await_rollout("statefulset/db")
     for what in ("daemonset/agent", "statefulset/db"):
         kubectl("set", "image", what, "c=i:2")
-        kubectl("rollout", "status", what, "--timeout=60s")
+        await_rollout(what)
         kubectl("rollout", "undo", what)
-        kubectl("rollout", "status", what, "--timeout=60s")
+        await_rollout(what)
         assert kubectl.json("get", what)["spec"]["template"]["spec"]["containers"][0]["image"] == "i:1"
     kubectl("delete", "statefulset/db", "daemonset/agent", "job/hello")
     kubectl("wait", "--for=delete", "pod", "-l", "app", "--timeout=60s")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import re
 import threading
 import time
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import pytest
@@ -39,30 +44,46 @@ def beside(act: Any, *arguments: Any, **options: Any) -> threading.Thread:
     return thread
 
 
+@contextlib.contextmanager
+def repeating(act: Callable[[int], object]) -> Iterator[None]:
+    """Does something again and again in a thread, each time with the next number, until the block ends."""
+    is_over = threading.Event()
+
+    def repeat() -> None:
+        numbers = itertools.count()
+        while not is_over.wait(0.01):
+            act(next(numbers))
+
+    thread = beside(repeat)
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
 def test_what_is_there_is_not_waited_for(server: ApiServer) -> None:
     put(server, "a", x="1")
     found = server.wait_for("ConfigMap", "a", "default")
     assert (found["kind"], found["data"]) == ("ConfigMap", {"x": "1"})
 
 
-KINDS: Final = ("ConfigMap", "configmaps", "configmap", "v1/ConfigMap")
+CONFIG_MAP: Final = ("kube-root-ca.crt", "default", "v1", "ConfigMap")
+CLUSTER_ROLE: Final = ("cluster-admin", "", "rbac.authorization.k8s.io/v1", "ClusterRole")
+# How a kind is named, and an object of it: its name, namespace, apiVersion and kind.
+KINDS: Final = {
+    **dict.fromkeys(("ConfigMap", "configmaps", "configmap", "v1/ConfigMap"), CONFIG_MAP),
+    "ClusterRole": CLUSTER_ROLE,
+    "clusterroles.rbac.authorization.k8s.io": CLUSTER_ROLE,
+    "rbac.authorization.k8s.io/v1/ClusterRole": CLUSTER_ROLE,
+}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_kinds(server: ApiServer, kind: str) -> None:
-    assert server.wait_for(kind, "kube-root-ca.crt", "default")["kind"] == "ConfigMap"
-
-
-GROUPED: Final = (
-    "ClusterRole",
-    "clusterroles.rbac.authorization.k8s.io",
-    "rbac.authorization.k8s.io/v1/ClusterRole",
-)
-
-
-@pytest.mark.parametrize("kind", GROUPED)
-def test_kinds_of_groups(server: ApiServer, kind: str) -> None:
-    assert server.wait_for(kind, "cluster-admin")["apiVersion"] == "rbac.authorization.k8s.io/v1"
+@pytest.mark.parametrize(("named", "found"), KINDS.items(), ids=KINDS)
+def test_kinds(server: ApiServer, named: str, found: tuple[str, str, str, str]) -> None:
+    name, namespace, *kind = found
+    document = server.wait_for(named, name, namespace)
+    assert [document["apiVersion"], document["kind"]] == kind
 
 
 def test_a_kind_that_is_not_served(server: ApiServer) -> None:
@@ -158,55 +179,31 @@ def test_a_watch_that_is_read_late_tells_what_has_come(server: ApiServer) -> Non
 
 def test_what_is_written_is_told(server: ApiServer) -> None:
     """Of several kinds, while they are watched one after another."""
-    is_told = threading.Event()
-
-    def write() -> None:
-        number = 0
-        while not is_told.wait(0.01):
-            put(server, f"a-{number}")
-            number += 1
-
-    writing = beside(write)
-    try:
-        with pytest.raises(NotQuiet) as raised:
-            server.assert_quiet("Pod", "ConfigMap", namespace="default", seconds=0.5)
-    finally:
-        is_told.set()
-        writing.join()
+    with repeating(lambda number: put(server, f"a-{number}")), pytest.raises(NotQuiet) as raised:
+        server.assert_quiet("Pod", "ConfigMap", namespace="default", seconds=0.5)
     assert "ADDED ConfigMap default/a-" in str(raised.value)
     assert "by apiserver-testing" in str(raised.value)
 
 
 def test_who_has_written_is_told_where_the_object_does_not_say_it(server: ApiServer) -> None:
     """As of one that was deleted: its last manager is another's, or that has none at all."""
-    code, account = server.request("GET", "/api/v1/namespaces/default/serviceaccounts/default")
+    path = "/api/v1/namespaces/default/serviceaccounts/default"
+    code, account = server.request("GET", path)
     assert (code, account["metadata"].get("managedFields")) == (200, None)
     headers = {"Content-Type": "application/merge-patch+json"}
-    is_told = threading.Event()
 
-    def write() -> None:
-        number = 0
-        while not is_told.wait(0.01):
-            path = "/api/v1/namespaces/default/serviceaccounts/default"
-            server.request("PATCH", path, {"metadata": {"labels": {"a": str(number)}}}, headers=headers)
-            put(server, f"a-{number}")
-            server.request("DELETE", f"{CONFIG_MAPS}/a-{number}")
-            number += 1
+    def write(number: int) -> None:
+        server.request("PATCH", path, {"metadata": {"labels": {"a": str(number)}}}, headers=headers)
+        put(server, f"a-{number}")
+        server.request("DELETE", f"{CONFIG_MAPS}/a-{number}")
 
-    writing = beside(write)
-    try:
+    with repeating(write):
         with pytest.raises(NotQuiet) as raised:
             server.assert_quiet("ServiceAccount", namespace="default", seconds=0.3)
         assert "MODIFIED ServiceAccount default/default by admin" in str(raised.value)
         with pytest.raises(NotQuiet) as raised:
             server.assert_quiet("ConfigMap", namespace="default", seconds=0.3)
-    finally:
-        is_told.set()
-        writing.join()
     assert re.search(r"DELETED ConfigMap default/a-\d+ by admin$", str(raised.value), re.MULTILINE)
-
-
-NAMESPACES: Final = "/api/v1/namespaces"
 
 
 def put_in_two_namespaces(server: ApiServer) -> None:
@@ -224,11 +221,7 @@ def test_without_a_namespace_any_object_of_the_name_will_do(server: ApiServer) -
 
 def test_without_a_namespace_all_objects_of_the_name_must_be_gone(server: ApiServer) -> None:
     put_in_two_namespaces(server)
-
-    def delete() -> None:
-        server.request("DELETE", f"{NAMESPACES}/other/configmaps/a")
-
-    deleting = beside(delete)
+    deleting = beside(server.request, "DELETE", "/api/v1/namespaces/other/configmaps/a")
     with pytest.raises(NotInTime, match="ConfigMap a was not gone"):
         server.wait_until_gone("ConfigMap", "a", timeout_s=0.5)
     deleting.join()
@@ -239,39 +232,25 @@ def test_without_a_namespace_all_objects_of_the_name_must_be_gone(server: ApiSer
 def test_a_server_that_is_reset_is_waited_for(server: ApiServer) -> None:
     """Its connections end, at whatever moment of an assertion that is."""
     before = server.snapshot()
-    for number in range(20):
-        failures: list[BaseException] = []
-
-        def wait(failures: list[BaseException] = failures) -> None:
-            try:
-                server.wait_for("ConfigMap", "a", "default", timeout_s=LONG_S)
-            except BaseException as error:
-                failures.append(error)
-
-        waiting = beside(wait)
-        waiting.join(number % 10 * 0.004)
-        server.reset(before)
-        put(server, "a")
-        waiting.join()
-        assert failures == []
-        server.reset(before)
+    with ThreadPoolExecutor(1) as thread:
+        for number in range(20):
+            waiting = thread.submit(server.wait_for, "ConfigMap", "a", "default", timeout_s=LONG_S)
+            futures.wait([waiting], number % 10 * 0.004)
+            server.reset(before)
+            put(server, "a")
+            assert waiting.exception() is None
+            server.reset(before)
 
 
 def while_it_is_quiet(server: ApiServer, act: Any, *kinds: str, seconds: float) -> BaseException | None:
     """Do something when ConfigMaps are watched, and return what `assert_quiet` raises."""
-    raised: list[BaseException] = []
-
-    def watch() -> None:
-        try:
-            server.assert_quiet(*kinds, seconds=seconds)
-        except BaseException as error:
-            raised.append(error)
-
-    watching = beside(watch)
-    until(lambda: server.requests(verb="watch", resource="configmaps", includes_own=True), what="the watch")
-    act()
-    watching.join()
-    return raised[0] if raised else None
+    with ThreadPoolExecutor(1) as thread:
+        watching = thread.submit(server.assert_quiet, *kinds, seconds=seconds)
+        until(
+            lambda: server.requests(verb="watch", resource="configmaps", includes_own=True), what="the watch"
+        )
+        act()
+        return watching.exception()
 
 
 def test_without_kinds_all_are_watched(server: ApiServer) -> None:

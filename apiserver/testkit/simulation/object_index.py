@@ -84,9 +84,6 @@ class ObjectIndex:
     def __iter__(self) -> Iterator[Document]:
         return iter([document for _, document in self._objects.values()])
 
-    def __len__(self) -> int:
-        return len(self._objects)
-
     # ---- inside
 
     def _all(self, keys: Iterable[Key]) -> list[Document]:

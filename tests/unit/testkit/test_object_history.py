@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Final
 
 import pytest
 
@@ -25,39 +26,23 @@ async def store() -> AsyncIterator[EmbeddedStore]:
     await store.close()
 
 
-async def values(store: EmbeddedStore, last: LastEvents) -> list[bytes | None]:
+# How many revisions are left before the newest one, or None for all; the bounds, and what there is then.
+HISTORIES: Final[dict[str, tuple[int | None, dict[str, int], list[bytes | None]]]] = {
+    "all of one key": (None, {}, [b"one", b"two", b"three", None]),
+    "a compacted history begins with the state at its oldest revision": (2, {}, [b"two", b"three", None]),
+    "nothing is left": (0, {}, []),
+    "as many as are kept": (None, {"versions_max": 2}, [b"three", None]),
+    "as much as is kept": (None, {"bytes_max": 8}, [b"two", b"three", None]),
+}
+
+
+@pytest.mark.parametrize(("left", "bounds", "values"), HISTORIES.values(), ids=HISTORIES)
+async def test_the_last_events(
+    store: EmbeddedStore, left: int | None, bounds: dict[str, int], values: list[bytes | None]
+) -> None:
+    if left is not None:
+        await store.compact(await store.current_revision() - left)
+    last = LastEvents(**bounds)
     await read_events(store, KEY, last)
-    return [event.value for event in last.events]
-
-
-async def test_all_of_one_key(store: EmbeddedStore) -> None:
-    last = LastEvents()
-    assert await values(store, last) == [b"one", b"two", b"three", None]
-    assert last.is_complete
-
-
-async def test_what_is_left_of_a_compacted_history(store: EmbeddedStore) -> None:
-    """The state at the oldest revision is the first."""
-    await store.compact(await store.current_revision() - 2)
-    last = LastEvents()
-    assert await values(store, last) == [b"two", b"three", None]
-    assert not last.is_complete
-
-
-async def test_nothing_is_left(store: EmbeddedStore) -> None:
-    await store.compact(await store.current_revision())
-    last = LastEvents()
-    assert await values(store, last) == []
-    assert not last.is_complete
-
-
-async def test_as_many_as_are_kept(store: EmbeddedStore) -> None:
-    last = LastEvents(versions_max=2)
-    assert await values(store, last) == [b"three", None]
-    assert not last.is_complete
-
-
-async def test_as_much_as_is_kept(store: EmbeddedStore) -> None:
-    last = LastEvents(bytes_max=8)
-    assert await values(store, last) == [b"two", b"three", None]
-    assert not last.is_complete
+    assert [event.value for event in last.events] == values
+    assert last.is_complete is (len(values) == 4)

@@ -22,6 +22,11 @@ from tests.support.eventually import WITHIN_S
 
 PROGRAM: Final = [sys.executable, "-IS", etcd_stand_in.__file__]
 
+
+def run_to_its_end(command: list[str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=WITHIN_S)
+
+
 # https://pkg.go.dev/flag#hdr-Command_line_flag_syntax
 FLAGS: Final = {
     "two hyphens": (["--data-dir=d"], {"data-dir": "d"}),
@@ -69,38 +74,20 @@ NO_URLS: Final = {
 def test_urls_that_are_refused(url: str) -> None:
     with pytest.raises(NotSupported, match=r"^--listen-client-urls: "):
         parse_url(url)
-    end = subprocess.run(
-        [*PROGRAM, f"--listen-client-urls={url}"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=WITHIN_S,
-    )
+    end = run_to_its_end([*PROGRAM, f"--listen-client-urls={url}"])
     assert (end.returncode, end.stderr.count("\n")) == (2, 1)
 
 
 def test_a_port_that_is_taken() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        end = subprocess.run(
-            [*PROGRAM, "--listen-client-urls", url],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=WITHIN_S,
-        )
+        end = run_to_its_end([*PROGRAM, "--listen-client-urls", url])
         assert (end.returncode, end.stderr) == (1, "etcd: [Errno 98] Address already in use\n")
 
 
 def test_it_imports_little() -> None:
     """Every suite of tests waits for it. -X importtime tells of each module."""
-    end = subprocess.run(
-        [*PROGRAM[:2], "-X", "importtime", PROGRAM[2], "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=WITHIN_S,
-    )
+    end = run_to_its_end([*PROGRAM[:2], "-X", "importtime", PROGRAM[2], "--help"])
     imported = {line.rpartition("|")[2].strip() for line in end.stderr.splitlines()}
     assert imported & {"asyncio", "http", "re", "argparse", "logging", "subprocess", "apiserver"} == set()
     assert "--unsafe-no-fsync" in end.stdout

@@ -27,22 +27,9 @@ from apiserver.testkit.faults.errors import FAULTS_MAX
 GET: Final = RequestAttributes("get", "", "pods", "", "default", "a", "alice", "curl/8")
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def injector(clock: Clock) -> FaultInjector:
-    return FaultInjector(clock)
+def injector() -> FaultInjector:
+    return FaultInjector(lambda: 0.0)
 
 
 def had(injector: FaultInjector, count: int) -> list[int]:
@@ -135,11 +122,13 @@ def test_requests_and_watches(injector: FaultInjector, effect: Effect, is_of_wat
     assert (len(injector.of_requests), len(injector.of_watches)) == (not is_of_watches, is_of_watches)
 
 
-def test_readiness(injector: FaultInjector, clock: Clock) -> None:
+def test_readiness() -> None:
+    now = 0.0
+    injector = FaultInjector(lambda: now)
     assert injector.is_ready()
     fault = injector.inject(NotReady(seconds=5))
     assert not injector.is_ready()
-    clock.now = 5
+    now = 5
     assert injector.is_ready()
     assert fault.hits == 1
 

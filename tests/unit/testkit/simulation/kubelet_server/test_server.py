@@ -23,7 +23,6 @@ from apiserver.endpoints.reverse_proxy.spdy import (
 )
 from apiserver.registry.clock import Clock
 from apiserver.registry.served_resource import ServedTable
-from apiserver.registry.store import Registry
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.testkit.simulation.kubelet_server.server import SimulatedKubelets
 from apiserver.testkit.simulation.stages import NODE_ANNOTATION
@@ -62,24 +61,23 @@ async def connected(kubelets: SimulatedKubelets, node: str = "simulated-0") -> A
 
 
 @asynccontextmanager
-async def kubelets_of(
-    registry: Registry, store: EmbeddedStore, **limits: int
-) -> AsyncIterator[SimulatedKubelets]:
+async def kubelets_of(store: EmbeddedStore, **limits: int) -> AsyncIterator[SimulatedKubelets]:
     """The kubelets of a cluster with a pod."""
     found = pod(annotations={"log": "one\n"})
     found["status"] |= {"phase": "Running", "containerStatuses": [RUNNING]}
     value = orjson.dumps({"apiVersion": "v1", "kind": "Pod", **found})
-    await store.create(registry.key(POD, "default", "p"), value)
     clock = Clock(time=lambda: NOW_S)
-    kubelets = SimulatedKubelets(registry, ServedTable(TABLE), (), clock, BackendConnector(), **limits)
-    try:
-        yield kubelets
-    finally:
-        await kubelets.close()
+    async with server(store) as registry:
+        await store.create(registry.key(POD, "default", "p"), value)
+        kubelets = SimulatedKubelets(registry, ServedTable(TABLE), (), clock, BackendConnector(), **limits)
+        try:
+            yield kubelets
+        finally:
+            await kubelets.close()
 
 
 async def test_requests_are_bounded(store: EmbeddedStore) -> None:
-    async with server(store) as registry, kubelets_of(registry, store, requests_max=1) as kubelets:
+    async with kubelets_of(store, requests_max=1) as kubelets:
 
         async def ask(line: str, headers: str = "") -> int:
             async with connected(kubelets) as client:
@@ -95,7 +93,7 @@ async def test_requests_are_bounded(store: EmbeddedStore) -> None:
 
 
 async def test_which_nodes_are_served(store: EmbeddedStore) -> None:
-    async with server(store) as registry, kubelets_of(registry, store) as kubelets:
+    async with kubelets_of(store) as kubelets:
         ours = {"metadata": {"name": "n", "annotations": {NODE_ANNOTATION: "true"}}}
         assert kubelets.serves(ours)
         assert not kubelets.serves({"metadata": {"name": "simulated-0"}})
@@ -110,11 +108,7 @@ BAD_OPTIONS: Final = {
 
 @pytest.mark.parametrize("query", BAD_OPTIONS.values(), ids=BAD_OPTIONS)
 async def test_options_that_no_api_server_has_checked(store: EmbeddedStore, query: str) -> None:
-    async with (
-        server(store) as registry,
-        kubelets_of(registry, store) as kubelets,
-        connected(kubelets) as client,
-    ):
+    async with kubelets_of(store) as kubelets, connected(kubelets) as client:
         assert await client.ask(f"GET /containerLogs/default/p/c?{query}") == 400
 
 
@@ -136,11 +130,7 @@ RULES_BROKEN: Final = {
 
 @pytest.mark.parametrize("data", RULES_BROKEN.values(), ids=RULES_BROKEN)
 async def test_a_client_that_breaks_the_rules_is_hung_up_on(store: EmbeddedStore, data: bytes) -> None:
-    async with (
-        server(store) as registry,
-        kubelets_of(registry, store) as kubelets,
-        connected(kubelets) as client,
-    ):
+    async with kubelets_of(store) as kubelets, connected(kubelets) as client:
         assert await client.ask(EXEC, UPGRADE) == 101
         client.writer.write(data)
         async with asyncio.timeout(WITHIN_S):
@@ -148,11 +138,7 @@ async def test_a_client_that_breaks_the_rules_is_hung_up_on(store: EmbeddedStore
 
 
 async def test_data_of_no_stream_is_dropped_and_pings_come_back(store: EmbeddedStore) -> None:
-    async with (
-        server(store) as registry,
-        kubelets_of(registry, store) as kubelets,
-        connected(kubelets) as client,
-    ):
+    async with kubelets_of(store) as kubelets, connected(kubelets) as client:
         assert await client.ask(EXEC, UPGRADE) == 101
         client.writer.write(data_frame(99, b"data") + data_frame(99, b"", is_last=bool(FIN)))
         ping = control_frame(PING, b"\0\0\0\1")
@@ -162,7 +148,7 @@ async def test_data_of_no_stream_is_dropped_and_pings_come_back(store: EmbeddedS
 
 
 async def test_nothing_is_left_of_a_client_that_has_left(store: EmbeddedStore) -> None:
-    async with server(store) as registry, kubelets_of(registry, store) as kubelets:
+    async with kubelets_of(store) as kubelets:
         before = len(asyncio.all_tasks())
         async with connected(kubelets) as client:
             assert await client.ask("GET /containerLogs/default/p/c?follow=true") == 200

@@ -52,6 +52,10 @@ def node(name: str, **spec: Any) -> Document:
     return {"metadata": {"name": name, "labels": {}}, "spec": spec, "status": ready}
 
 
+def running(_: Document) -> tuple[str, bool]:
+    return "Running", True
+
+
 class Cluster:
     """nodes: for DaemonSets. run: what becomes of a new pod: its phase, and whether it is ready."""
 
@@ -59,7 +63,7 @@ class Cluster:
         self,
         *,
         nodes: Sequence[Document] = (),
-        run: Callable[[Document], tuple[str, bool]] = lambda _: ("Running", True),
+        run: Callable[[Document], tuple[str, bool]] = running,
     ) -> None:
         self.now = NOW_S
         self.nodes = list(nodes)
@@ -80,6 +84,11 @@ class Cluster:
     def change(self, found: Document, **spec: Any) -> None:
         found["spec"].update(spec)
         found["metadata"]["generation"] += 1
+
+    def update(self, found: Document, **spec: Any) -> None:
+        """Change a workload, and settle."""
+        self.change(found, **spec)
+        self.settle()
 
     def delete(self, resource: GroupResource, name: str) -> None:
         del self.objects[resource][name]
@@ -205,3 +214,18 @@ class Cluster:
                 }
                 container = {"name": "c", "state": {"terminated": ended} if phase != "Running" else {}}
                 pod["status"] = {"phase": phase, "conditions": [condition], "containerStatuses": [container]}
+
+
+def settled(
+    resource: GroupResource,
+    name: str,
+    *,
+    nodes: Sequence[Document] = (),
+    run: Callable[[Document], tuple[str, bool]] = running,
+    **spec: Any,
+) -> tuple[Cluster, Document]:
+    """Returns a cluster that has settled with one workload, and the workload."""
+    cluster = Cluster(nodes=nodes, run=run)
+    found = cluster.add(resource, name, **spec)
+    cluster.settle()
+    return cluster, found

@@ -13,7 +13,7 @@ import pytest
 from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.resources import DAEMON_SETS, PODS, REVISIONS
 from apiserver.testkit.simulation.workloads.daemon_sets import BURST_MAX
-from tests.unit.testkit.simulation.workloads.cluster import NOW_S, Cluster, node, template
+from tests.unit.testkit.simulation.workloads.cluster import NOW_S, Cluster, node, settled, template
 
 TAINT: Final = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
 
@@ -47,9 +47,7 @@ PLACES: Final[dict[str, tuple[list[Document], dict[str, Any], list[str]]]] = {
 
 @pytest.mark.parametrize(("nodes", "spec", "places"), PLACES.values(), ids=PLACES)
 def test_places(nodes: list[Document], spec: dict[str, Any], places: list[str]) -> None:
-    cluster = Cluster(nodes=nodes)
-    agent = cluster.add(DAEMON_SETS, "agent", template=template(**spec))
-    cluster.settle()
+    cluster, agent = settled(DAEMON_SETS, "agent", nodes=nodes, template=template(**spec))
     assert nodes_of(cluster) == places
     status = agent["status"]
     assert status["desiredNumberScheduled"] == status["numberReady"] == len(places)
@@ -57,9 +55,7 @@ def test_places(nodes: list[Document], spec: dict[str, Any], places: list[str]) 
 
 
 def test_a_new_node_gets_a_pod_and_one_that_goes_loses_it() -> None:
-    cluster = Cluster(nodes=[node("a")])
-    cluster.add(DAEMON_SETS, "agent")
-    cluster.settle()
+    cluster, _ = settled(DAEMON_SETS, "agent", nodes=[node("a")])
     cluster.nodes = [node("b")]
     cluster.settle()
     assert nodes_of(cluster) == ["b"]
@@ -75,9 +71,7 @@ LATE_TAINTS: Final = {
 # https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 @pytest.mark.parametrize(("taint", "stays"), LATE_TAINTS.values(), ids=LATE_TAINTS)
 def test_pods_on_a_node_that_is_tainted(taint: Document, stays: bool) -> None:
-    cluster = Cluster(nodes=[node("a"), node("b")])
-    agent = cluster.add(DAEMON_SETS, "agent")
-    cluster.settle()
+    cluster, agent = settled(DAEMON_SETS, "agent", nodes=[node("a"), node("b")])
     cluster.nodes = [node("a", taints=[taint]), node("b")]
     cluster.settle()
     assert nodes_of(cluster) == (["a", "b"] if stays else ["b"])
@@ -86,9 +80,7 @@ def test_pods_on_a_node_that_is_tainted(taint: Document, stays: bool) -> None:
 
 
 def test_a_node_that_is_not_ready_keeps_its_pod() -> None:
-    cluster = Cluster(nodes=[node("a")])
-    cluster.add(DAEMON_SETS, "agent")
-    cluster.settle()
+    cluster, _ = settled(DAEMON_SETS, "agent", nodes=[node("a")])
     before = cluster.names()
     cluster.nodes[0]["status"]["conditions"][0]["status"] = "Unknown"
     cluster.settle()
@@ -96,9 +88,7 @@ def test_a_node_that_is_not_ready_keeps_its_pod() -> None:
 
 
 def test_a_new_daemon_set_adopts_the_revisions_that_another_has_left() -> None:
-    cluster = Cluster(nodes=[node("a")])
-    cluster.add(DAEMON_SETS, "agent")
-    cluster.settle()
+    cluster, _ = settled(DAEMON_SETS, "agent", nodes=[node("a")])
     cluster.delete(DAEMON_SETS, "agent")
     for each in (*cluster.objects[REVISIONS].values(), *cluster.pods()):
         del each["metadata"]["ownerReferences"]
@@ -120,9 +110,7 @@ def test_an_adopted_pod_that_is_for_no_node_stays() -> None:
 
 
 def test_a_pod_that_failed_is_replaced() -> None:
-    cluster = Cluster(nodes=[node("a")])
-    cluster.add(DAEMON_SETS, "agent")
-    cluster.settle()
+    cluster, _ = settled(DAEMON_SETS, "agent", nodes=[node("a")])
     (before,) = cluster.pods()
     before["status"]["phase"] = "Failed"
     cluster.settle()
@@ -140,9 +128,9 @@ UPDATES: Final = {
 
 @pytest.mark.parametrize(("strategy", "most", "updated"), UPDATES.values(), ids=UPDATES)
 def test_updates(strategy: Document, most: int, updated: int) -> None:
-    cluster = Cluster(nodes=[node(name) for name in "abcd"])
-    agent = cluster.add(DAEMON_SETS, "agent", updateStrategy=strategy)
-    cluster.settle()
+    cluster, agent = settled(
+        DAEMON_SETS, "agent", nodes=[node(name) for name in "abcd"], updateStrategy=strategy
+    )
     cluster.change(agent, template=template("i:2"))
     missing = []
 
@@ -171,8 +159,7 @@ def test_revisions_number_the_templates() -> None:
     cluster = Cluster(nodes=[node("a")])
     agent = cluster.add(DAEMON_SETS, "agent", revisionHistoryLimit=1)
     for image in ("i", "i:2", "i:3", "i:2"):
-        cluster.change(agent, template=template(image))
-        cluster.settle()
+        cluster.update(agent, template=template(image))
     revisions = cluster.objects[REVISIONS].values()
     assert sorted(each["revision"] for each in revisions) == [3, 4]
     (pod,) = cluster.pods()
@@ -197,12 +184,9 @@ def test_pods_that_fail_at_once_are_replaced_less_and_less_often() -> None:
 
 
 def test_a_change_of_the_daemon_set_begins_anew() -> None:
-    cluster = Cluster(nodes=[node("a")], run=lambda _: ("Failed", False))
-    agent = cluster.add(DAEMON_SETS, "agent")
-    cluster.settle()
+    cluster, agent = settled(DAEMON_SETS, "agent", nodes=[node("a")], run=lambda _: ("Failed", False))
     cluster.run = lambda _: ("Running", True)
-    cluster.change(agent, template=template("other"))
-    cluster.settle()
+    cluster.update(agent, template=template("other"))
     assert agent["status"]["numberReady"] == 1
 
 

@@ -19,7 +19,7 @@ from apiserver.testkit.simulation.resources import DEPLOYMENTS, PODS, REPLICA_SE
 from apiserver.testkit.simulation.workloads.deployments import revision_of
 from apiserver.testkit.simulation.workloads.pods import is_ready, scaled
 from apiserver.testkit.simulation.workloads.replica_sets import BURST_MAX
-from tests.unit.testkit.simulation.workloads.cluster import Cluster, template
+from tests.unit.testkit.simulation.workloads.cluster import Cluster, settled, template
 
 
 def rolling(surge: int | str, unavailable: int | str) -> Document:
@@ -40,9 +40,7 @@ def reason(owner: Document, kind: str = "Progressing") -> str:
 
 
 def test_a_deployment_has_its_pods() -> None:
-    cluster = Cluster()
-    web = cluster.add(DEPLOYMENTS, "web", replicas=3)
-    cluster.settle()
+    cluster, web = settled(DEPLOYMENTS, "web", replicas=3)
     (replica_set,) = cluster.objects[REPLICA_SETS].values()
     assert len(cluster.pods()) == 3
     assert replica_set["metadata"]["ownerReferences"][0] == {
@@ -81,9 +79,7 @@ ROLLOUTS: Final = {
 
 @pytest.mark.parametrize(("spec", "most", "fewest"), ROLLOUTS.values(), ids=ROLLOUTS)
 def test_rollouts(spec: Document, most: int, fewest: int) -> None:
-    cluster = Cluster()
-    web = cluster.add(DEPLOYMENTS, "web", replicas=4, **spec)
-    cluster.settle()
+    cluster, web = settled(DEPLOYMENTS, "web", replicas=4, **spec)
     cluster.change(web, template=template("i:2"))
     seen: list[tuple[int, int]] = []
 
@@ -106,9 +102,7 @@ def test_rollouts(spec: Document, most: int, fewest: int) -> None:
 def test_a_rollout_keeps_its_bounds_and_ends(
     sizes: tuple[int, int], surge: int | str, unavailable: int | str, changes: list[str]
 ) -> None:
-    cluster = Cluster()
-    web = cluster.add(DEPLOYMENTS, "web", replicas=sizes[0], **rolling(surge, unavailable))
-    cluster.settle()
+    cluster, web = settled(DEPLOYMENTS, "web", replicas=sizes[0], **rolling(surge, unavailable))
     size = sizes[0]
     for change in changes:
         is_scaled = change == "scale"
@@ -131,30 +125,29 @@ def test_a_rollout_keeps_its_bounds_and_ends(
 
 
 def test_a_rollout_that_does_not_get_ready_stops_and_says_so() -> None:
-    cluster = Cluster(run=lambda pod: ("Running", pod["spec"]["containers"][0]["image"] != "broken"))
-    web = cluster.add(DEPLOYMENTS, "web", replicas=4, progressDeadlineSeconds=60, **rolling(1, 0))
-    cluster.settle()
-    cluster.change(web, template=template("broken"))
-    cluster.settle()
+    cluster, web = settled(
+        DEPLOYMENTS,
+        "web",
+        run=lambda pod: ("Running", pod["spec"]["containers"][0]["image"] != "broken"),
+        replicas=4,
+        progressDeadlineSeconds=60,
+        **rolling(1, 0),
+    )
+    cluster.update(web, template=template("broken"))
     assert sorted(images(cluster)) == ["broken", "i", "i", "i", "i"]
     assert reason(web) == "ReplicaSetUpdated"
     cluster.now += 61
     cluster.settle()
     assert (reason(web), reason(web, "Available")) == ("ProgressDeadlineExceeded", "MinimumReplicasAvailable")
-    cluster.change(web, template=template("i"))
-    cluster.settle()
+    cluster.update(web, template=template("i"))
     assert (images(cluster), reason(web)) == (["i"] * 4, "NewReplicaSetAvailable")
 
 
 def test_going_back_makes_the_old_revision_the_newest() -> None:
-    cluster = Cluster()
-    web = cluster.add(DEPLOYMENTS, "web", replicas=1)
-    cluster.settle()
+    cluster, web = settled(DEPLOYMENTS, "web", replicas=1)
     (first,) = cluster.objects[REPLICA_SETS].values()
-    cluster.change(web, template=template("i:2"))
-    cluster.settle()
-    cluster.change(web, template=template())
-    cluster.settle()
+    cluster.update(web, template=template("i:2"))
+    cluster.update(web, template=template())
     annotations = first["metadata"]["annotations"]
     assert (revision_of(web), revision_of(first)) == (3, 3)
     assert annotations["deployment.kubernetes.io/revision-history"] == "1"
@@ -166,40 +159,35 @@ def test_old_replica_sets_are_kept_for_a_while() -> None:
     cluster = Cluster()
     web = cluster.add(DEPLOYMENTS, "web", replicas=1, revisionHistoryLimit=2)
     for number in range(5):
-        cluster.change(web, template=template(f"i:{number}"))
-        cluster.settle()
+        cluster.update(web, template=template(f"i:{number}"))
     assert sorted(map(revision_of, cluster.objects[REPLICA_SETS].values())) == [3, 4, 5]
 
 
 def test_a_paused_deployment_is_scaled_but_not_rolled_out() -> None:
-    cluster = Cluster()
-    web = cluster.add(DEPLOYMENTS, "web", replicas=2)
-    cluster.settle()
-    cluster.change(web, template=template("i:2"), paused=True, replicas=3)
-    cluster.settle()
+    cluster, web = settled(DEPLOYMENTS, "web", replicas=2)
+    cluster.update(web, template=template("i:2"), paused=True, replicas=3)
     assert (images(cluster), reason(web)) == (["i"] * 3, "DeploymentPaused")
-    cluster.change(web, paused=False)
-    cluster.settle()
+    cluster.update(web, paused=False)
     assert (images(cluster), reason(web)) == (["i:2"] * 3, "NewReplicaSetAvailable")
 
 
 def test_two_sizes_change_in_proportion() -> None:
-    cluster = Cluster(run=lambda pod: ("Running", pod["spec"]["containers"][0]["image"] != "broken"))
-    web = cluster.add(DEPLOYMENTS, "web", replicas=10, **rolling(3, 2))
-    cluster.settle()
-    cluster.change(web, template=template("broken"))
-    cluster.settle()
+    cluster, web = settled(
+        DEPLOYMENTS,
+        "web",
+        run=lambda pod: ("Running", pod["spec"]["containers"][0]["image"] != "broken"),
+        replicas=10,
+        **rolling(3, 2),
+    )
+    cluster.update(web, template=template("broken"))
     assert (images(cluster).count("i"), images(cluster).count("broken")) == (8, 5)
-    cluster.change(web, replicas=15)
-    cluster.settle()
+    cluster.update(web, replicas=15)
     # As in the example of Kubernetes' documentation.
     assert (images(cluster).count("i"), images(cluster).count("broken")) == (11, 7)
 
 
 def test_min_ready_seconds() -> None:
-    cluster = Cluster()
-    web = cluster.add(DEPLOYMENTS, "web", replicas=1, minReadySeconds=10)
-    cluster.settle()
+    cluster, web = settled(DEPLOYMENTS, "web", replicas=1, minReadySeconds=10)
     (replica_set,) = cluster.objects[REPLICA_SETS].values()
     assert (web["status"]["readyReplicas"], web["status"].get("availableReplicas", 0)) == (1, 0)
     assert cluster.plan(REPLICA_SETS, replica_set).again_s == pytest.approx(10)
@@ -236,9 +224,7 @@ def test_adopted_pods_are_enough_at_once() -> None:
 
 
 def test_an_adopted_replica_set_is_scaled_at_once() -> None:
-    cluster = Cluster()
-    web = cluster.add(DEPLOYMENTS, "web", replicas=1)
-    cluster.settle()
+    cluster, web = settled(DEPLOYMENTS, "web", replicas=1)
     (replica_set,) = cluster.objects[REPLICA_SETS].values()
     del replica_set["metadata"]["ownerReferences"]
     cluster.change(web, replicas=3)
@@ -250,9 +236,7 @@ def test_an_adopted_replica_set_is_scaled_at_once() -> None:
 
 
 def test_a_pod_that_is_not_selected_any_more_is_released_and_replaced() -> None:
-    cluster = Cluster()
-    cluster.add(REPLICA_SETS, "r", replicas=1)
-    cluster.settle()
+    cluster, _ = settled(REPLICA_SETS, "r", replicas=1)
     (pod,) = cluster.pods()
     pod["metadata"]["labels"]["app"] = "debugged"
     cluster.settle()
@@ -335,9 +319,7 @@ def test_another_name_in_the_reason_is_no_other_status() -> None:
 
 
 def test_a_step_deletes_no_more_pods_than_are_allowed() -> None:
-    cluster = Cluster()
-    replica_set = cluster.add(REPLICA_SETS, "r", replicas=BURST_MAX + 1)
-    cluster.settle()
+    cluster, replica_set = settled(REPLICA_SETS, "r", replicas=BURST_MAX + 1)
     cluster.change(replica_set, replicas=0)
     assert len(cluster.plan(REPLICA_SETS, replica_set).deletes) == BURST_MAX
     cluster.settle()
@@ -354,9 +336,7 @@ REWRITTEN: Final = {
 
 @pytest.mark.parametrize("rewritten", REWRITTEN.values(), ids=REWRITTEN)
 def test_conditions_stay_where_they_are(rewritten: Callable[[list[Document]], list[Document]]) -> None:
-    cluster = Cluster()
-    web = cluster.add(DEPLOYMENTS, "web", replicas=1)
-    cluster.settle()
+    cluster, web = settled(DEPLOYMENTS, "web", replicas=1)
     replica_set = cluster.objects[REPLICA_SETS][cluster.names(REPLICA_SETS)[0]]
     failure = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "quota"}
     replica_set["status"]["conditions"] = [{**failure, "lastTransitionTime": "2020-01-01T00:00:00Z"}]
@@ -371,9 +351,7 @@ def test_conditions_stay_where_they_are(rewritten: Callable[[list[Document]], li
 
 
 def test_conditions_that_clients_wrote_without_times_get_them() -> None:
-    cluster = Cluster()
-    web = cluster.add(DEPLOYMENTS, "web", replicas=1)
-    cluster.settle()
+    cluster, web = settled(DEPLOYMENTS, "web", replicas=1)
     for each in web["status"]["conditions"]:
         del each["lastUpdateTime"], each["lastTransitionTime"]
     cluster.settle()

@@ -5,6 +5,7 @@ https://kubernetes.io/docs/concepts/workloads/controllers/job/
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
@@ -14,7 +15,7 @@ from apiserver.meta.conditions import find_condition, is_condition_true
 from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.resources import JOBS, PODS
 from apiserver.testkit.simulation.workloads.jobs import FINALIZER, INDEX, indexes_text, orphan_plan
-from tests.unit.testkit.simulation.workloads.cluster import NOW_S, Cluster, template
+from tests.unit.testkit.simulation.workloads.cluster import NOW_S, Cluster, running, template
 
 
 def succeed(_: Document) -> tuple[str, bool]:
@@ -29,6 +30,21 @@ def add_job(cluster: Cluster, *, restart_policy: str = "Never", **spec: Any) -> 
     defaults = {"completions": 1, "parallelism": 1, "backoffLimit": 6}
     full = template(restartPolicy=restart_policy)
     return cluster.add(JOBS, "j", **{**defaults, "template": full, **spec})
+
+
+def settled_job(
+    run: Callable[[Document], tuple[str, bool]] = running, *, restart_policy: str = "Never", **spec: Any
+) -> tuple[Cluster, Document]:
+    cluster = Cluster(run=run)
+    job = add_job(cluster, restart_policy=restart_policy, **spec)
+    cluster.settle()
+    return cluster, job
+
+
+def condition_of(job: Document, kind: str) -> Document:
+    found = find_condition(job, kind)
+    assert found is not None
+    return found
 
 
 def let_all_end(cluster: Cluster, job: Document) -> None:
@@ -75,12 +91,10 @@ ENDS: Final[dict[str, tuple[dict[str, Any], Any, str, str, int, int]]] = {
 
 @pytest.mark.parametrize(("spec", "run", "kind", "reason", "succeeded", "failed"), ENDS.values(), ids=ENDS)
 def test_ends(spec: dict[str, Any], run: Any, kind: str, reason: str, succeeded: int, failed: int) -> None:
-    cluster = Cluster(run=run)
-    job = add_job(cluster, **spec)
+    cluster, job = settled_job(run, **spec)
     let_all_end(cluster, job)
     status = job["status"]
-    condition = find_condition(job, kind)
-    assert condition is not None
+    condition = condition_of(job, kind)
     assert (condition["status"], condition["reason"]) == ("True", reason)
     assert (status.get("succeeded", 0), status.get("failed", 0)) == (succeeded, failed)
     assert ("completionTime" in status) == (kind == "Complete")
@@ -104,9 +118,9 @@ def test_no_more_pods_at_a_time_than_are_allowed() -> None:
 
 
 def test_pods_carry_what_finds_them() -> None:
-    cluster = Cluster(run=lambda _: ("Pending", False))
-    add_job(cluster, completions=2, parallelism=2, completionMode="Indexed")
-    cluster.settle()
+    cluster, _ = settled_job(
+        lambda _: ("Pending", False), completions=2, parallelism=2, completionMode="Indexed"
+    )
     pods = cluster.pods()
     assert [pod["metadata"]["annotations"][INDEX] for pod in pods] == ["0", "1"]
     assert [pod["spec"]["hostname"] for pod in pods] == ["j-0", "j-1"]
@@ -124,16 +138,13 @@ def test_an_index_that_failed_is_tried_again() -> None:
             return "Failed", False
         return "Succeeded", False
 
-    cluster = Cluster(run=run)
-    job = add_job(cluster, completions=3, parallelism=3, completionMode="Indexed")
+    cluster, job = settled_job(run, completions=3, parallelism=3, completionMode="Indexed")
     let_all_end(cluster, job)
     assert (job["status"]["completedIndexes"], job["status"]["failed"]) == ("0-2", 1)
 
 
 def test_another_pod_comes_after_a_while() -> None:
-    cluster = Cluster(run=fail)
-    job = add_job(cluster)
-    cluster.settle()
+    cluster, job = settled_job(fail)
     assert len(cluster.pods()) == 1
     assert cluster.plan(JOBS, job).again_s == pytest.approx(1)
     cluster.now += 1
@@ -143,62 +154,46 @@ def test_another_pod_comes_after_a_while() -> None:
 
 
 def test_a_suspended_job_has_no_pods_and_starts_anew() -> None:
-    cluster = Cluster()
-    job = add_job(cluster, completions=2, parallelism=2)
-    cluster.settle()
+    cluster, job = settled_job(completions=2, parallelism=2)
     assert (job["status"]["active"], len(cluster.pods())) == (2, 2)
-    cluster.change(job, suspend=True)
-    cluster.settle()
+    cluster.update(job, suspend=True)
     assert cluster.pods() == []
-    suspended = find_condition(job, "Suspended")
-    assert suspended is not None
+    suspended = condition_of(job, "Suspended")
     assert (suspended["status"], suspended["reason"]) == ("True", "JobSuspended")
     assert "startTime" not in job["status"]
     assert (job["status"].get("failed", 0), job["status"].get("active", 0)) == (0, 0)
-    cluster.change(job, suspend=False)
-    cluster.settle()
+    cluster.update(job, suspend=False)
     assert len(cluster.pods()) == 2
     assert not is_condition_true(job, "Suspended")
     assert "startTime" in job["status"]
 
 
 def test_a_deadline_ends_what_runs() -> None:
-    cluster = Cluster()
-    job = add_job(cluster, activeDeadlineSeconds=30)
-    cluster.settle()
+    cluster, job = settled_job(activeDeadlineSeconds=30)
     assert cluster.plan(JOBS, job).again_s == pytest.approx(30)
     cluster.now += 30
     cluster.settle()
-    condition = find_condition(job, "Failed")
-    assert condition is not None
+    condition = condition_of(job, "Failed")
     assert (condition["reason"], cluster.pods()) == ("DeadlineExceeded", [])
 
 
 def test_restarts_count_as_failures() -> None:
-    cluster = Cluster()
-    job = add_job(cluster, restart_policy="OnFailure", backoffLimit=2)
-    cluster.settle()
+    cluster, job = settled_job(restart_policy="OnFailure", backoffLimit=2)
     (pod,) = cluster.pods()
     pod["status"]["containerStatuses"][0]["restartCount"] = 2
     cluster.settle()
-    condition = find_condition(job, "Failed")
-    assert condition is not None
+    condition = condition_of(job, "Failed")
     assert condition["reason"] == "BackoffLimitExceeded"
 
 
 def test_fewer_pods_at_a_time() -> None:
-    cluster = Cluster()
-    job = add_job(cluster, completions=5, parallelism=3)
-    cluster.settle()
-    cluster.change(job, parallelism=1)
-    cluster.settle()
+    cluster, job = settled_job(completions=5, parallelism=3)
+    cluster.update(job, parallelism=1)
     assert (len(cluster.pods()), job["status"].get("failed", 0)) == (1, 0)
 
 
 def test_a_pod_that_somebody_deletes_has_failed() -> None:
-    cluster = Cluster()
-    job = add_job(cluster)
-    cluster.settle()
+    cluster, job = settled_job()
     cluster.pods()[0]["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z"
     cluster.settle()
     assert job["status"]["failed"] == 1
@@ -214,9 +209,7 @@ REPLACEMENTS: Final[dict[str, tuple[dict[str, Any], int]]] = {
 
 @pytest.mark.parametrize(("spec", "failed"), REPLACEMENTS.values(), ids=REPLACEMENTS)
 def test_when_pods_that_are_being_deleted_have_failed(spec: dict[str, Any], failed: int) -> None:
-    cluster = Cluster()
-    job = add_job(cluster, **spec)
-    cluster.settle()
+    cluster, job = settled_job(**spec)
     pod = cluster.pods()[0]
     pod["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z"
     plan = cluster.plan(JOBS, job)
@@ -250,11 +243,9 @@ POLICIES: Final = {
 
 @pytest.mark.parametrize(("rules", "pods", "reason"), POLICIES.values(), ids=POLICIES)
 def test_failure_policies(rules: list[Document], pods: int, reason: str) -> None:
-    cluster = Cluster(run=fail)
-    job = add_job(cluster, backoffLimit=1, podFailurePolicy={"rules": rules})
+    cluster, job = settled_job(fail, backoffLimit=1, podFailurePolicy={"rules": rules})
     let_all_end(cluster, job)
-    condition = find_condition(job, "Failed")
-    assert condition is not None
+    condition = condition_of(job, "Failed")
     assert (condition["reason"], len(cluster.pods())) == (reason, pods)
 
 
@@ -263,8 +254,7 @@ def test_a_failure_policy_tells_what_it_has_found() -> None:
     rules = [{"action": "Ignore", "onExitCodes": {**CODE, "containerName": "other"}}]
     job = add_job(cluster, podFailurePolicy={"rules": [*rules, {"action": "FailJob", "onExitCodes": CODE}]})
     let_all_end(cluster, job)
-    condition = find_condition(job, "Failed")
-    assert condition is not None
+    condition = condition_of(job, "Failed")
     (name,) = cluster.names()
     what = f"Container c for pod default/{name} failed with exit code 1"
     assert condition["message"] == f"{what} matching FailJob rule at index 1"
@@ -280,16 +270,12 @@ def test_failures_that_are_ignored() -> None:
 
 
 def test_a_job_of_another_controller_is_left_alone() -> None:
-    cluster = Cluster()
-    job = add_job(cluster, managedBy="example.com/queue")
-    cluster.settle()
+    cluster, job = settled_job(managedBy="example.com/queue")
     assert (cluster.pods(), "status" in job) == ([], False)
 
 
 def test_pods_of_a_job_that_is_gone_are_released() -> None:
-    cluster = Cluster()
-    add_job(cluster)
-    cluster.settle()
+    cluster, _ = settled_job()
     (pod,) = cluster.pods()
     (update,) = orphan_plan(pod).updates
     assert update.change(pod)
@@ -393,9 +379,7 @@ WITHOUT_END: Final[dict[str, Document]] = {
 
 @pytest.mark.parametrize("status", WITHOUT_END.values(), ids=WITHOUT_END)
 def test_a_pod_that_has_failed_without_its_containers_is_waited_for(status: Document) -> None:
-    cluster = Cluster(run=lambda _: ("Pending", False))
-    job = add_job(cluster)
-    cluster.settle()
+    cluster, job = settled_job(lambda _: ("Pending", False))
     (pod,) = cluster.pods()
     pod["status"] = status
     pod["metadata"]["creationTimestamp"] = timestamps.to_text(NOW_S)

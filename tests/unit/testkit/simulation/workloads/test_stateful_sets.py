@@ -5,13 +5,14 @@ https://kubernetes.io/docs/concepts/workloads/controllers/statefulset/
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
 
 from apiserver.meta.vocabulary import Document
 from apiserver.testkit.simulation.resources import CLAIMS, PODS, REVISIONS, STATEFUL_SETS
-from tests.unit.testkit.simulation.workloads.cluster import Cluster, template
+from tests.unit.testkit.simulation.workloads.cluster import Cluster, running, settled, template
 
 DATA: Final = {
     "metadata": {"name": "data", "labels": {"kind": "disk"}},
@@ -21,6 +22,12 @@ DATA: Final = {
 
 def add_set(cluster: Cluster, **spec: Any) -> Document:
     return cluster.add(STATEFUL_SETS, "db", **{"replicas": 3, "serviceName": "db", **spec})
+
+
+def settled_set(
+    run: Callable[[Document], tuple[str, bool]] = running, **spec: Any
+) -> tuple[Cluster, Document]:
+    return settled(STATEFUL_SETS, "db", run=run, **{"replicas": 3, "serviceName": "db", **spec})
 
 
 def pods_of(cluster: Cluster) -> list[str]:
@@ -61,49 +68,36 @@ def test_pods_come_in_their_order() -> None:
 
 
 def test_all_at_once_if_they_are_managed_in_parallel() -> None:
-    cluster = Cluster(run=lambda _: ("Pending", False))
-    add_set(cluster, podManagementPolicy="Parallel")
-    cluster.settle()
+    cluster, _ = settled_set(lambda _: ("Pending", False), podManagementPolicy="Parallel")
     assert cluster.names() == ["db-0", "db-1", "db-2"]
 
 
 def test_one_that_is_not_ready_holds_up_the_others() -> None:
-    cluster = Cluster(run=lambda pod: ("Running", pod["metadata"]["name"] != "db-1"))
-    db = add_set(cluster)
-    cluster.settle()
+    cluster, db = settled_set(lambda pod: ("Running", pod["metadata"]["name"] != "db-1"))
     assert cluster.names() == ["db-0", "db-1"]
     assert (db["status"]["replicas"], db["status"]["readyReplicas"]) == (2, 1)
 
 
 def test_pods_go_from_the_highest_down() -> None:
-    cluster = Cluster()
-    db = add_set(cluster)
-    cluster.settle()
-    cluster.change(db, replicas=1)
-    cluster.settle()
+    cluster, db = settled_set()
+    cluster.update(db, replicas=1)
     assert (deleted_pods(cluster), cluster.names()) == (["db-2", "db-1"], ["db-0"])
 
 
 def test_ordinals_may_start_elsewhere() -> None:
-    cluster = Cluster()
-    add_set(cluster, ordinals={"start": 5}, replicas=2)
-    cluster.settle()
+    cluster, _ = settled_set(ordinals={"start": 5}, replicas=2)
     assert cluster.names() == ["db-5", "db-6"]
 
 
 def test_a_pod_that_is_gone_comes_back_under_its_name() -> None:
-    cluster = Cluster()
-    add_set(cluster)
-    cluster.settle()
+    cluster, _ = settled_set()
     cluster.delete(PODS, "db-1")
     cluster.settle()
     assert cluster.names() == ["db-0", "db-1", "db-2"]
 
 
 def test_a_pod_that_has_failed_is_replaced() -> None:
-    cluster = Cluster()
-    add_set(cluster)
-    cluster.settle()
+    cluster, _ = settled_set()
     cluster.objects[PODS]["db-1"]["status"]["phase"] = "Failed"
     cluster.settle()
     assert deleted_pods(cluster) == ["db-1"]
@@ -111,17 +105,14 @@ def test_a_pod_that_has_failed_is_replaced() -> None:
 
 
 def test_claims_outlive_their_pods() -> None:
-    cluster = Cluster()
-    db = add_set(cluster, volumeClaimTemplates=[DATA], replicas=2)
-    cluster.settle()
+    cluster, db = settled_set(volumeClaimTemplates=[DATA], replicas=2)
     assert cluster.names(CLAIMS) == ["data-db-0", "data-db-1"]
     claim = cluster.objects[CLAIMS]["data-db-1"]
     assert claim["metadata"]["labels"] == {"kind": "disk", "app": "a"}
     assert "ownerReferences" not in claim["metadata"]
     volumes = cluster.objects[PODS]["db-1"]["spec"]["volumes"]
     assert volumes == [{"name": "data", "persistentVolumeClaim": {"claimName": "data-db-1"}}]
-    cluster.change(db, replicas=1)
-    cluster.settle()
+    cluster.update(db, replicas=1)
     assert cluster.names(CLAIMS) == ["data-db-0", "data-db-1"]
 
 
@@ -145,12 +136,9 @@ UPDATES: Final = {
 
 @pytest.mark.parametrize(("spec", "replaced"), UPDATES.values(), ids=UPDATES)
 def test_updates(spec: dict[str, Any], replaced: list[str]) -> None:
-    cluster = Cluster()
-    db = add_set(cluster, **spec)
-    cluster.settle()
+    cluster, db = settled_set(**spec)
     before = db["status"]["currentRevision"]
-    cluster.change(db, template=template("i:2"))
-    cluster.settle()
+    cluster.update(db, template=template("i:2"))
     assert deleted_pods(cluster) == replaced
     assert db["status"].get("updatedReplicas", 0) == len(replaced)
     is_done = len(replaced) == 3
@@ -159,11 +147,8 @@ def test_updates(spec: dict[str, Any], replaced: list[str]) -> None:
 
 
 def test_a_pod_below_the_partition_comes_back_as_it_was() -> None:
-    cluster = Cluster()
-    db = add_set(cluster, updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 2}})
-    cluster.settle()
-    cluster.change(db, template=template("i:2"))
-    cluster.settle()
+    cluster, db = settled_set(updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 2}})
+    cluster.update(db, template=template("i:2"))
     cluster.delete(PODS, "db-0")
     cluster.settle()
     images = [pod["spec"]["containers"][0]["image"] for pod in cluster.pods()]
@@ -171,13 +156,9 @@ def test_a_pod_below_the_partition_comes_back_as_it_was() -> None:
 
 
 def test_going_back_makes_the_old_revision_the_newest() -> None:
-    cluster = Cluster()
-    db = add_set(cluster)
-    cluster.settle()
-    cluster.change(db, template=template("i:2"))
-    cluster.settle()
-    cluster.change(db, template=template())
-    cluster.settle()
+    cluster, db = settled_set()
+    cluster.update(db, template=template("i:2"))
+    cluster.update(db, template=template())
     revisions = cluster.objects[REVISIONS]
     assert sorted(each["revision"] for each in revisions.values()) == [2, 3]
     assert revisions[db["status"]["currentRevision"]]["revision"] == 3
@@ -187,8 +168,7 @@ def test_old_revisions_are_kept_for_a_while() -> None:
     cluster = Cluster()
     db = add_set(cluster, revisionHistoryLimit=1)
     for number in range(4):
-        cluster.change(db, template=template(f"i:{number}"))
-        cluster.settle()
+        cluster.update(db, template=template(f"i:{number}"))
     assert sorted(each["revision"] for each in cluster.objects[REVISIONS].values()) == [3, 4]
 
 
