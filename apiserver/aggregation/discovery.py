@@ -78,7 +78,7 @@ class DiscoveryController(ServicePoller[_DiscoveredService]):
                 raise ExtensionFailed("service unavailable")
             await self._ask(known, available)
         except (ExtensionFailed, NotDiscovery) as error:
-            log.info("%s does not tell what it serves: %s", service, error)
+            log.info("cannot discover the resources of %s: %s", service, error)
             failure = error
         self.remote.set_discovered(
             (

@@ -72,7 +72,7 @@ class OpenApiV2Controller(ServicePoller[_OpenApiService]):
         try:
             await self._ask(known, available[0], frozenset(each.group_version for each in versions))
         except (ExtensionFailed, ValueError) as error:
-            log.info("%s does not tell its OpenAPI v2: %s", service, error)
+            log.info("cannot download the OpenAPI v2 document of %s: %s", service, error)
             if isinstance(error, ValueError):
                 self.answered[service] = known = _OpenApiService()
         self.remote.set_openapi_v2((each, known.parts.get(each.group_version)) for each in versions)

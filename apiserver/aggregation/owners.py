@@ -75,7 +75,7 @@ class RemoteOwners:
             size = size_class(len(answer.body))
             return await self._offload.run_begun(size, lambda: state_in(answer, owner))
         except (ExtensionFailed, ValueError) as error:
-            log.info("whether %s %s exists is not known: %s", owner.kind, owner.name, error)
+            log.info("cannot find out whether %s %s exists: %s", owner.kind, owner.name, error)
             return OwnerState.UNKNOWN
 
     def _find(self, api_version: str, kind: str) -> tuple[RemoteVersion, Document] | None:

@@ -104,7 +104,7 @@ def _clean(path: Path, rotation: RotationOptions) -> None:
     try:
         rotated.clean(path, rotation, time.time())
     except OSError as error:
-        log.error("rotated files of the audit log %s cannot be compressed or deleted: %s", path, error)
+        log.error("cannot compress or delete rotated files of the audit log %s: %s", path, error)
 
 
 def _in_background(work: Callable[[], None]) -> Callable[[], None]:

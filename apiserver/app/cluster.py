@@ -79,7 +79,7 @@ def build_kubernetes_service(core: Core, replicas: Replicas | None) -> Kubernete
     own = usable_endpoint(advertised_address(config), core.serving.port)
     if own is None and config.services.keeps_endpoints:
         log.info(
-            "the Service kubernetes has no endpoint here: there is no --advertise-address that others can use"
+            "not adding an endpoint to the Service kubernetes: other hosts cannot use --advertise-address"
         )
 
     async def alive() -> Sequence[Endpoint]:
@@ -164,7 +164,7 @@ def build_openid(core: Core, accounts: ServiceAccountTokens) -> OpenId | None:
     config = core.config
     issuer = config.authentication.service_account_issuer[0]
     if not can_be_discovered(issuer):
-        log.warning("--service-account-issuer %r is no https URL: OpenID discovery is not served", issuer)
+        log.warning("OpenID discovery is not served: --service-account-issuer %r is not an https URL", issuer)
         return None
     jwks_uri = (
         config.authentication.service_account_jwks_uri

@@ -167,11 +167,11 @@ class EncryptionAtRest:
             self._changed.clear()
             try:
                 while await self._any_readable():
-                    log.info("values can be decrypted that could not before: all are read again")
+                    log.info("more values can be decrypted now; reading all values again")
                     await refill()
                     await asyncio.sleep(REFILL_S)
             except StorageError as error:
-                log.warning("values that could not be decrypted cannot be tried again: %s", error)
+                log.warning("cannot retry the values that could not be decrypted: %s", error)
                 self._changed.set()
                 await asyncio.sleep(REFILL_S)
 

@@ -92,7 +92,7 @@ def _raise_open_files_limit() -> None:
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     except (ImportError, OSError, ValueError) as error:  # not on Windows; macOS may refuse "unlimited"
-        log.debug("the limit of open files cannot be raised: %s", error)
+        log.debug("cannot raise the limit of open files: %s", error)
 
 
 def _host(clock: Clock, make_hooks: MakeHooks | None) -> HostProcess:

@@ -43,7 +43,7 @@ class ReleaseSharing:
             core.streams.end_all_of(frozenset(gone))
             core.streams.restore_all_of(back)
         log.info(
-            "objects are stored for Kubernetes %s, and readable to 1.%d; %d resources are not served for it",
+            "objects are stored for Kubernetes %s and can be read by 1.%d; %d resources are not served",
             oldest,
             oldest.min_compatible,
             len(withdrawn),

@@ -147,7 +147,7 @@ class Controller(Generic[K]):
         delay_s = self._queue.add_rate_limited(key)
         if is_logged:
             log.warning(
-                "%s: %s cannot be reconciled, trying again in %.3g s: %s",
+                "%s: cannot reconcile %s, retrying in %.3g s: %s",
                 self._queue.name,
                 key,
                 delay_s,

@@ -137,9 +137,9 @@ class Informer:
             try:
                 await self._list_and_watch()
             except (RevisionCompacted, StorageError) as error:
-                log.warning("%s cannot be watched, trying again: %s", self._prefix, error)
+                log.warning("cannot watch %s, retrying: %s", self._prefix, error)
             except Exception:  # It must not stop the server.
-                log.exception("%s cannot be watched, trying again", self._prefix)
+                log.exception("cannot watch %s, retrying", self._prefix)
             self._call(self._callbacks.on_failure)
             # One that ran for a while was not lost for the same reason again.
             failures = 0 if loop.time() - began > self._source.restart.max_s else failures
@@ -214,7 +214,7 @@ class Informer:
         try:
             callback()
         except Exception:
-            log.exception("a batch of changes of %s cannot be handled", self._prefix)
+            log.exception("cannot handle a batch of changes of %s", self._prefix)
 
     def _notify(self, version: KeyVersion[StoredObject], old: StoredObject | None) -> Awaitable[None] | None:
         """Returns what the handler has left to do."""
@@ -259,6 +259,6 @@ def resource_informer(
 
 def _log_failure(key: str, error: Exception) -> None:
     if isinstance(error, CorruptObject):
-        log.error("an object is damaged and left out: %s", error.text)
+        log.error("skipping a damaged object: %s", error.text)
     else:
-        log.error("a change of %s cannot be handled", key, exc_info=error)
+        log.error("cannot handle a change of %s", key, exc_info=error)

@@ -63,7 +63,7 @@ class UndoneWrites(Generic[K]):
         if now - self._logged_at >= LOG_PERIOD_S:
             self._logged_at = now
             log.warning(
-                "%s: somebody has undone %d times what was written to %s, which is left alone for %.3g s now",
+                "%s: another client reverted %d writes to %s; backing off for %.3g s",
                 self._queue.name,
                 written.times_undone,
                 key,

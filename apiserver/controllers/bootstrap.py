@@ -131,10 +131,10 @@ async def _ensure(registry: Registry, wanted: BootstrapObject) -> None:
                 with suppress(AlreadyExists):  # Another server was faster.
                     await registry.create(request, Draft(orjson.loads(orjson.dumps(wanted.document))))
         except (ApiError, StorageError) as error:
-            log.warning("%s cannot be created yet: %s", wanted, error)
+            log.warning("cannot create %s, retrying: %s", wanted, error)
             await asyncio.sleep(RETRY_S)
         except Exception:  # An object that breaks us must not keep the server from starting.
-            log.exception("%s cannot be looked at", wanted)
+            log.exception("cannot look up %s", wanted)
             return
         else:
             return

@@ -133,7 +133,7 @@ class ClusterRoleAggregation:
             except NotFound:
                 pass  # It is gone.
             except (ApiError, ValueTooLarge) as error:
-                log.warning("cluster role %s cannot be aggregated yet: %s", name, error)
+                log.warning("cannot aggregate cluster role %s, retrying: %s", name, error)
                 is_complete = False
         if not is_complete:
             return Requeue(cooldown_s=rest_s)
@@ -154,7 +154,7 @@ class ClusterRoleAggregation:
                     size = size_class(len(version.value.tail))
                     role = await run_unqueued(size, _read, version.value)
                 except (CorruptObject, Malformed) as error:
-                    log.error("cluster role %s has nothing to aggregate: %s", name, error)
+                    log.error("cannot read cluster role %s; nothing of it is aggregated: %s", name, error)
                     role = _NO_ROLE
                 before = version.revision, role
             self._known[name] = before

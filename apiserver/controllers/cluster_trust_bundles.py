@@ -78,7 +78,7 @@ class ClusterTrustBundlePublisher:
             is_written = await self._ensure(name, bundle)
         except Invalid as error:
             # The certificate that the server has been given is no CA's: others know it by that itself.
-            log.warning("the certificates of this server are not published: %s", error)
+            log.warning("cannot publish the server's CA certificates: %s", error)
             return None
         for other in self._names - {name}:
             try:

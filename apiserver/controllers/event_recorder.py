@@ -118,10 +118,10 @@ class EventRecorder:
             try:
                 await self._write(namespace, document)
             except (ApiError, StorageError) as error:
-                log.info("an event of %s is lost: %s", self._component, error)
+                log.info("cannot write an event of %s: %s", self._component, error)
                 self._told.pop(what, None)  # Who finds the same again may tell it.
             except Exception:  # It must not stop the controller.
-                log.exception("an event of %s is lost", self._component)
+                log.exception("cannot write an event of %s", self._component)
 
     async def _write(self, namespace: str, document: Document) -> None:
         events = self._served.find("", "v1", "events")

@@ -92,7 +92,7 @@ class _Objects(Generic[_T]):
             try:
                 found, condition = self._parsed(name, notification.new)
             except (CorruptObject, Malformed) as error:
-                log.error("%s %s is not used: %s", self._resource.kind, name, error)
+                log.error("cannot use %s %s: %s", self._resource.kind, name, error)
         if found != self.by_name.get(name):
             self._is_changed = True
         if found is None:
@@ -197,7 +197,7 @@ class FlowControlConfiguration:
             for written in await asyncio.gather(*writes, return_exceptions=True):
                 # A store that is full must not keep the server from getting ready: nobody could make room.
                 if isinstance(written, ApiError | StorageFull | ValueTooLarge):
-                    log.warning("the status of a FlowSchema cannot be written yet: %s", written)
+                    log.warning("cannot write the status of a FlowSchema, retrying: %s", written)
                     is_written = False
                 elif isinstance(written, BaseException):
                     raise written

@@ -91,7 +91,7 @@ class FlowControlObjects:
         try:
             await keep(self._registry, kept)
         except StorageFull as error:
-            log.warning("%s cannot be written: %s", kept, error)
+            log.warning("cannot write %s: %s", kept, error)
 
     async def _remove_obsolete(self, resource: ServedResource, specs: Mapping[str, Document]) -> None:
         """Raises StorageError."""
@@ -113,9 +113,9 @@ class FlowControlObjects:
             try:
                 with suppress(NotFound, Conflict):  # Somebody is at it; the next time will tell.
                     await registry.delete(DeleteRequest(resource, "", name, options))
-                    log.info("%s %s was deleted: this release suggests no such object", resource.kind, name)
+                    log.info("deleted %s %s: this release no longer suggests it", resource.kind, name)
             except ApiError as error:
-                log.warning("%s %s cannot be deleted: %s", resource.kind, name, error)
+                log.warning("cannot delete %s %s: %s", resource.kind, name, error)
 
 
 def _wanted(name: str, spec: Document, *, is_mandatory: bool) -> Callable[[Document | None], Document]:

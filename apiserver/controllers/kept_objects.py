@@ -63,11 +63,11 @@ async def keep(registry: Registry, kept: KeptObject) -> None:
             with suppress(NotFound):
                 await registry.update(request, lambda found: Draft(wanted(found.document())))
     except (ApiError, CorruptObject) as error:
-        log.warning("%s cannot be written: %s", kept, error)
+        log.warning("cannot write %s: %s", kept, error)
     except StorageError:
         raise
     except Exception:  # What is stored may be malformed, of which the API makes nothing.
-        log.exception("%s cannot be compared", kept)
+        log.exception("cannot compare %s", kept)
 
 
 async def keep_forever(
@@ -93,10 +93,10 @@ async def keep_forever(
         try:
             await reconcile()
         except StorageError as error:
-            log.warning("the server's own objects cannot be written yet: %s", error)
+            log.warning("cannot write the server's own objects, retrying: %s", error)
             has_answer = False
         except Exception:  # It must not stop the server.
-            log.exception("the server's own objects cannot all be written")
+            log.exception("cannot write all of the server's own objects")
         if is_first and has_answer:
             on_first()
             is_first = False

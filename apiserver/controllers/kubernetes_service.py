@@ -177,7 +177,7 @@ class KubernetesServiceReconciler:
         try:
             await self.reconcile()
         except StorageError as error:
-            log.debug("this server stays among the endpoints of the Service %s: %s", NAME, error)
+            log.debug("cannot remove this server from the endpoints of the Service %s: %s", NAME, error)
 
     async def reconcile(self) -> None:
         """Write what is not as it should be, as far as the watch cache knows. Raises StorageError."""
@@ -233,7 +233,7 @@ class KubernetesServiceReconciler:
         except NotFound:
             pass
         except (ApiError, CorruptObject) as error:
-            log.warning("%s %s/%s cannot be deleted: %s", resource.kind, NAMESPACE, name, error)
+            log.warning("cannot delete %s %s/%s: %s", resource.kind, NAMESPACE, name, error)
 
 
 _SLICE_NAME: Final = re.compile(rf"{NAME}-ipv[46]-[0-9]+")

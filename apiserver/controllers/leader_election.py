@@ -251,7 +251,7 @@ class LeaderElector:
                     break
                 renewed = await self._renew(renewed_at + self._times.renew_deadline_s)
                 if renewed is None:
-                    log.warning("%s is the leader no longer (Lease %s)", self._identity, self._name)
+                    log.warning("%s is no longer the leader (Lease %s)", self._identity, self._name)
                     return False
                 renewed_at = renewed
             leading.result()
@@ -281,7 +281,7 @@ class LeaderElector:
 
     def _log_failure(self, what: str, error: Exception) -> None:
         level = logging.DEBUG if self._failures % FAILURES_PER_WARNING else logging.WARNING
-        log.log(level, "the Lease %s cannot be %s yet: %s", self._name, what, str(error) or "no answer")
+        log.log(level, "the Lease %s cannot be %s, retrying: %s", self._name, what, str(error) or "no answer")
         self._failures += 1
 
     async def _wait_for_change(self, seconds: float) -> None:
@@ -370,7 +370,7 @@ class LeaderElector:
             async with asyncio.timeout(RELEASE_WITHIN_S):
                 await self._registry.update(self._request(), released)
         except Exception as error:
-            log.debug("the Lease %s is not released: %s", self._name, error)
+            log.debug("cannot release the Lease %s: %s", self._name, error)
 
     def _request(self) -> WriteRequest:
         return WriteRequest(

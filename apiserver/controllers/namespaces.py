@@ -163,7 +163,11 @@ class NamespaceController:
             pass
         except ApiError as error:
             log.warning(
-                "namespace: %s %s/%s cannot be deleted: %s", resource.group_resource, namespace, name, error
+                "namespace: cannot delete %s %s/%s: %s",
+                resource.group_resource,
+                namespace,
+                name,
+                error,
             )
             remaining.fail(f"{error}")
 

@@ -159,17 +159,17 @@ class _Reconciliation(NamedTuple):
             except (AlreadyExists, Conflict, NotFound):
                 attempts += 1  # Another server was faster, which may have left nothing to do.
             except (ApiError, TooManyRules, ValueTooLarge, StorageFull) as error:
-                log.warning("%s cannot be reconciled: %s", self, error)
+                log.warning("cannot reconcile %s: %s", self, error)
                 return
             except StorageError as error:
-                log.warning("%s cannot be reconciled yet: %s", self, error)
+                log.warning("cannot reconcile %s, retrying: %s", self, error)
                 await asyncio.sleep(RETRY_S)
             except Exception:  # An object that breaks us must not keep the server from starting.
-                log.exception("%s cannot be reconciled", self)
+                log.exception("cannot reconcile %s", self)
                 return
             else:
                 return
-        log.warning("%s cannot be reconciled: others keep changing it", self)
+        log.warning("cannot reconcile %s: other clients keep changing it", self)
 
     async def _try(self) -> None:
         """Raises AlreadyExists, Conflict and NotFound if others write the same."""
@@ -190,7 +190,7 @@ class _Reconciliation(NamedTuple):
             options = DeleteOptions(uid=stored["metadata"]["uid"])
             await registry.delete(DeleteRequest(resource, namespace, name, options))
             await self._create()
-            log.info("%s was recreated: it granted another role", self)
+            log.info("recreated %s, which granted another role", self)
         else:
             request = WriteRequest(resource=resource, namespace=namespace, name=name)
             await registry.update(request, self._reconciled)

@@ -78,7 +78,7 @@ class RbacPolicyInformer:
             if not isinstance(error, CorruptObject | Malformed):
                 raise
             place = f"{namespace}/{name}" if namespace else name
-            log.error("the %s stored at %s gives nobody anything: %s", kind, place, error)
+            log.error("the %s stored at %s grants nothing: %s", kind, place, error)
 
 
 def _read(kind: str, found: StoredObject) -> Role | Binding:

@@ -162,7 +162,7 @@ class Replicas:
                 reason = self._disagreement(records) or self._unreadable(records)
             except StorageError as error:
                 if failures % ATTEMPTS_PER_WARNING == 0:
-                    log.warning("the record of this server cannot be written yet: %s", error)
+                    log.warning("cannot write this server's record, retrying: %s", error)
                 failures += 1
                 gives_up_at = loop.time() + self._gone_within_s
             else:
@@ -173,7 +173,7 @@ class Replicas:
                     raise ReplicasDisagree(reason)
                 if reason != told:
                     log.warning(
-                        "waiting up to %.3g s for another replica to go: %s", self._gone_within_s, reason
+                        "waiting up to %.3g s for another replica to stop: %s", self._gone_within_s, reason
                     )
                     told = reason
             await asyncio.sleep(POLL_S)
@@ -186,7 +186,7 @@ class Replicas:
                 await self._renew()
                 await self.agree()
             except StorageError as error:  # Health checks tell of it; the lease outlasts two attempts.
-                log.debug("the record of this server cannot be renewed: %s", error)
+                log.debug("cannot renew this server's record: %s", error)
 
     async def leave(self) -> None:
         """Remove the record, if the store answers."""
@@ -195,7 +195,7 @@ class Replicas:
             if self._lease:
                 await self._store.revoke_lease(self._lease)
         except StorageError as error:
-            log.debug("the record of this server stays until its lease expires: %s", error)
+            log.debug("cannot delete this server's record, which is left until its lease expires: %s", error)
         self._lease = NO_LEASE
 
     async def alive(self) -> list[Replica]:
@@ -288,5 +288,5 @@ def _decode(key: str, value: bytes) -> Replica | None:
         fields |= {name: EmulatedRelease(*map(int, fields[name])) for name in ("release", "stores_for")}
         return Replica(**fields)
     except (orjson.JSONDecodeError, TypeError, KeyError, ValueError) as error:
-        log.warning("%s in the store is not the record of a server: %s", key, error)
+        log.warning("ignoring the invalid server record at %s: %s", key, error)
         return None

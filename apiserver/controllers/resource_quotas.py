@@ -229,7 +229,7 @@ class ResourceQuotaController:
                     calculation.add(usage, names)
         if unreadable:
             log.warning(
-                "the quotas for %s count %d objects that cannot be read, and give no usage back: %s",
+                "cannot read %d objects in %s; their last known usage still counts against its quotas: %s",
                 folder,
                 unreadable,
                 why,

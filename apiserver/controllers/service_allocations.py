@@ -198,7 +198,7 @@ class ServiceAllocationRepair:
         changes = _Changes({}, [])
         changes.see(owner, found)
         changes.add(claim.key, claim, Delete(claim.key))
-        log.warning("the %s %s is nobody's any more", *wanted)
+        log.warning("releasing the %s %s, which no object uses any more", *wanted)
         await self._commit(changes)
 
     async def _drop_orphans(self) -> None:
@@ -241,7 +241,7 @@ class ServiceAllocationRepair:
         changes = _Changes({}, [])
         changes.see(owner, found)
         changes.add(key, stored, Delete(key))
-        log.warning("the IPAddress %s is no Service's any more", name)
+        log.warning("deleting the IPAddress %s, which no Service uses any more", name)
         await self._commit(changes)
 
     def _has_address(self, service: Document, address: str) -> bool:
@@ -288,7 +288,7 @@ class ServiceAllocationRepair:
                 elif record is not None:
                     await self._add_record(record, changes)
             if changes.writes:
-                log.warning("what the Service %s/%s was given is not recorded; repairing", *key)
+                log.warning("recording the missing allocations of the Service %s/%s", *key)
                 await self._commit(changes)
 
     async def _add_claim(self, owner: str, allocation: Allocation, changes: _Changes) -> bool:
@@ -317,7 +317,7 @@ class ServiceAllocationRepair:
         meta, is_ip = service["metadata"], allocation.kind == "clusterip"
         what = f"Cluster IP {allocation.value}" if is_ip else f"Port {allocation.value}"
         log.error(
-            "%s of the Service %s/%s is another's, too; recreate one of them",
+            "%s of the Service %s/%s is also assigned to another Service; recreate one of them",
             what,
             meta.get("namespace"),
             meta["name"],
@@ -335,7 +335,7 @@ class ServiceAllocationRepair:
         try:
             await self._store.transact(tuple(changes.conditions.values()), changes.writes)
         except RevisionMismatch:
-            log.debug("somebody else was faster; the next comparison will tell")
+            log.debug("another server changed the allocations first; comparing again at the next interval")
 
     # ---- what there is
 
@@ -389,7 +389,7 @@ def _skipping(key: str) -> Iterator[None]:
     except StorageError:
         raise
     except Exception as error:
-        log.warning("%s is malformed, and left as it is: %s: %s", key, type(error).__name__, error)
+        log.warning("skipping the malformed object %s: %s: %s", key, type(error).__name__, error)
 
 
 def _parent_of(address: Document) -> Document:

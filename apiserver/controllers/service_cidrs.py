@@ -110,7 +110,7 @@ class DefaultServiceCidr:
         except NotFound:
             pass  # It is there again next time.
         except ApiError as error:
-            log.warning("the ServiceCIDR %s cannot be written: %s", NAME, error)
+            log.warning("cannot write the ServiceCIDR %s: %s", NAME, error)
 
     def _wanted(self, current: Document | None) -> Document:
         if current is None:

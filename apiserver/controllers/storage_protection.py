@@ -262,7 +262,7 @@ class StorageProtection:
         except NotFound:
             return
         except ApiError as error:
-            log.warning("%s %s cannot be protected: %s", self._protection.resource, name, error)
+            log.warning("cannot add the finalizer to %s %s: %s", self._protection.resource, name, error)
 
     async def _release(self, namespace: str) -> None:
         """Remove the finalizer of the objects that wait and are not used; they wait no longer.
@@ -280,7 +280,12 @@ class StorageProtection:
             except NotFound:
                 names.discard(name)
             except ApiError as error:
-                log.warning("%s %s cannot be released: %s", self._protection.resource, name, error)
+                log.warning(
+                    "cannot remove the finalizer of %s %s: %s",
+                    self._protection.resource,
+                    name,
+                    error,
+                )
 
     async def _try_release(self, namespace: str, name: str, uses: Container[Use]) -> bool:
         """Returns whether the object is not used. Raises NotFound."""

@@ -157,7 +157,7 @@ class StorageVersionMigrator:
             except ApiError as error:
                 self._metrics.count_failed(name)
                 failures.append(f"{f'{namespace}/' if namespace else ''}{last}: {error.message}")
-                log.warning("%s is not migrated to its storage version: %s", key, error.message)
+                log.warning("cannot migrate %s to its storage version: %s", key, error.message)
             else:
                 self._metrics.count_migrated(name)
         self._metrics.set_remaining(name, 0)

@@ -57,13 +57,13 @@ class AuthorizationRecheck:
             try:
                 ended = await self._streams.end_unauthorized(self._is_authorized)
             except Exception:  # It must not stop the server.
-                log.exception("watches cannot be authorized again")
+                log.exception("cannot authorize watches again")
                 continue
             finally:
                 self._deadline = None
             asked_about = stamp
             if ended:
-                log.info("%d watches have ended: their users may not watch any more what they watched", ended)
+                log.info("ended %d watches whose users are no longer authorized", ended)
 
     def _new_deadline(self) -> float:
         return asyncio.get_running_loop().time() + self._answered_within_s
@@ -72,7 +72,7 @@ class AuthorizationRecheck:
         try:
             answer = self._chain(authorizer_attributes(call))
         except Exception:
-            log.exception("a watch cannot be authorized again")
+            log.exception("cannot authorize a watch again")
             return False
         if isinstance(answer, Verdict):
             return answer.decision is Decision.ALLOW
@@ -84,11 +84,11 @@ async def _may_go_on(answer: PendingDecision, deadline: float) -> bool:
     try:
         verdict = await answer.decide(deadline)
     except TooManyRequests as refused:
-        log.warning("a watch ends that cannot be authorized again: %s", refused)
+        log.warning("ending a watch that cannot be authorized again: %s", refused)
         return False
     except Exception:
-        log.exception("a watch cannot be authorized again")
+        log.exception("cannot authorize a watch again")
         return False
     if verdict.error and verdict.decision is not Decision.ALLOW:
-        log.warning("a watch ends that cannot be authorized again: %s", verdict.error)
+        log.warning("ending a watch that cannot be authorized again: %s", verdict.error)
     return verdict.decision is Decision.ALLOW

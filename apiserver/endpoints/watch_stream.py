@@ -335,7 +335,7 @@ class WatchStream:
     def _end_with(self, error: Exception) -> None:
         """Send an ERROR event, and end the stream: without the event that has failed it would have a hole."""
         if not isinstance(error, ApiError):
-            log.error("an event of %s cannot be sent", self.resource.resource, exc_info=error)
+            log.error("cannot send an event of %s", self.resource.resource, exc_info=error)
             error = InternalError("Internal error occurred")
         if self._stream is not None and self._is_live:
             self._stream.write(self._encoder.error(error.status()))
@@ -529,7 +529,7 @@ async def _select(
 
 
 def _flush_failed(stream: WatchStream) -> None:
-    log.exception("a watch cannot be written")
+    log.exception("cannot write to a watch")
     stream.end()
 
 

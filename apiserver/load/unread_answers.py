@@ -192,7 +192,9 @@ class UnreadAnswers:
         if now - self._logged_at >= _LOG_EVERY_S:
             self._logged_at = now
             log.warning(
-                "%d answers dropped that clients did not take, the last of %r", self._dropped, unread.holder
+                "dropped %d responses that clients did not read, the last of %r",
+                self._dropped,
+                unread.holder,
             )
 
     def _count(self, reader: Reader, unread: _Unread) -> None:

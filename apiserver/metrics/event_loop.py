@@ -166,7 +166,7 @@ class EventLoopMonitor:
             self._not_logged += 1
             return
         log.warning(
-            "the event loop was held up for %.0f ms (its thread worked %.0f ms, all threads %.0f ms): %s%s",
+            "the event loop was blocked for %.0f ms (CPU time: thread %.0f ms, process %.0f ms): %s%s",
             stall.wall * 1e3,
             stall.thread_cpu * 1e3,
             stall.process_cpu * 1e3,

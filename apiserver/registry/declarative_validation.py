@@ -51,7 +51,7 @@ class DeclarativeValidation:
             declared = self._rules.errors(new, old)
         except Exception as error:
             self._counts.count_panic()
-            log.exception("%s: the declared rules failed", self._kind)
+            log.exception("%s: declarative validation failed", self._kind)
             if not self._takes_over:
                 return errors
             text = f"Internal error: panic during declarative validation: {type(error).__name__}"
@@ -63,9 +63,9 @@ class DeclarativeValidation:
             operation = "create" if old is None else "update"
             self._counts.count_mismatches(f"{self._kind.lower()}_{operation}", len(found))
             log.error(
-                "%s: the checks and the declared rules differ; the %s count: %s",
+                "%s: handwritten and declarative validation differ; using the %s: %s",
                 self._kind,
-                "rules" if self._takes_over else "checks",
+                "declarative one" if self._takes_over else "handwritten one",
                 "; ".join(found[:LOGGED_MAX]),
             )
         if not self._takes_over:

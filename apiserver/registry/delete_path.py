@@ -131,7 +131,7 @@ class DeletePath:
                 await self._transactions.remove_unread(key, expected=stored.mod_revision)
             except RevisionMismatch:
                 continue
-            log.warning("%s, which could not be read, was deleted by %s", key, request.user)
+            log.warning("deleted the unreadable object %s for %s", key, request.user)
             return warnings
 
     async def _delete_once(

@@ -200,7 +200,7 @@ class ServerThread:
             self._fail(ServerDidNotStart(str(error)))
         except BaseException as error:
             if self._ready.done():
-                log.exception("the server has ended by itself")
+                log.exception("the server stopped unexpectedly")
             self._fail(error)
         self._fail(ServerDidNotStart("it was stopped before it was ready"))
 

@@ -225,7 +225,7 @@ class WebhookAuthorizer:
         except (CallFailed, InvalidAnswer, Timeout) as failed:
             is_timeout = isinstance(failed, Timeout) or (isinstance(failed, CallFailed) and failed.is_timeout)
             result = "timeout" if is_timeout else "error"
-            log.error("the authorization webhook %s cannot be asked: %s", self._name, failed)
+            log.error("cannot call the authorization webhook %s: %s", self._name, failed)
             if not settings.fails_closed:
                 self._observer.failed_open(self._name, result)
             return self._failure(str(failed))

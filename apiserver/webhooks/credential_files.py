@@ -93,7 +93,7 @@ class CredentialFiles:
         except OSError as error:
             if known is None:
                 raise CallFailed(f"cannot read {path}: {error.strerror or error}") from None
-            log.warning("cannot read %s again: %s", path, error.strerror or error)
+            log.warning("cannot reread %s: %s", path, error.strerror or error)
             content = known[1]
         self._known[path] = now, content
         return content

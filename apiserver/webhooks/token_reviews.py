@@ -55,7 +55,7 @@ class TokenReviews:
         except CallFailed as failed:
             # It may quote what it was sent.
             why = str(failed).replace(token, "<token>")
-            log.error("the webhook for tokens failed: %s", why)
+            log.error("the token authentication webhook failed: %s", why)
             return TokenResult(None, why, is_kept=False)
 
     def _answer(self, document: Any, audiences: Sequence[str]) -> TokenResult:

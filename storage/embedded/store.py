@@ -230,10 +230,10 @@ class EmbeddedStore:
             await compaction.compact(writer, self._revision, frees_space=True)
             await writer.do(partial(_checkpoint_after, pages=CHECKPOINT_PAGES), frees_space=True)
             await self._probe_space(frees_space=True)
-            log.warning("the disk was full; all old versions were compacted, and there is space again")
+            log.warning("the disk was full; compacting all old revisions has freed space")
         except StorageError as error:
             self._space_failed_at = self._monotonic()
-            log.warning("the disk is full, and compacting all old versions has not helped: %s", error)
+            log.warning("the disk is full, and compacting all old revisions did not free space: %s", error)
         finally:
             writer.writes_allowed.set()
 

@@ -403,7 +403,7 @@ class WriterThread:
         if obstacle is not None:
             self._log_retry_at = self._monotonic() + LOG_RETRY_S
             if not self._log_is_stuck:  # Logged once, not at every attempt.
-                log.warning("the write-ahead log could not be moved into the file, and grows: %s", obstacle)
+                log.warning("cannot checkpoint the write-ahead log, which keeps growing: %s", obstacle)
         self._log_is_stuck = obstacle is not None
 
     def _truncate_log(self) -> bool:
@@ -433,7 +433,7 @@ class WriterThread:
             if unknown:
                 self._reopen()
         except sqlite3.Error:
-            log.exception("the store could not be opened again; the next write will try once more")
+            log.exception("cannot reopen the store; the next write tries again")
         answers: list[_Answer] = [(operation.answer, outcome) for operation in operations]
         self._call_in_loop(lambda: self._resolve(answers))
 

@@ -216,7 +216,7 @@ class KmsProvider:
         except ValueError:
             failure = Undecryptable("the decrypted DEK is no AES key")
         self._has_refused = True
-        log.warning("the KMS plugin %s, asked for a key: %s", self.name, failure)
+        log.warning("the KMS plugin %s did not decrypt a key: %s", self.name, failure)
         _bounded_put(self._refusals, cache_key, (failure, self._monotonic() + REFUSED_S), REFUSALS_MAX)
 
     def _keep(self, cache_key: _CacheKey, cipher: Cipher) -> None:
@@ -357,7 +357,7 @@ class KmsProvider:
             self._write_key = _WriteKey(DerivedKeyAesGcm(seed), sealed, expires_at)
             self._keep(_cache_key(_SEED, sealed), self._write_key.cipher)
             log.info(
-                "the KMS plugin %s has the key %s: values are encrypted with a new seed",
+                "the KMS plugin %s uses key %s; values are encrypted with a new seed",
                 self.name,
                 _hash(key_id),
             )

@@ -65,7 +65,7 @@ class ConsistencyChecks:
         except RevisionCompacted:
             is_different = None  # The cache or the store no longer has that revision.
         except StorageError as error:
-            log.info("the watch cache of %s could not be compared with the store: %s", prefix, error)
+            log.info("cannot compare the watch cache of %s with the store: %s", prefix, error)
             is_different = None
         if self._resources.by_prefix.get(prefix) is not resource:
             return True

@@ -92,12 +92,12 @@ class Reflector:
                 await self._run_watch()
             except RevisionCompacted as error:
                 # The store was compacted faster than the cache read it.
-                log.warning("the watch cache cannot resume its watch and lists everything again: %s", error)
+                log.warning("the watch cache cannot resume its watch; listing everything again: %s", error)
                 self._needs_list = True
             except StorageError as error:
                 self.breaks_total += 1
                 self.failure = error
-                log.warning("the watch cache cannot follow the store: %s", error)
+                log.warning("the watch cache cannot watch the store, retrying: %s", error)
             if self._has_watched:
                 backoff_s = BACKOFF_FIRST_S
             await asyncio.sleep(backoff_s * (0.5 + secrets.randbelow(1000) / 2000))
@@ -177,7 +177,7 @@ class Reflector:
                 try:
                     await self._watch.request_progress()
                 except StorageError as error:
-                    log.debug("progress of the watch could not be requested: %s", error)
+                    log.debug("cannot request progress of the watch: %s", error)
 
 
 def _by_revision(events: Sequence[Event]) -> Iterator[Sequence[Event]]:

@@ -29,7 +29,7 @@ from tests.hostile.victim import Experience
 
 SECONDS: Final = 8.0
 # What this server logs of a long turn of its event loop.
-STALLED: Final = "the event loop was held up"
+STALLED: Final = "the event loop was blocked"
 # What the server keeps of what clients have stored: objects, and the history that watches are promised.
 _DATA: Final = re.compile(r"^apiserver_watch_cache_(?:object|history)_bytes\{[^}]*\} (\S+)$", re.MULTILINE)
 # How long memory has time to come back.

@@ -75,7 +75,7 @@ def await_status(api: Api, path: str, status: int) -> None:
 
 def await_back(server: ServerProcess, times: int = 1) -> None:
     what = f"workers came back {times} times"
-    until(lambda: server.stderr.count(" is back") == times, what=what)
+    until(lambda: server.stderr.count(" is ready again") == times, what=what)
 
 
 def clients_of(process: psutil.Process) -> set[int]:
@@ -270,7 +270,7 @@ def test_a_worker_that_keeps_dying_is_restarted_with_back_off(server: ServerProc
         (victim,) = [process for process in workers(server) if process != second]
         victim.kill()
         await_back(server, times)
-    waits = [float(text) for text in re.findall(r"another starts in ([\d.]+) s", server.stderr)]
+    waits = [float(text) for text in re.findall(r"restarting it in ([\d.]+) s", server.stderr)]
     assert waits == [0.5, 1.0, 2.0]
     assert is_alive(second)
 
@@ -293,7 +293,7 @@ def test_a_new_worker_gets_no_connections_before_it_is_ready(tmp_path: Path) -> 
         while time.monotonic() < end:
             with Api(server) as api:
                 assert api.get(for_all).status == 200
-        assert " is back" not in server.stderr
+        assert " is ready again" not in server.stderr
         etcd.start()
         await_back(server)
         with each_worker(server) as apis:

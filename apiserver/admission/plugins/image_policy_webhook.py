@@ -69,7 +69,7 @@ class ImagePolicyWebhook(Plugin):
                 status = _status(answer)
             except CallFailed as failed:
                 if self._policy.allows_by_default:
-                    log.warning("images are not checked: %s", failed)
+                    log.warning("cannot check images; the pod is allowed: %s", failed)
                     attributes.annotate(f"{_AUDIT_PREFIX}failed-open", "true")
                     meta = new["metadata"]
                     meta["annotations"] = {**(meta.get("annotations") or {}), FAILED_OPEN: "true"}

@@ -211,7 +211,7 @@ class WebhookPlugin(Plugin):
         if is_refused:
             raise refused(write.attributes, write.new, failure)
         if failure:
-            log.warning("webhook %s is not asked: %s", webhook.name, failure)
+            log.warning("webhook %s is not called: %s", webhook.name, failure)
         return is_asked
 
     async def _namespace_object(self, write: ReviewedWrite) -> Document | None:
@@ -262,7 +262,7 @@ class WebhookPlugin(Plugin):
         """
         if webhook.is_required:
             return InternalError.of(str(failure))
-        log.warning("%s; the write passes, as its failurePolicy is Ignore", failure)
+        log.warning("%s; the request is allowed because failurePolicy is Ignore", failure)
         self._with.metrics.failed_open(webhook.name, self.step)
         write.attributes.annotate(f"failed-open.{self.annotation_prefix}{turn}", webhook.name)
         return None

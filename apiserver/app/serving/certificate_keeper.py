@@ -56,9 +56,9 @@ class CertificateKeeper:
     async def look(self) -> None:
         try:
             if await asyncio.to_thread(self._renew):
-                log.info("certificates that would have expired soon have been renewed")
+                log.info("renewed certificates that were about to expire")
         except (OSError, UnusableFile) as error:
-            log.error("certificates cannot be renewed: %s", error)
+            log.error("cannot renew certificates: %s", error)
         self._tell()
 
     def _tell(self) -> None:
@@ -73,6 +73,6 @@ class CertificateKeeper:
             self._told[name] = now, has_expired
             when = datetime.fromtimestamp(expires_at, UTC)
             if has_expired:
-                log.error("%s: it has expired on %s", name, when)
+                log.error("%s expired on %s", name, when)
             else:
-                log.warning("%s: it expires on %s", name, when)
+                log.warning("%s expires on %s", name, when)

@@ -78,7 +78,7 @@ async def fetch_identity(
                 if is_complete and not identity.expires_soon:
                     return identity
                 if is_complete:
-                    log.warning("a CA of the cluster expires soon, and is replaced")
+                    log.warning("replacing a CA of the cluster that expires soon")
                     identity = await asyncio.to_thread(identity.with_new_cas)
                 await store.compare_and_put(key, _encode(identity), expected=found.mod_revision)
         except (KeyExists, RevisionMismatch):
@@ -134,7 +134,7 @@ class EncryptedIdentity:
             while not await self._is_renewed():
                 pass  # Another server was faster.
         except StorageError as error:
-            log.warning("the identity of the cluster cannot be encrypted anew: %s", error)
+            log.warning("cannot encrypt the cluster's identity with the current key: %s", error)
 
     async def _is_renewed(self) -> bool:
         """Returns False if the value has changed meanwhile."""
@@ -160,7 +160,7 @@ class EncryptedIdentity:
             return False
         self._known = stored._replace(mod_revision=revision)
         self._own_revision = revision
-        log.info("the identity of the cluster is encrypted as Secrets are by now")
+        log.info("encrypted the cluster's identity with the current key for Secrets")
         return True
 
 

@@ -287,7 +287,7 @@ class Listener:
             self._timer = self._loop.call_later(self._poll_s, self._drop_late_handshakes)
 
     def _handshake_failed(self, handshake: _Handshake) -> None:
-        log.exception("a connection cannot be served")
+        log.exception("cannot serve a connection")
         self.failed_total += 1
         handshake.drop()
 

@@ -133,7 +133,7 @@ class WatchedFiles:
             return False
         self._complaint = reason
         log.error(
-            "%s: what has changed cannot be used, and what was there before stays: %s", self._what, reason
+            "%s: cannot use the changed files; keeping the previous configuration: %s", self._what, reason
         )
         self._observe(False)
         return True

@@ -265,7 +265,7 @@ class _Supervisor:
         elif self._is_announced:
             delay_s = slot.starts_at - time.monotonic()
             log.error(
-                "worker %d (process %d) ended %s; another starts in %.1f s", slot.number, pid, how, delay_s
+                "worker %d (process %d) ended %s; restarting it in %.1f s", slot.number, pid, how, delay_s
             )
         else:
             raise CannotStart(f"worker {slot.number} ended {how} before it was ready")
@@ -327,7 +327,7 @@ class _Supervisor:
     def _on_worker_ready(self, slot: WorkerSlot) -> None:
         slot.is_ready = True
         if self._is_announced:
-            log.warning("worker %d is back, as process %d", slot.number, slot.pid)
+            log.warning("worker %d is ready again (process %d)", slot.number, slot.pid)
         elif all(each.is_ready for each in self._slots) and not self._is_stopping:
             self._is_announced = True
             self._on_ready()

@@ -192,7 +192,7 @@ class LogFile:
             self._path.rename(rotated.new_name(self._path, self._clock()))
         except OSError as error:
             if not self._has_complained:
-                log.error("the audit log %s cannot be rotated: %s", self._path, error.strerror)
+                log.error("cannot rotate the audit log %s: %s", self._path, error.strerror)
             self._has_complained = True
             return False
         self._has_complained = False

@@ -74,7 +74,7 @@ class CertificateSigning:
         except NotForSigner as error:
             status = with_condition(request, FAILED, "SignerValidationFailure", str(error))
         except (OSError, UnusableAuthority) as error:
-            log.error("certificate requests cannot be signed: %s", error)
+            log.error("cannot sign certificate requests: %s", error)
             return Requeue()
         else:
             status = {**status_of(request), "certificate": base64.b64encode(certificate).decode()}

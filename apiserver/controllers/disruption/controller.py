@@ -259,7 +259,7 @@ class DisruptionController:
         except NotFound:
             pass
         except ApiError as error:
-            log.warning("the status of the disruption budget %s/%s: %s", namespace, meta["name"], error)
+            log.warning("cannot update disruption budget %s/%s: %s", namespace, meta["name"], error)
 
     def _budgets(self) -> ServedResource:
         return self._served.require(GROUP, RESOURCE)

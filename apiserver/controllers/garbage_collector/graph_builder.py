@@ -324,7 +324,7 @@ class GraphBuilder:
         try:
             return ownership(found)
         except (CorruptObject, Malformed) as error:
-            log.error("the garbage collector leaves out %s: %s", key, error)
+            log.error("the garbage collector skips %s: %s", key, error)
             return None
 
     async def _look_up_again(self, key: str) -> None:

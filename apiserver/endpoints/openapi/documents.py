@@ -225,7 +225,7 @@ class Documents:
                 schema = resource.openapi(is_v2, self._type_meta | self._metadata[f"{META}ObjectMeta"])
             except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
                 # A definition that was stored without validation. Others are published all the same.
-                log.exception("the schema of %s cannot be published", resource.group_resource)
+                log.exception("cannot publish the schema of %s", resource.group_resource)
         return {
             name: schema,
             f"{name}List": {

@@ -54,7 +54,11 @@ class RemoteParts:
         try:
             gnostic.to_v2(v2_document(_document(part), DEFAULT_RELEASE))
         except Exception as error:  # Anything may be in it.
-            log.warning("the OpenAPI v2 of another server is left out: %s: %s", type(error).__name__, error)
+            log.warning(
+                "leaving out the invalid OpenAPI v2 document of an extension server: %s: %s",
+                type(error).__name__,
+                error,
+            )
             return False
         return True
 
@@ -65,7 +69,8 @@ def _within_bounds(parts: Iterable[OpenApiPart]) -> Iterator[OpenApiPart]:
         size += each.size
         if size > MERGED_BYTES_MAX:
             log.warning(
-                "OpenAPI v2 of other servers is left out: it has more than %d bytes", MERGED_BYTES_MAX
+                "leaving out the OpenAPI v2 documents of extension servers that exceed %d bytes in total",
+                MERGED_BYTES_MAX,
             )
             return
         yield each

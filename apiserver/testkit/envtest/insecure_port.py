@@ -74,7 +74,7 @@ class InsecurePort:
                 try:
                     far_reader, far_writer = await asyncio.open_connection(host, port, ssl=context)
                 except (OSError, ssl.SSLError) as error:
-                    log.warning("a connection to the insecure port cannot be passed on: %s", error)
+                    log.warning("cannot forward a connection to the insecure port: %s", error)
                     return
                 with contextlib.closing(far_writer):
                     await _copy_both_ways((reader, writer), (far_reader, far_writer))

@@ -186,7 +186,7 @@ def test_no_group_adds_more_to_the_log_than_estimated(tmp_path: Path) -> None:
 
 
 def warnings_about_the_log(caplog: pytest.LogCaptureFixture) -> int:
-    return sum("could not be moved into the file" in record.message for record in caplog.records)
+    return sum("cannot checkpoint the write-ahead log" in record.message for record in caplog.records)
 
 
 async def test_a_reader_in_another_process_does_not_block_writes(

@@ -88,7 +88,7 @@ async def test_a_failure_is_logged_once_and_retried_with_back_off(
         await settle()
         assert reconcile.calls == ["a", "b", "a", "b"]
         assert [record.levelno for record in caplog.records] == [logging.WARNING] * 3
-        assert "test: a cannot be reconciled, trying again in 1 s: " in caplog.text
+        assert "test: cannot reconcile a, retrying in 1 s: " in caplog.text
         assert queue.failures("a") == 0, "back-off begins anew after a success"
         assert queue.failures("b") == 2
 
@@ -222,7 +222,7 @@ async def test_what_is_cancelled_beneath_a_worker_is_a_failure_as_any(
             queue.add(key)
             await settle()
         assert calls == ["a", "b"]
-        assert "test: a cannot be reconciled, trying again in 1 s: CancelledError" in caplog.text
+        assert "test: cannot reconcile a, retrying in 1 s: CancelledError" in caplog.text
         clock.advance(1)
         await settle()
         assert calls == ["a", "b", "a", "b"]

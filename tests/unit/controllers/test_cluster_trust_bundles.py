@@ -107,5 +107,5 @@ async def test_a_certificate_of_no_ca_is_not_published(
     async with server(store) as registry:
         published = Published(registry, certificate("own"))
         async with running(published.publisher.run()):
-            await eventually(lambda: "the certificates of this server are not published" in caplog.text)
+            await eventually(lambda: "cannot publish the server's CA certificates" in caplog.text)
         assert published.count == 0

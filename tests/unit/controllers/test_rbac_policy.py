@@ -100,8 +100,8 @@ async def test_what_is_no_role_or_binding_gives_nobody_anything_and_stops_nothin
             await put(store, f"{kind}/ns/z" if namespace else f"{kind}/z", bob)
         await eventually(lambda: may(authorize, "bob"))
         assert not any(may(authorize, "alice", where) for where in ("", "ns", "other"))
-        assert f"stored at {rest} gives nobody anything" in caplog.text
-        assert f"stored at {rest}-later gives nobody anything" in caplog.text
+        assert f"stored at {rest} grants nothing" in caplog.text
+        assert f"stored at {rest}-later grants nothing" in caplog.text
         assert not running.done()
         running.cancel()
         await asyncio.wait([running])
@@ -155,4 +155,4 @@ async def test_what_becomes_unreadable_gives_nothing_any_more(
         value = damaged if isinstance(damaged, bytes) else orjson.dumps(damaged)
         await store.compare_and_put(f"{PREFIX}/{GROUP}/{place}", value, expected=revision)
         await eventually(lambda: not may(authorize, "alice"))
-        assert f"stored at {place.partition('/')[2]} gives nobody anything" in caplog.text
+        assert f"stored at {place.partition('/')[2]} grants nothing" in caplog.text

@@ -146,7 +146,7 @@ async def test_a_store_that_does_not_answer_is_told_of_once(
     with caplog.at_level(logging.WARNING):
         await replicas_of(silent, ONE).join()
     assert [record.getMessage() for record in caplog.records] == [
-        "the record of this server cannot be written yet: silent"
+        "cannot write this server's record, retrying: silent"
     ]
 
 

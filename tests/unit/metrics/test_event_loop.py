@@ -64,7 +64,7 @@ async def _stall_is_named(caplog: pytest.LogCaptureFixture) -> None:
         await eventually(lambda: counts(monitor)["wall"])
         # Of elapsed time a busy machine may have taken more.
         assert counts(monitor)["process_cpu"] == counts(monitor)["thread_cpu"] == 1
-    assert any("held up" in line and "the culprit" in line for line in caplog.messages)
+    assert any("was blocked" in line and "the culprit" in line for line in caplog.messages)
 
 
 @pytest.mark.parametrize("new_loop", LOOPS.values(), ids=LOOPS)

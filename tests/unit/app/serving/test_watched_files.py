@@ -14,7 +14,7 @@ from apiserver.app.serving.watched_files import FILE_BYTES_MAX, REREAD_S, Watche
 
 # Looks until what is in the files is read even if they seem unchanged.
 ROUNDS: Final = 5
-REFUSED: Final = "the pair: what has changed cannot be used, and what was there before stays: "
+REFUSED: Final = "the pair: cannot use the changed files; keeping the previous configuration: "
 BEFORE: Final = (b"certificate 1", b"key 1")
 
 
