@@ -1,4 +1,4 @@
-"""A resource API server with the API of Kubernetes.
+"""A Kubernetes-compatible API server: it serves the resources of Kubernetes over HTTP.
 
 A request passes these packages from top to bottom, and its response returns the same way:
 
@@ -19,9 +19,9 @@ event loop and from the memory: threads, turns, budgets.
 
 `aggregation` knows what other API servers serve; `audit` records requests, and `flowcontrol` makes them wait
 for each other. `controllers` run in the background, on the informers and work queues of `controller_runtime`.
-`webhooks` has what all calls of webhooks share. `cli` reads the flags, and `app` builds every part once,
-connects them and runs the process; `metrics` measures. `testing` and `pytest_plugin` are for users: servers
-inside of their tests; `testkit` is what only such servers have.
+`webhooks` has the code that all calls of webhooks share. `cli` reads the flags, and `app` builds every part
+once, connects them and runs the process; `metrics` measures. `testing` and `pytest_plugin` are for users:
+servers inside of their tests; `testkit` has the parts that only such servers use.
 
 import-linter checks the direction of imports; see pyproject.toml. docs/explanation/architecture.md is the
 map, and follows requests through the packages.

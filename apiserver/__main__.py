@@ -25,7 +25,7 @@ from apiserver.releases.emulation import EmulatedRelease
 def main(
     arguments: Sequence[str] | None = None, clock: Clock = SYSTEM_CLOCK, drain_s: float | None = None
 ) -> int:
-    """Returns the exit code. clock, drain_s: of a server, as for `run`."""
+    """Runs the command line, and returns the exit code. clock, drain_s: passed to `run`."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None and Path(sys.argv[0]).name == KUBE_APISERVER:
         given.insert(0, KUBE_APISERVER)
@@ -63,7 +63,7 @@ def _raise(error: BaseException) -> NoReturn:
 
 
 def _hooks_for(config: Config) -> MakeHooks | None:
-    """Returns what makes the hooks that flags for tests ask for. Raises UsageError."""
+    """Returns the factory of the hooks that testing flags ask for. Raises UsageError."""
     if not config.is_for_tests:
         return None
     from apiserver.testkit.flags import hooks_for
@@ -94,7 +94,7 @@ def _run(module: str, arguments: Sequence[str]) -> int:
 
 
 def _ask(module: str, arguments: Sequence[str]) -> int:
-    """Run a subcommand that asks a server."""
+    """Run a subcommand that sends requests to a server."""
     from apiserver.cli.api_client import RequestFailed
 
     command = import_module(module)
@@ -107,7 +107,7 @@ def _ask(module: str, arguments: Sequence[str]) -> int:
 
 
 def _storage(command: str, arguments: Sequence[str]) -> int:
-    """command: the name by which it was called."""
+    """Run a subcommand of `storage`. command: the name that it was called by."""
     from apiserver.cli import storage
 
     try:

@@ -1,4 +1,4 @@
-"""Fixtures for tests against a real API server. pytest finds them where this package is installed.
+"""Provides pytest fixtures for tests against a real API server.
 
     apiserver        a server for all tests of the session (`apiserver.testing.ApiServer`)
     kube             a server for this test alone: a fork, with what the marks of the test say
@@ -9,18 +9,18 @@ Clients of `kube`, for the libraries that are installed:
 
     kubernetes_client, kubernetes_asyncio_configuration, kr8s_client, lightkube_client, pykube_client
 
-What `kube` has, a mark says, on a test, a class or a module (`pytestmark`); marks add up:
+A mark on a test, a class or a module (`pytestmark`) configures `kube`; several marks add up:
 
     @pytest.mark.apiserver(crds="deploy/crds", manifests=["deploy/rbac.yaml", {...}],
                            users={"alice": ["dev"]}, feature_gates={...}, flags=["--..."])
 
-The report of a test that has failed, or of a fixture of it, ends with the last requests that clients have
-sent to `kube`, the last writes to it and whose they were, and its Events; without `kube` it is about
-`apiserver`. A fault that a test has injected and that never happened is an error of the test.
+The report of a failed test or fixture ends with the last requests that clients sent to `kube`, the last
+writes to it with their users, and its Events; without `kube` it is about `apiserver`. A fault that a test has
+injected and that never happened is an error of the test.
 
 Paths begin at the root of the tests (`rootdir`). Servers, and what is loaded, are made once for all tests
 that ask for the same. Nothing is imported or started before a test uses a fixture. Each process of
-pytest-xdist has servers of its own.
+pytest-xdist has its own servers.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SERVER: Final = pytest.StashKey[tuple[str, "ApiServer"]]()
 # That of the session, while there is one.
 _SESSION_SERVER: Final = pytest.StashKey["ApiServer"]()
 MARK: Final = "apiserver"
-# What the options of the mark may be; the second says it to who has given something else.
+# The types that the options of the mark may have, each with the words for the error message.
 _PATHS: Final = ((str, Path, Mapping, list, tuple), "files, folders, objects, or a list of these")
 _VALUES: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "crds": _PATHS,
@@ -69,7 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Adds the requests to the server of a failed test, and what happened there, to the test's report."""
+    """Adds the last requests, writes and Events of the server to the report of a failed test."""
     report = yield
     if report.when == "call":
         item.stash[_HAS_PASSED] = report.passed
@@ -83,14 +83,14 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _server_of(item: pytest.Item) -> tuple[str, ApiServer] | None:
-    """Returns the server of a test, its own before the session's, and the fixture that it is."""
+    """Returns the server that a test uses and the fixture it comes from: its own before the session's."""
     session: ApiServer | None = (getattr(item, "funcargs", None) or {}).get("apiserver")
     return item.stash.get(_SERVER, None if session is None else ("apiserver", session))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
-    """Clears the faults of a test, and fails it if some never happened: it has tested less than it says."""
+    """Clears the faults of a test, and fails the test if one of them never happened."""
     never = [str(fault) for server in _servers_with_faults(item) for fault in _faults_never_hit(server)]
     has_passed = item.stash.get(_HAS_PASSED, False)
     yield
@@ -100,7 +100,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
 
 
 def _servers_with_faults(item: pytest.Item) -> Iterator[ApiServer]:
-    """Yields those that a test may have injected faults into, however it has got them."""
+    """Yields the servers that a test may have injected faults into."""
     if _SERVER in item.stash:
         yield item.stash[_SERVER][1]
     if _SESSION_SERVER in item.config.stash:
@@ -124,7 +124,7 @@ class InvalidMark(Exception):
 
 @dataclass(slots=True)
 class _MarkSettings:
-    """What the marks of a test say."""
+    """The combined arguments of the marks of a test."""
 
     manifests: list[Any] = field(default_factory=list)
     users: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -133,7 +133,7 @@ class _MarkSettings:
 
     @classmethod
     def of(cls, node: pytest.Item) -> _MarkSettings:
-        """Returns what all marks of a test say together. Raises InvalidMark."""
+        """Returns the combined arguments of all marks of a test. Raises InvalidMark."""
         wanted = cls()
         for mark in reversed(list(node.iter_markers(MARK))):  # those of the module first
             unknown = sorted({*mark.kwargs} - {*_VALUES})
@@ -165,7 +165,7 @@ class _MarkSettings:
 
 
 class _Servers:
-    """The servers of a session, and the snapshots of what is loaded into them."""
+    """The servers of a session, and the snapshots of the objects loaded into them."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -174,7 +174,7 @@ class _Servers:
         self._snapshots: dict[object, Snapshot] = {}
 
     def server(self, wanted: _MarkSettings) -> ApiServer:
-        """Returns the server with the flags and gates that are wanted, which nothing is loaded into."""
+        """Returns the empty server that has the given flags and feature gates."""
         from apiserver.testing import ApiServer
 
         settings = (tuple(wanted.flags), tuple(sorted(wanted.feature_gates.items())))
@@ -185,7 +185,7 @@ class _Servers:
         return server
 
     def fork(self, wanted: _MarkSettings) -> ApiServer:
-        """Returns a new server with all that is wanted."""
+        """Returns a new fork of a server that has everything the marks ask for."""
         server = self.server(wanted)
         contents = (id(server), repr(wanted.manifests))
         snapshot = self._snapshots.get(contents)
@@ -209,9 +209,10 @@ def _apiserver_servers(request: pytest.FixtureRequest) -> Iterator[_Servers]:
 
 @pytest.fixture(scope="session")
 def apiserver(_apiserver_servers: _Servers, request: pytest.FixtureRequest) -> Iterator[ApiServer]:
-    """A server for all tests of the session. What one test leaves, others find.
+    """Returns a server that all tests of the session share. Objects that one test leaves are seen by the
+    others.
 
-    It is a fork, too: what is done to it, and to its clock, is nothing to those of `kube`.
+    It is a fork, too: changes to it, and to its clock, do not affect the servers of `kube`.
     """
     with _apiserver_servers.fork(_MarkSettings()) as server:
         request.config.stash[_SESSION_SERVER] = server
@@ -221,7 +222,7 @@ def apiserver(_apiserver_servers: _Servers, request: pytest.FixtureRequest) -> I
 
 @pytest.fixture
 def kube(_apiserver_servers: _Servers, request: pytest.FixtureRequest) -> Iterator[ApiServer]:
-    """A server for this test alone, with what its marks say."""
+    """Returns a server for this test alone, configured by the marks of the test."""
     from apiserver.testing import ManifestNotLoaded, ServerDidNotStart
 
     failure = ""
@@ -238,7 +239,7 @@ def kube(_apiserver_servers: _Servers, request: pytest.FixtureRequest) -> Iterat
 
 @pytest.fixture
 def kube_users(kube: ApiServer, request: pytest.FixtureRequest) -> dict[str, Path]:
-    """Kubeconfigs of the users that the marks of the test name, by name."""
+    """Returns the kubeconfigs of the users that the marks of the test name, by name."""
     users = _MarkSettings.of(request.node).users
     return {name: kube.user(name, groups=groups) for name, groups in users.items()}
 
@@ -248,7 +249,7 @@ _numbers: Final = itertools.count(1)
 
 @pytest.fixture
 def kube_namespace(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The name of a new namespace, which is deleted after the test."""
+    """Returns the name of a new namespace, which is deleted after the test."""
     own = "kube" in request.fixturenames
     server: ApiServer = request.getfixturevalue("kube" if own else "apiserver")
     name = f"test-{next(_numbers)}"
@@ -275,7 +276,7 @@ def _library(name: str) -> Any:
 
 @pytest.fixture
 def kubernetes_client(kube: ApiServer) -> Iterator[Any]:
-    """A `kubernetes.client.ApiClient`, for `kubernetes.client.CoreV1Api(...)` and the like."""
+    """Returns a `kubernetes.client.ApiClient`, for `kubernetes.client.CoreV1Api(...)` and the like."""
     with _library("kubernetes.config").new_client_from_config_dict(kube.kubeconfig_dict) as client:
         yield client
         client.rest_client.pool_manager.clear()  # which it leaves open
@@ -283,7 +284,7 @@ def kubernetes_client(kube: ApiServer) -> Iterator[Any]:
 
 @pytest.fixture
 def kubernetes_asyncio_configuration(kube: ApiServer) -> Any:
-    """A configuration, for `async with kubernetes_asyncio.client.ApiClient(...)`."""
+    """Returns a configuration, for `async with kubernetes_asyncio.client.ApiClient(...)`."""
     configuration = _library("kubernetes_asyncio.client").Configuration()
     load = _library("kubernetes_asyncio.config").load_kube_config_from_dict
     _run_beside(lambda: asyncio.run(load(kube.kubeconfig_dict, client_configuration=configuration)))
@@ -292,13 +293,13 @@ def kubernetes_asyncio_configuration(kube: ApiServer) -> Any:
 
 @pytest.fixture
 def kr8s_client(kube: ApiServer) -> Any:
-    """What `kr8s.api(...)` returns."""
+    """Returns a kr8s client of `kube`, as `kr8s.api(...)` does."""
     return _library("kr8s").api(kubeconfig=str(kube.kubeconfig))
 
 
 @pytest.fixture
 def lightkube_client(kube: ApiServer) -> Iterator[Any]:
-    """A `lightkube.Client`."""
+    """Returns a `lightkube.Client` of `kube`."""
     config = _library("lightkube").KubeConfig.from_file(str(kube.kubeconfig))
     client = _library("lightkube").Client(config=config)
     yield client
@@ -308,7 +309,7 @@ def lightkube_client(kube: ApiServer) -> Iterator[Any]:
 
 @pytest.fixture
 def pykube_client(kube: ApiServer) -> Iterator[Any]:
-    """A `pykube.HTTPClient`."""
+    """Returns a `pykube.HTTPClient` of `kube`."""
     pykube = _library("pykube")
     client = pykube.HTTPClient(pykube.KubeConfig(kube.kubeconfig_dict))
     with client.session:
@@ -316,7 +317,7 @@ def pykube_client(kube: ApiServer) -> Iterator[Any]:
 
 
 def _run_beside(act: Callable[[], None]) -> None:
-    """Call it in a thread: there may be a loop that runs in this one."""
+    """Call a function in a thread, because an event loop may be running in this one."""
     failures: list[BaseException] = []
 
     def run() -> None:

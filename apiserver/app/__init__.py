@@ -1,4 +1,4 @@
-"""Builds every part of a server once, and wires the parts. Only this package sees all of them.
+"""Builds every part of a server once, and connects the parts. Only this package sees all of them.
 
 `serving` has sockets, TLS and logs, and `workers` the processes that share a port; neither knows the rest of
 this package.
@@ -6,15 +6,15 @@ this package.
 `server` runs one server from its start to its end. What it runs is in `parts`, which builds it part by part:
 `stores` opens the store and its watch cache, `encryption` puts encryption between the two, `metrics` counts,
 `secure_serving` has the port, and `core` holds what most parts are made with. `access` and `authentication`
-tell who asks, and `authorization` decides whether they may, `handlers` has what answers each verb and the
-admission plugins before a write, `custom_resources` serves what definitions define, `http_server` has the
-routes and the chain of middleware before them, `flow_control` has requests wait for each other, `audit`
+identify the caller, and `authorization` decides what the caller may do, `handlers` has the handler of each
+verb and the admission plugins before a write, `custom_resources` serves what definitions define,
+`http_server` has the routes and the chain of middleware before them, `flow_control` queues requests, `audit`
 records them, and `exposition` makes the text of /metrics. `outbound` has the clients of other servers,
-`connectors` what connects requests to them, and `aggregation` the versions that they serve. `controllers` has
-the controllers, `cluster` what the server tells about itself, `release_sharing` what follows from servers
-of older releases on the store, and `background` starts all that runs beside requests. `waiting_room`
-answers probes while a store that is needed first does not answer. `host_process` tells whether the process
-is the server's alone, and what servers in it share; if it is, `load.memory_keeper` watches over its memory.
+`connectors` connects requests to them, and `aggregation` knows the versions that they serve. `controllers`
+has the controllers, `cluster` what the server publishes about itself, `release_sharing` adapts to servers of
+older releases on the store, and `background` starts the tasks that run beside requests. `waiting_room`
+answers probes while the store is unreachable at the start. `host_process` tells whether the process is the
+server's alone, and what servers in it share; if it is, `load.memory_keeper` watches over its memory.
 `process` runs one that is. `hooks` is the seam through which tests of clients add to a server what it does
 not have.
 """

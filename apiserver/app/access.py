@@ -21,7 +21,7 @@ from apiserver.controllers.legacy_token_uses import LegacyTokenUses
 
 
 class Access(NamedTuple):
-    """How callers are authenticated and authorized."""
+    """The authentication and authorization of callers, and the parts that keep them current."""
 
     accounts: ServiceAccountTokens
     certificates: PeerCertificates

@@ -30,7 +30,7 @@ _FRONT_PROXY: Final = "certificate of this server as a front proxy"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Aggregation:
-    """What other servers have, and what keeps that up to date.
+    """The API versions that extension servers have, and the tasks that keep them up to date.
 
     availability, discovery, openapi_v2: None if APIServices are not served.
     watched: the certificate of a front proxy.
@@ -127,7 +127,7 @@ def _read_certificate(
 
 
 def aggregation_tasks(core: Core, aggregation: Aggregation) -> Iterator[BackgroundTask]:
-    """Yields what keeps up to date what others serve, and what registers the versions served here."""
+    """Yields the tasks that discover what extension servers serve, and register the versions served here."""
     yield BackgroundTask("watched-files", aggregation.watched.run)
     for each in aggregation.controllers:
         yield BackgroundTask("aggregation", each.run, (each.queue,))

@@ -1,4 +1,4 @@
-"""Builds what records requests, if there is a policy that says which."""
+"""Builds the auditing of requests, if there is a policy that selects them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
 class Audit(NamedTuple):
-    """What records requests, and where to."""
+    """The auditor, and the backends that it writes to."""
 
     auditor: Auditor
     backend: Backend
@@ -71,7 +71,7 @@ def build_audit(
 
 
 def _log_backend(config: Config, options: LogOptions, metrics: AuditMetrics) -> Backend:
-    """Build what writes events to a file. Raises CannotStart."""
+    """Build the backend that writes events to a file. Raises CannotStart."""
     try:
         output = _output(config, options)
     except OSError as error:
@@ -88,7 +88,7 @@ def _log_backend(config: Config, options: LogOptions, metrics: AuditMetrics) -> 
 
 
 def _output(config: Config, options: LogOptions) -> LogOutput:
-    """Open what events are written to. Raises OSError."""
+    """Open the output that events are written to. Raises OSError."""
     if options.path == _STANDARD_OUTPUT:
         return StandardOutput(config.serving.data_dir / _LOCK_NAME if config.serving.workers > 1 else None)
     path = Path(options.path)

@@ -1,4 +1,4 @@
-"""Builds authentication: by certificate, and by tokens of this server's own and of others."""
+"""Builds authentication: by certificate, by this server's tokens, and by those of other issuers."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from apiserver.webhooks.token_reviews import TokenReviews
 
 
 class ForeignTokens(NamedTuple):
-    """What is needed to authenticate by the tokens of others.
+    """The clients that authentication by foreign tokens needs.
 
-    fetch: gets documents of identity providers. caller_with: makes what calls webhooks.
+    fetch: gets documents of identity providers. caller_with: makes clients of webhooks.
     """
 
     fetch: Fetch
@@ -40,7 +40,7 @@ class ForeignTokens(NamedTuple):
 
 
 class Authentication(NamedTuple):
-    """What authenticates requests, and what keeps it up to date."""
+    """The authenticators of requests, and the tasks that keep them up to date."""
 
     chain: AuthenticationChain
     tokens: BearerTokens
@@ -135,7 +135,7 @@ def _reloading(
         configuration = await asyncio.to_thread(parse_file, config, content)
         await issuers.replace(configuration)
         chain.anonymous = _anonymous(config, configuration.anonymous)
-        # Who was somebody by the former rules may not be by these.
+        # A user who was authenticated under the former rules may not be under these.
         cache.clear()
         metrics.configuration.configured(content)
 

@@ -1,4 +1,6 @@
-"""Builds authorization, as flags or an AuthorizationConfiguration say, whose file may change meanwhile."""
+"""Builds authorization from flags or an AuthorizationConfiguration file, which is reloaded when it
+changes.
+"""
 
 from __future__ import annotations
 
@@ -65,9 +67,9 @@ def build_authorizers(
 def authorization_tasks(
     core: Core, authorizers: Authorizers, caller_with: CallerFactory, roles: RbacPolicyInformer | None
 ) -> Iterator[BackgroundTask]:
-    """Yields what keeps authorizers up to date, and ends watches whose users have lost their right.
+    """Yields the tasks that keep authorizers up to date, and end watches of users who lose their permission.
 
-    roles: keeps what the authorizer RBAC knows, if there is one.
+    roles: the informer of RBAC objects, if the authorizer RBAC is enabled.
     """
     if roles is not None:
         yield BackgroundTask("rbac-policy", roles.run)
@@ -83,7 +85,7 @@ def authorization_tasks(
 
 
 def _reload(core: Core, authorizers: Authorizers, caller_with: CallerFactory, path: Path) -> WatchedFiles:
-    """Returns what has the authorizers replaced when their file changes."""
+    """Returns the watcher that replaces the authorizers when their file changes."""
     config, metrics = core.config, core.metrics.authorization
     # What RBAC and Node know is kept for as long as the server runs, and by others than authorizers.
     needed = {each.type for each in config.authorization.authorizers} - {WEBHOOK}
@@ -115,7 +117,7 @@ def _recheck(core: Core, authorizers: Authorizers) -> AuthorizationRecheck:
     chain, policy = authorizers.chain, authorizers.rbac_policy
 
     def stamp() -> object:
-        # What nodes and webhooks would answer cannot be told without asking them.
+        # Asking nodes and webhooks is the only way to learn their decision.
         if not {each.type for each in authorizers.configured} <= {RBAC, ALWAYS_ALLOW, ALWAYS_DENY}:
             return object()
         return chain.generation, policy.generation if policy is not None else 0
@@ -134,7 +136,7 @@ def _webhook_authorizer(
 
 
 def _servers(configured: Sequence[ConfiguredAuthorizer]) -> _Servers:
-    """Read which server each webhook asks. Raises InvalidConfiguration, OSError."""
+    """Read the server of each authorization webhook. Raises InvalidConfiguration, OSError."""
     found = {}
     for each in configured:
         if each.webhook is not None:

@@ -1,4 +1,4 @@
-"""What runs beside the requests of a server: each builder yields the tasks of its parts."""
+"""Runs tasks beside the requests of a server: each builder yields the tasks of its parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class BackgroundTask(NamedTuple):
 
     queues: its work queues, which are measured.
     hook: what it does once, to begin with, if the server is not ready before that.
-    is_upkeep: it looks at everything that is stored, and sees that it is as it should be.
+    is_upkeep: it reads everything that is stored, and repairs it where needed.
     """
 
     name: str
@@ -35,7 +35,7 @@ class BackgroundTask(NamedTuple):
         *,
         is_upkeep: bool = False,
     ) -> BackgroundTask:
-        """Returns a task with the name of its hook. run: is given what to call when the hook is done."""
+        """Returns a task with the name of its hook. run: gets the function to call when the hook is done."""
         return cls(hook.name, lambda: run(hook.done), queues, hook, is_upkeep)
 
 
@@ -45,9 +45,9 @@ def start(
     metrics: WorkQueueMetrics,
     later: asyncio.Event | None,
 ) -> list[asyncio.Task[None]]:
-    """Start tasks, upkeep last. Returns them: they run until they are cancelled.
+    """Start tasks, upkeep last. Returns the tasks, which run until they are cancelled.
 
-    later: of a server that begins with what another one had, and has seen to: after this it looks for itself.
+    later: of a server that begins with another server's objects: set when its upkeep may begin.
     """
     tasks = sorted(tasks, key=lambda each: each.is_upkeep)
     for each in tasks:
@@ -65,6 +65,6 @@ async def _run_later(task: BackgroundTask, later: asyncio.Event) -> None:
     if task.hook is not None:
         task.hook.done()
     await later.wait()
-    # Who has waited for the server, in another thread of this interpreter, goes on before.
+    # A client that waits for the server, in another thread of this interpreter, continues first.
     await asyncio.sleep(HAND_OVER_S)
     await task.run()

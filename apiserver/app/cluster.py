@@ -1,4 +1,6 @@
-"""Builds what a server tells about itself: to other servers on its store, and to programs in the cluster."""
+"""Builds what a server publishes about itself, for other servers on its store and for programs in the
+cluster.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,7 @@ log = logging.getLogger(__name__)
 def build_replicas(
     core: Core, accounts: ServiceAccountTokens, tls: ServingTls, share: Share
 ) -> Replicas | None:
-    """Returns the other servers on the store; None if it can have no others. share: see `Replicas`."""
+    """Returns the registry of servers on the store; None if it can have no others. share: see `Replicas`."""
     config = core.config
     if not config.storage.etcd_servers:
         return None
@@ -65,7 +67,7 @@ def build_replicas(
 
 
 def _root_ca(content: TlsContent) -> dict[str, Any]:
-    """Returns the fields of a `Replica` that tell what verifies this server."""
+    """Returns the fields of a `Replica` that identify the CA of this server."""
     trusted = trusted_ca(content)
     return {
         "root_ca": hashlib.sha256(trusted).hexdigest(),
@@ -100,7 +102,7 @@ def build_kubernetes_service(core: Core, replicas: Replicas | None) -> Kubernete
 
 
 def service_tasks(core: Core, health: Health, lifecycle: NamespaceLifecycle) -> Iterator[BackgroundTask]:
-    """Yields what keeps the networks of Services, and repairs what Services have been given."""
+    """Yields the tasks that keep the networks of Services, and repair the allocations of Services."""
     cidrs = core.served.hub(core.brand.group("networking"), "servicecidrs")
     services = core.served.find("", "v1", "services")
     allocator = services.strategy.allocator if services is not None else None
@@ -137,7 +139,9 @@ def service_tasks(core: Core, health: Health, lifecycle: NamespaceLifecycle) -> 
 def authentication_info_task(
     core: Core, health: Health, certificates: pki.Pki, tls: ServingTls
 ) -> BackgroundTask:
-    """Returns what publishes the CAs and headers that authenticate clients here. Raises OSError."""
+    """Returns the task that publishes the CAs and headers by which clients are authenticated here. Raises
+    OSError.
+    """
     options, names = core.config.authentication, front_proxy_names(core.config)
     own_authority = b""
     if options.proxy_client_cert_file is None and options.requestheader_client_ca_file is not None:
@@ -160,7 +164,7 @@ def authentication_info_task(
 
 
 def build_openid(core: Core, accounts: ServiceAccountTokens) -> OpenId | None:
-    """Returns None if the issuer of tokens cannot be discovered, as kube-apiserver has it."""
+    """Returns the OpenID discovery documents; None if the issuer of tokens cannot be discovered."""
     config = core.config
     issuer = config.authentication.service_account_issuer[0]
     if not can_be_discovered(issuer):

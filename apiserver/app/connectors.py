@@ -27,7 +27,7 @@ from apiserver.webhooks.tls import load_certificate, unverified_context
 
 
 class Connectors(NamedTuple):
-    """What connects, by resource and subresource, and what watches the files that kubelets are shown.
+    """The connectors by resource and subresource, and the watchers of the files that kubelets are shown.
 
     expirations: when the certificates in them expire, in seconds since 1970, by flag.
     """
@@ -97,7 +97,7 @@ class _KubeletFiles:
         return {flag: expires_at(flag, pem[name]) for name, flag in flags.items() if name in pem}
 
     def contexts(self, contents: Sequence[bytes]) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-        """Returns how kubelets are spoken to, and how if any certificate of theirs is trusted.
+        """Returns the TLS context for kubelets, and the one that trusts any certificate of theirs.
 
         contents: of the files. Raises OSError, ValueError.
         """

@@ -69,22 +69,24 @@ COLLECTOR: Final = "garbage-collector-controller"
 
 
 class PublishedCa(NamedTuple):
-    """The CA by which clients know this server, and that which signs."""
+    """The CA by which clients verify this server, and the CA that signs certificates."""
 
     tls: ServingTls
     certificates: pki.Pki
 
 
 class _PublishesCa(Runnable, Protocol):
-    """A controller of objects that hold the CA by which clients know this server."""
+    """A controller of objects that hold the CA by which clients verify this server."""
 
     def look_again(self) -> None:
-        """Write the CA anew: called when it has changed."""
+        """Write the CA again: called when it has changed."""
         ...
 
 
 class _FollowingCa:
-    """Runs a controller that looks again when the CA changes. make: gets what returns the present one."""
+    """Runs a controller that reconciles again when the CA changes. make: gets a function that returns the
+    current CA.
+    """
 
     def __init__(self, tls: ServingTls, make: Callable[[Callable[[], bytes]], _PublishesCa]) -> None:
         self._tls = tls
@@ -96,7 +98,9 @@ class _FollowingCa:
         return self._controller.queue
 
     async def run(self) -> None:
-        """Run it until cancelled. Another one is made each time that the server leads again."""
+        """Run the controller until cancelled. A new one is made each time that the server becomes the
+        leader.
+        """
         unsubscribe = self._tls.subscribe(self._follow)
         try:
             await self._controller.run()
@@ -110,7 +114,7 @@ class _FollowingCa:
 
 
 class ControllerContext:
-    """What controllers are made with."""
+    """The collaborators that controllers are built from."""
 
     def __init__(
         self,
@@ -140,12 +144,14 @@ class ControllerContext:
         return NamespaceDefaultObjects(self.registry, self.served, check_create, [default], name=queue)
 
     def following_ca(self, make: Callable[[Callable[[], bytes]], _PublishesCa]) -> Runnable:
-        """Returns a controller of objects that hold the CA. make: gets what returns the present one."""
+        """Returns a controller of objects that hold the CA. make: gets a function that returns the current
+        CA.
+        """
         return _FollowingCa(self.ca.tls, make)
 
 
 class _ControllerDescriptor(NamedTuple):
-    """A controller by its name in kube-controller-manager.
+    """Describes a controller by its name in kube-controller-manager.
 
     needs: the resources that must be served in version v1, by the group without its domain. gate: that must
     be on; empty if there is none.
@@ -158,7 +164,7 @@ class _ControllerDescriptor(NamedTuple):
     gate: str = ""
 
     def is_served(self, core: Core) -> bool:
-        """Whether there is something that it could do."""
+        """Returns whether the resources that the controller needs are served."""
         hub, group = core.served.hub, core.brand.group
         return all(
             hub(each.group if each.group in _WITHOUT_DOMAIN else group(each.group), each.resource)
@@ -309,7 +315,7 @@ _CONTROLLERS: Final = (
 
 
 def build_controllers(context: ControllerContext) -> Iterator[ControllerSpec]:
-    """Yields the controllers that are to run, with their names in kube-controller-manager."""
+    """Yields the controllers to run, with their names in kube-controller-manager."""
     core, config = context.core, context.core.config
     for each in _CONTROLLERS:
         is_on = not each.gate or config.gates.is_on(each.gate)
@@ -318,7 +324,7 @@ def build_controllers(context: ControllerContext) -> Iterator[ControllerSpec]:
 
 
 def _signing_authority(options: ApiOptions, certificates: pki.Pki) -> Authority:
-    """Returns the CA that signs certificate requests, as its files have it now.
+    """Returns the CA that signs certificate requests, read from its files.
 
     Raises OSError, UnusableAuthority.
     """
@@ -330,9 +336,9 @@ def _signing_authority(options: ApiOptions, certificates: pki.Pki) -> Authority:
 def build_controller_manager(
     context: ControllerContext, others: Iterable[ControllerSpec] = ()
 ) -> ControllerManager:
-    """Returns what runs them, and `others`, which `--controllers` does not name.
+    """Returns the manager that runs controllers, and `others`, which `--controllers` does not name.
 
-    A server with an embedded store has it for itself, and so is the leader.
+    A server with an embedded store is its only user, and so always the leader.
     """
     core, config, elector = context.core, context.core.config, None
     controllers = [*build_controllers(context), *others]

@@ -1,4 +1,4 @@
-"""The collaborators that most parts of a server share."""
+"""Builds the collaborators that most parts of a server share."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ class Core:
     """The collaborators that most parts of a server share.
 
     catalogue: all versions of the built-in types. forms: in which objects are stored.
-    origins: of pages that may call this server.
+    origins: the allowed CORS origins.
     clock: seconds since 1970.
-    has_initial_state: the server begins with objects that another one has seen to: see `InitialState`.
+    has_initial_state: the server begins with another server's objects: see `InitialState`.
     """
 
     config: Config
@@ -85,7 +85,7 @@ class Core:
 
 
 class CoreInputs(NamedTuple):
-    """What there is of a server before its core."""
+    """The parts of a server that exist before its core."""
 
     offload: Offload
     metrics: Metrics
@@ -160,13 +160,13 @@ def build_core(
 def _declarative_validation(
     gates: FeatureGates, counts: ValidationMetrics
 ) -> Callable[[str, DeclaredRules], DeclaredChecks]:
-    """Row H07: without the comparison nothing takes over."""
+    """Builds declarative validation; it takes over only where it is compared, too (row H07)."""
     takes_over = gates.is_on("DeclarativeValidationTakeover")
     return partial(DeclarativeValidation, counts=counts, takes_over=takes_over)
 
 
 def _memory_limit_bytes(config: Config, worker: SupervisorClient | None, shared: SharedParts) -> int:
-    """Returns what this process may have; 0 for no limit. Workers share the limit."""
+    """Returns how much memory this process may use, in bytes; 0 for no limit. Workers share the limit."""
     limit = config.storage.memory_limit_bytes
     if limit is None:
         limit = shared.container_limit_bytes

@@ -1,4 +1,4 @@
-"""Builds what serves the resources of definitions, and has all else follow when the table of them changes."""
+"""Builds the serving of custom resources, and updates all other parts when the table of resources changes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def replace_served(core: Core, table: ResourceTable, gone: Collection[ServedReso
 
 
 def _forget_gone(core: Core, gone: Collection[ServedResource]) -> None:
-    """Drop series and cache of what is served no more under the same name."""
+    """Drop metric series and cached objects of resources that are no longer served under the same name."""
     metrics, registry = core.metrics, core.registry
     for each in gone:
         name = (each.group_version, each.resource)

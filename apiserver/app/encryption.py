@@ -1,4 +1,4 @@
-"""Encryption at rest as one server has it: its plugins, their health, and the reload of its configuration.
+"""Encryption at rest of one server: its plugins, their health, and the reload of its configuration.
 
 Source: k8s.io/apiserver, pkg/server/options/encryptionconfig/config.go and controller/controller.go.
 """
@@ -56,13 +56,13 @@ class _Plugins:
     """The plugins of one configuration, with the tasks that watch over them."""
 
     def __init__(self, providers: Mapping[str, KmsProvider], grace_s: float) -> None:
-        """grace_s: how long calls under way may take after nobody needs the plugins any more."""
+        """grace_s: how long calls under way may take after the plugins are replaced."""
         self.providers = providers
         self.grace_s = grace_s
         self._tasks: list[asyncio.Task[None]] = []
 
     async def prime(self) -> None:
-        """Get keys from those that respond soon, and go on asking all of them."""
+        """Get keys from the plugins that respond soon, and keep asking the others."""
         self._tasks = [
             asyncio.create_task(each.run(), name=f"kms-{name}") for name, each in self.providers.items()
         ]
@@ -120,7 +120,9 @@ class EncryptionAtRest:
 
     @classmethod
     async def start(cls, config: Config, metrics: EncryptionMetrics) -> Self | None:
-        """Returns what is configured, once each plugin was asked for a key; None if nothing is encrypted."""
+        """Returns the configured encryption, once each plugin was asked for a key; None if nothing is
+        encrypted.
+        """
         if config.storage.encryption is None or config.storage.encryption_provider_config is None:
             return None
         self = cls(
@@ -134,7 +136,7 @@ class EncryptionAtRest:
         return self
 
     def encrypts(self, resource: GroupResource) -> bool:
-        """Tells whether objects of a resource are encrypted, of those that are written now."""
+        """Returns whether newly written objects of a resource are encrypted."""
         return self._encryption.encrypts(resource.group, resource.resource)
 
     @property
@@ -150,7 +152,7 @@ class EncryptionAtRest:
         await self._plugins.check()
 
     def tasks(self, config: Config, refill: Callable[[], Awaitable[None]]) -> Iterator[BackgroundTask]:
-        """Yields what follows keys, and the file of the configuration. refill: of the cache."""
+        """Yields the tasks that follow keys and the configuration file. refill: fills the cache again."""
         yield BackgroundTask("encryption", partial(self.run, refill))
         if config.storage.etcd_servers:
             yield BackgroundTask("encrypted-identity", self.keep_identity)
@@ -158,9 +160,9 @@ class EncryptionAtRest:
             yield BackgroundTask("encryption-configuration", self.follow_file)
 
     async def run(self, refill: Callable[[], Awaitable[None]]) -> None:
-        """Have the cache read everything again when values can be decrypted that could not before.
+        """Fill the cache again whenever more values can be decrypted than before.
 
-        refill: does so.
+        refill: fills the cache again.
         """
         while True:
             await self._changed.wait()
@@ -179,9 +181,9 @@ class EncryptionAtRest:
         return self._store is not None and await self._store.any_readable()
 
     async def keep_identity(self) -> None:
-        """Have the identity that replicas share encrypted by the key of now, until cancelled.
+        """Keep the identity that replicas share encrypted by the current key, until cancelled.
 
-        It is no object, which who runs the server would have rewritten.
+        It is not an API object, so rewriting all objects does not re-encrypt it.
         """
         assert self._store is not None
         identity = EncryptedIdentity(self._store, self._store.is_stale, self._prefix)
@@ -199,11 +201,11 @@ class EncryptionAtRest:
     # ---- reload
 
     async def follow_file(self) -> None:
-        """Use the file as it is whenever it changes, until cancelled."""
+        """Apply the configuration file whenever it changes, until cancelled."""
         try:
             content = await asyncio.to_thread(read_file, self._path)
         except OSError:
-            content = b""  # It has been there a moment ago; who watches it says what is wrong.
+            content = b""  # The file existed a moment ago; its watcher reports the error.
         in_use = [content] if digest_of(content) == self._configuration.digest else []
         what = f"the encryption configuration {self._path}"
         await WatchedFiles(
@@ -211,9 +213,9 @@ class EncryptionAtRest:
         ).run()
 
     async def reload(self, contents: Sequence[bytes]) -> None:
-        """Use another configuration, if it is valid and its plugins are well. Raises InvalidConfiguration.
+        """Use another configuration, if it is valid and its plugins are healthy. Raises InvalidConfiguration.
 
-        contents: what is in the file.
+        contents: those of the file.
         """
         configuration = await asyncio.to_thread(_decoded, self._path, contents[0], self._brand)
         plugins, chains = self._build(configuration)
@@ -266,9 +268,9 @@ class EncryptionAtRest:
 
 
 def _decoded(path: Path, content: bytes, brand: Brand) -> EncryptionConfiguration:
-    """Returns what is in a file. Raises InvalidConfiguration.
+    """Returns the decoded configuration of a file. Raises InvalidConfiguration.
 
-    What its providers need is imported here, in the thread of the caller: it takes tenths of a second.
+    The modules of its providers are imported here, in the caller's thread, which takes tenths of a second.
     """
     configuration = encryption_configuration(path, content, brand)
     providers = [each for rule in configuration.rules for each in rule.providers]
@@ -280,7 +282,7 @@ def _decoded(path: Path, content: bytes, brand: Brand) -> EncryptionConfiguratio
 
 
 async def _require_healthy(plugins: _Plugins) -> None:
-    """Wait until the plugins are well. Raises InvalidConfiguration if they are not in time."""
+    """Wait until the plugins are healthy. Raises InvalidConfiguration if they do not become so in time."""
     ends_at = asyncio.get_running_loop().time() + max(HEALTHY_WITHIN_S, plugins.grace_s)
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Builds what makes the text of /metrics."""
+"""Builds the exposition, the text of /metrics."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from apiserver.metrics.watch_cache import CacheMetrics
 def build_exposition(
     core: Core, storage_size: StorageSizeMetric, api_services: ApiServiceMetrics, fairness: Fairness | None
 ) -> Callable[[], Awaitable[Iterator[bytes]]]:
-    """Returns what makes the text of /metrics in slices, of all workers if there are several."""
+    """Returns the function that makes the text of /metrics in slices, of all workers if there are several."""
     metrics, serving, streams = core.metrics, core.serving, core.streams
     registry = MetricRegistry(core.config.metrics, core.config.release)
     flow_control = None if fairness is None else FlowControlMetrics(fairness.control, monotonic)

@@ -1,4 +1,4 @@
-"""Builds API Priority and Fairness: what decides, what follows its objects, and what keeps them."""
+"""Builds API Priority and Fairness: the dispatcher, the informers and the keepers of its objects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from apiserver.registry.object_sizes import ObjectSizes
 
 
 def build_fairness(core: Core) -> Fairness | None:
-    """Returns None if it is switched off."""
+    """Returns the dispatcher of requests; None if API Priority and Fairness is switched off."""
     config = core.config
     if not config.serving.enable_priority_and_fairness:
         return None
@@ -50,9 +50,9 @@ def build_fairness(core: Core) -> Fairness | None:
 
 
 def flow_control_tasks(core: Core, health: Health, fairness: Fairness | None) -> Iterator[BackgroundTask]:
-    """Yields what keeps the objects that every server has, and what tells fairness of all there are.
+    """Yields the tasks that keep the objects every server has, and those that pass all objects to fairness.
 
-    Objects that are not served are not kept; fairness has the mandatory ones then.
+    Objects that are not served are not kept; fairness uses the mandatory ones then.
     """
     if fairness is not None:
         yield BackgroundTask("priority-and-fairness", fairness.run)

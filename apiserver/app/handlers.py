@@ -126,7 +126,7 @@ def build_handlers(
 def _subresources(
     core: Core, access: Access, lifecycle: NamespaceLifecycle, virtual: VirtualKinds, applier: Applier
 ) -> Mapping[str, Mapping[str, Handler]]:
-    """Returns the handlers of subresources that have a kind of their own, by its definition and by verb."""
+    """Returns the handlers of subresources that have their own kind, by definition and by verb."""
     config, registry, served, clock = core.config, core.registry, core.served, core.clock
     tokens = TokenSettings(
         issuer=access.accounts.issuer,

@@ -1,7 +1,7 @@
-"""What may be added to a server that this tree does not have: the one seam for tools that test its clients.
+"""Defines the hooks through which `apiserver.testkit` adds faults, histories and simulated nodes to a server.
 
-`apiserver.testkit` adds faults, histories and simulated nodes here. Nothing below knows of it: each hook says
-when it is called, not what it is for. A server without hooks has none of them in the way of its requests.
+They are the only seam for tools that test clients. Nothing below knows of these tools: each hook says when it
+is called, not what it is for. A server without hooks has none of them in the way of its requests.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ DebugPaths: TypeAlias = Mapping[str, Callable[[ApiCall, str], Awaitable[None]]]
 
 
 class InitialState(Protocol):
-    """The objects that a server begins with, in memory, where another server has seen to them before."""
+    """The objects that a server begins with, in memory, after another server has processed them."""
 
     def open_store(self, clock: Clock) -> Storage:
         """Returns a store that has the objects."""
         ...
 
     def fill(self, cache: WatchCache[StoredObject]) -> None:
-        """Fill the cache with them, if that can be done without reading the store."""
+        """Fill the cache with the objects, if that is possible without reading the store."""
         ...
 
 
@@ -50,17 +50,18 @@ def _unchanged(value: T) -> T:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Hooks:
-    """What is called at some points of a server's work. By default nothing is.
+    """The functions that a server calls at some points of its work; by default there are none. By default
+    nothing is.
 
     store: returns a store in front of the configured one.
-    authentication: returns what authenticates requests, given what would.
+    authentication: wraps the authenticator of requests.
     request: a middleware around whole requests, outside of all others.
     authorized_request: a middleware around requests that are authorized, before they wait for their seats.
-    watch_streams: makes what writes watches, from the arguments of `WatchStreams`.
+    watch_streams: makes the writers of watches, from the arguments of `WatchStreams`.
     refuses_handshake: asked of each TLS handshake whether it is refused.
     readiness: further checks of /readyz. readiness_notes: further lines of its answer.
-    debug_paths: what serves /debug/NAME and all below it, by NAME; it is given the rest of the path.
-    controllers: further controllers. kubelets: those that answer in this process.
+    debug_paths: the handlers of /debug/NAME and all below it, by NAME; each gets the rest of the path.
+    controllers: further controllers. kubelets: the simulated ones in this process.
     """
 
     store: Callable[[Storage], Storage] = _unchanged

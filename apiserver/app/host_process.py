@@ -26,7 +26,7 @@ from apiserver.webhooks.tls import load_certificate
 
 # Servers for tests are mostly of one release.
 SCHEMAS_MAX: Final = 8
-# Servers for tests have the same keys, unless they have files of their own.
+# Servers for tests have the same keys, unless they have their own files.
 CONTEXTS_MAX: Final = 8
 PAIRS_MAX: Final = 64
 # Servers for tests nearly always have the same flags.
@@ -34,7 +34,7 @@ CATALOGUES_MAX: Final = 8
 
 
 def service_allocator(config: Config) -> ServiceAllocator:
-    """Returns what gives Services their addresses and ports, for one server."""
+    """Returns the allocator of addresses and ports for Services, for one server."""
     return ServiceAllocator.for_networks(
         config.services.service_cluster_ip_range,
         config.services.service_node_port_range,
@@ -45,7 +45,7 @@ def service_allocator(config: Config) -> ServiceAllocator:
 
 
 def _address_version(release: EmulatedRelease) -> str:
-    """Returns the version in which a release knows IPAddresses; the later one if it does not know them."""
+    """Returns the version in which a release has IPAddresses; the later one if it has none."""
     for version in ("v1", "v1beta1"):
         life = lifecycle_of(f"networking.k8s.io/{version}", "IPAddress")
         if life is not None and life.is_in(release.minor):
@@ -54,7 +54,7 @@ def _address_version(release: EmulatedRelease) -> str:
 
 
 class SharedParts:
-    """What does not depend on what a server stores: made once, for all servers of a process that get it.
+    """The parts that do not depend on stored objects: made once for all servers of a process that share them.
 
     The servers may be in several threads.
     """
@@ -69,15 +69,15 @@ class SharedParts:
 
     @cached_property
     def container_limit_bytes(self) -> int:
-        """The memory that the process may have, as it was when it was asked first; 0 if there is no limit."""
+        """The memory limit of the process, in bytes, as it was when first asked; 0 if there is none."""
         return process_memory.container_limit_bytes()
 
     def schemas(self, release: tuple[int, int], vendor: str) -> BuiltinSchemas:
-        """Returns the schemas of a release's types. They are 20 MB, and take 20 ms to read."""
+        """Returns the schemas of a release's types, which take 20 MB of memory and 20 ms to read."""
         return self._schemas.get((release, vendor), partial(BuiltinSchemas, release, vendor))
 
     def catalogue(self, config: Config) -> Catalogue:
-        """Returns the built-in types of servers with some flags: see `Catalogue.for_server`."""
+        """Returns the built-in types of servers with the given flags: see `Catalogue.for_server`."""
 
         def make() -> Catalogue:
             return Catalogue(
@@ -99,14 +99,16 @@ class SharedParts:
         return self._catalogues.get(depends_on, make)
 
     def tls_context(self, content: TlsContent, options: TlsOptions) -> ssl.SSLContext:
-        """Returns what connections are secured with. To make it takes a millisecond or two.
+        """Returns the TLS context of connections, which takes a millisecond or two to make.
 
         Raises UnusableTls.
         """
         return self._contexts.get((content, options), partial(make_context, content, options))
 
     def require_pair(self, certificate: bytes, key: bytes) -> None:
-        """Check that a certificate and a key, as PEM, are a pair. Raises ValueError. It takes 1 ms, once."""
+        """Check that a certificate and a key, as PEM, are a pair. Raises ValueError. The first check of a
+        pair takes 1 ms.
+        """
         digest = sha256(b"%d %b%b" % (len(certificate), certificate, key)).digest()
 
         def load() -> None:
@@ -117,16 +119,16 @@ class SharedParts:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HostProcess:
-    """The process that a server runs in, and what it has for the server.
+    """The process that a server runs in, and what it provides to the server.
 
     is_own: whether it is this server's alone. Then the server keeps the memory of the process small, by the
         garbage collector and the allocator, and measures how long turns of its event loop take. Otherwise it
         changes nothing that others in the process would notice.
     shared: what servers in the process share.
-    initial_state: the objects that the server begins with; without, it opens the configured store.
-    sockets: those on which it serves, which are bound already, and stay open; without, it binds some.
-    clock: that the server goes by; its event loop is one of those that the clock makes.
-    hooks: what is added to the server.
+    initial_state: the objects that the server begins with; if None, it opens the configured store.
+    sockets: bound sockets to serve on, which stay open; if there are none, the server binds its own.
+    clock: the server's clock, which also makes its event loop.
+    hooks: the server's hooks for tests.
     """
 
     is_own: bool = True

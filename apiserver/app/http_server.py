@@ -47,9 +47,9 @@ _SECRETS: Final = GroupResource("", "secrets")
 
 
 class RequestLimits(NamedTuple):
-    """What bounds the time and the room that requests have.
+    """The limits on time and concurrency of requests.
 
-    fairness: has requests wait for each other; None if it is switched off.
+    fairness: queues requests; None if it is switched off.
     """
 
     deadlines: middleware.Deadlines
@@ -75,7 +75,7 @@ def build_endpoints(
     metrics: Callable[[], Awaitable[Iterator[bytes]]],
     fairness: Fairness | None,
 ) -> NonResourceEndpoints:
-    """Build the endpoints that are not of resources: discovery, OpenAPI, health, metrics and the like.
+    """Build the endpoints outside of resources: discovery, OpenAPI, health, metrics and the like.
 
     remote: the versions that extension servers serve. metrics: returns the text of /metrics in slices.
     """
@@ -130,7 +130,9 @@ def build_routes(
     outbound: Outbound,
     knows_everything: Callable[[], bool],
 ) -> Handler:
-    """Build the routes. knows_everything: all stored definitions are served, and all APIServices known."""
+    """Build the routes. knows_everything: whether all stored definitions are served and all APIServices are
+    known.
+    """
     aggregation = outbound.aggregation
     forward = forward_handler(aggregation.remote, aggregation.client, outbound.forwarder)
     aggregated = AggregatedVersions(aggregation.remote, forward)

@@ -1,4 +1,4 @@
-"""Builds the metrics of one server. `exposition` makes the text of /metrics of them."""
+"""Builds the metrics of one server, which `exposition` makes the text of /metrics from."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from apiserver.metrics.work_queues import WorkQueueMetrics
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Metrics:
-    """What counts and measures while a server runs.
+    """The counters and measurements of a running server.
 
     resource_of: returns the group and the resource whose keys begin with a prefix.
     served_names: which resources have series.

@@ -37,7 +37,7 @@ class Outbound:
 
     @property
     def caller_with(self) -> CallerFactory:
-        """Makes what calls webhooks."""
+        """The factory of webhook clients."""
         return partial(AdmissionCaller, self.webhooks)
 
 
@@ -45,7 +45,9 @@ class Outbound:
 async def open_outbound(
     core: Core, certificates: pki.Pki, require_pair: Callable[[bytes, bytes], None]
 ) -> AsyncIterator[Outbound]:
-    """Closes them in the end, the last first. require_pair: see `build_aggregation`. Raises CannotStart."""
+    """Opens the clients of other servers, and closes them at the end, the last first. require_pair: see
+    `build_aggregation`. Raises CannotStart.
+    """
     config = core.config
     async with AsyncExitStack() as stack:
         services = CachedServices(core.registry, core.served, core.brand)

@@ -56,7 +56,7 @@ class Parts:
 
     kubernetes_service: keeps the Service `kubernetes`, and its endpoint for this server.
     replicas: the other servers on the store, if it can have others.
-    tasks: what runs beside requests.
+    tasks: those that run beside requests.
     """
 
     core: Core
@@ -158,7 +158,7 @@ def _storage_size(core: Core) -> StorageSizeMetric:
 
 
 def _storage_tasks(core: Core, health: Health, size: StorageSizeMetric) -> Iterator[BackgroundTask]:
-    """Yields what fills the watch cache, and what compacts and measures the store."""
+    """Yields the tasks that fill the watch cache, and compact and measure the store."""
     cache, storage = core.registry.cache, core.config.storage
     hook = health.add_post_start_hook("generic-apiserver-start-informers")
 
@@ -213,7 +213,9 @@ class _Bootstrap:
         return all(hook.is_done for hook, each in self._objects if isinstance(each, RbacBootstrapHook))
 
     def tasks(self, roles: RbacPolicyInformer | None) -> Iterator[BackgroundTask]:
-        """Yields what creates them. roles: is to know all before a hook is done, if there is one."""
+        """Yields the tasks that create the objects. roles: the informer that must know all roles before a
+        hook is done, if there is one.
+        """
 
         async def run(hook: PostStartHook, objects: BootstrapHook | RbacBootstrapHook) -> None:
             # What another server has created stays deleted if it was deleted since.

@@ -35,7 +35,7 @@ MakeHooks: TypeAlias = Callable[[Clock], "Hooks"]
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Returns what makes uvloop's event loop; None, for asyncio's own, where there is no uvloop."""
+    """Returns the factory of uvloop's event loop; None, for asyncio's own, where uvloop is not installed."""
     try:
         import uvloop
     except ImportError:
@@ -44,7 +44,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def announce_ready(url: str, kubeconfig: Path) -> None:
-    """Print the only line on stdout; scripts wait for it."""
+    """Print the ready line, which is the only line on stdout and which scripts wait for."""
     print(f"ready {url} kubeconfig={kubeconfig.resolve()}", flush=True)
 
 
@@ -55,12 +55,12 @@ def run(
     drain_s: float | None = None,
     make_hooks: MakeHooks | None = None,
 ) -> int:
-    """Serve until a signal ends it, and return the exit code.
+    """Serve until a signal ends the process, and return the exit code.
 
     announce: called in the event loop when the server is ready, with its URL and the kubeconfig.
-    clock: that it goes by, if it is a single process.
-    drain_s: how long requests under way may take then, if it is a single process; by default as long as
-        requests may.
+    clock: the server's clock, if it is a single process.
+    drain_s: how long requests under way may take after the signal, if it is a single process; by default as
+        long as the request timeout.
     """
     logs.configure(as_json=config.logs.logging_format == "json", verbosity=config.logs.verbosity)
     for warning in config.warnings:

@@ -1,4 +1,4 @@
-"""Has this server store, and serve, no more than all servers on its store can read."""
+"""Restricts what this server stores and serves to what all servers on its store can read."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ log = logging.getLogger(__name__)
 
 
 class ReleaseSharing:
-    """What follows from the oldest release on the store; see `releases.sharing`.
+    """Follows the oldest release on the store, and adapts what is stored and served; see `releases.sharing`.
 
-    Types that it does not have are not served, and neither is what is stored of them, until it is gone. All
-    others are served in all versions of this server's release, and stored in one that both have. What the
-    server keeps for itself it writes whatever others have.
+    Types that this release does not have are not served, nor are their stored objects, until the old server
+    is gone. All others are served in all versions of this server's release, and stored in a version that both
+    have. The server's own objects are written in any case.
     """
 
     def __init__(self, core: Core, definitions: DefinitionController) -> None:

@@ -1,4 +1,4 @@
-"""The port of one server: its sockets, and what accepts connections on them."""
+"""The port of one server: its sockets, and the listener that accepts connections on them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apiserver.endpoints.connection import Server
 
 
 class SecureServing:
-    """Binds, listens when it is told to, and closes.
+    """Binds the port of a server, listens when the server is ready, and closes it.
 
     worker: the client of the supervisor, if the server is one of several processes on one port.
     given: sockets to use instead, which are bound already and stay open.
@@ -50,7 +50,7 @@ class SecureServing:
 
     @property
     def listens_when_ready(self) -> bool:
-        """Whether connections are not accepted before the server is ready: other workers have them."""
+        """Whether the server listens only once it is ready, as other workers accept connections meanwhile."""
         return self.worker is not None and self.worker.listens_when_ready
 
     def listen(self, server: Server, tls: ServingTls) -> None:
@@ -66,28 +66,30 @@ class SecureServing:
             raise listen_error(self._config, error) from None
 
     def use(self, tls: ServingTls) -> None:
-        """Have handshakes that begin later use what there is now."""
+        """Use new TLS settings for handshakes that begin later."""
         if self._listener is not None:
             self._listener.context = tls.context
 
     def close(self) -> None:
-        """Accept no connections any more. Those that there are stay."""
+        """Stop accepting connections; open ones stay open."""
         if self._listener is not None:
             self._listener.close()
         for bound in self.sockets:
             bound.close()
 
     def end(self) -> None:
-        """Forget the connections, all of which have been closed: their clients need not close them, too."""
+        """Forget the connections, all of which are closed, without waiting for their clients to close
+        them.
+        """
         if self._listener is not None:
             self._listener.forget_connections()
 
     @property
     def refused_connections(self) -> int:
-        """How many connections were refused for want of room."""
+        """The number of connections that were refused for lack of room."""
         return 0 if self._listener is None else self._listener.refused_total
 
     @property
     def failed_handshakes(self) -> int:
-        """How many handshakes have failed, or have taken too long."""
+        """The number of handshakes that failed or took too long."""
         return 0 if self._listener is None else self._listener.failed_total

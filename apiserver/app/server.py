@@ -51,10 +51,11 @@ PATIENCE_S: Final = 1.0
 
 
 class App:
-    """One server. `run` serves until `stop` is called, which may be at any time.
+    """Runs one server: `run` serves until `stop` is called, which may be at any time. `run` serves until
+    `stop` is called, which may be at any time.
 
     worker: the client of the supervisor, if the server is one of several processes on one port.
-    host: the process that it runs in.
+    host: the process that the server runs in.
     last_revision: of the store, once the server has stopped.
     """
 
@@ -78,7 +79,7 @@ class App:
     def stop(self, drain_s: float | None = None) -> None:
         """Let `run` finish the requests under way, and return.
 
-        drain_s: how long they may take; by default as long as requests may.
+        drain_s: how long they may take; by default as long as the request timeout.
         """
         if drain_s is not None:
             self._drain_s = drain_s
@@ -86,7 +87,7 @@ class App:
 
     @property
     def running(self) -> tuple[Storage, Core]:
-        """Its store, and its core; to be asked for while the server is ready."""
+        """The store and the core of the server, while it is ready."""
         assert self._running is not None
         return self._running
 
@@ -146,8 +147,8 @@ class App:
                 self._serving.listen(parts.http_server, tls)
             parts.kubeconfig.write_first(tls.content)
             async with asyncio.TaskGroup() as tasks:
-                # Controllers of another server have done what there was to do about what it begins with. Who
-                # waits for this one does not wait for its own to look at all of it.
+                # The server begins with objects that another server's controllers have reconciled. Clients
+                # need not wait until this server's controllers have looked at all of them.
                 is_announced = asyncio.Event()
                 later = is_announced if core.has_initial_state else None
                 running = background.start(tasks, parts.tasks, metrics.work_queues, later)
@@ -178,7 +179,7 @@ class App:
         )
 
     async def _cluster_identity(self, core: Core, health: Health) -> pki.ClusterIdentity | None:
-        """Returns what the store has. While it does not answer, probes are answered, as they are later.
+        """Returns the cluster's identity from the store, and answers probes while the store is unreachable.
 
         None if the server is stopped before. Raises CannotStart.
         """
@@ -218,7 +219,7 @@ class App:
             joining.cancel()
 
     async def _done_or_stopped(self, task: asyncio.Task[Any], timeout_s: float | None = None) -> None:
-        """Wait for a task, but only until the server is stopped."""
+        """Wait for a task, or until the server is stopped."""
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait((task, stopping), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
@@ -228,7 +229,7 @@ class App:
     # ---- serving
 
     def _serving_tls(self, certificates: pki.Pki) -> ServingTls:
-        """Returns what connections are secured with. Raises CannotStart."""
+        """Returns the TLS settings of connections. Raises CannotStart."""
         # Those that were signed by a clock that is ahead are good for servers that go by it.
         checks_times = not self._host.clock.can_be_ahead
         return serving_tls(
@@ -236,7 +237,7 @@ class App:
         )
 
     def _use_tls(self, tls: ServingTls, parts: Parts) -> None:
-        """Use what there is now, for what begins now."""
+        """Use new TLS settings for handshakes that begin from now on."""
         self._serving.use(tls)
         parts.http_server.forget_certificates()
         parts.certificate_keeper.look_soon()
@@ -269,7 +270,7 @@ class App:
         await store.close()
 
     async def _leave(self, parts: Parts) -> None:
-        """Have others lead, and take this server out of what they are told, if the store answers soon."""
+        """Release leadership, and remove this server from what is published, if the store answers soon."""
         with suppress(TimeoutError):
             async with asyncio.timeout(LEAVE_WITHIN_S):
                 await parts.controllers.leave()
@@ -280,7 +281,9 @@ class App:
                     await parts.kubernetes_service.leave()
 
     async def _drain(self, parts: Parts) -> None:
-        """Fail /readyz, serve on for the delay, then accept no connections and finish requests under way."""
+        """Fail /readyz, keep serving for the delay, then stop accepting connections and finish requests under
+        way.
+        """
         parts.health.is_shutting_down = True
         await asyncio.sleep(self._config.serving.shutdown_delay_s)
         self._serving.close()

@@ -43,7 +43,7 @@ async def open_store(config: Config, clock: Clock) -> Storage:
 
 
 def release_memory(store: Storage) -> None:
-    """Have a store give back the memory that it can do without."""
+    """Release memory that a store can do without."""
     if isinstance(store, EmbeddedStore):
         store.release_memory()
 
@@ -55,11 +55,11 @@ def watch_cache(
     metrics: StorageMetrics,
     others: NonObjectKeys | None = None,
 ) -> WatchCache[StoredObject]:
-    """Returns the cache in front of a store.
+    """Returns the watch cache in front of a store.
 
     decode: makes objects of stored values.
-    metrics: counts how long reads wait for the cache, and knows whose keys begin with a prefix.
-    others: is told of keys that are of no object.
+    metrics: measures how long reads wait for the cache, and maps prefixes of keys to resources.
+    others: receives changes of keys that belong to no object.
     """
 
     def limits_of(resource_prefix: str) -> HistoryLimits:

@@ -1,7 +1,7 @@
-"""Answers probes while the server waits for the identity of its cluster: the store that has it is not there.
+"""Answers probes while the server waits for the store that has the identity of its cluster.
 
-So a probe of /livez does not restart a server that only waits, and one of /readyz finds out that it does. Its
-certificate is one of those that are in the data directory, or new ones: probes do not verify it.
+So a probe of /livez does not restart a server that only waits, and one of /readyz reports that it is not
+ready. The certificate is the one in the data directory, or a new one: probes do not verify it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ _ENDPOINTS: Final = ("livez", "readyz", "healthz")
 async def waiting_room(
     core: Core, checks: Health, serving: SecureServing, context: ssl.SSLContext
 ) -> AsyncIterator[None]:
-    """Serves health endpoints on the sockets of `serving`, which stay open afterwards; all else is 503."""
+    """Serves health endpoints on the sockets of `serving`, which stay open afterwards; other paths get
+    503.
+    """
     config = core.config
     server = Server(
         request_handler(

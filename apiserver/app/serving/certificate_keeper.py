@@ -1,4 +1,4 @@
-"""Renews certificates before they expire, and tells of those that it cannot renew."""
+"""Renews certificates before they expire, and warns of those that it cannot renew."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from apiserver.app.serving.pki import RENEW_BEFORE, UnusableFile
 log = logging.getLogger(__name__)
 
 INTERVAL_S: Final = 3_600.0
-# How often it is told of a certificate that it expires.
+# How often it warns of a certificate that expires soon.
 TOLD_EVERY_S: Final = 24 * 3_600.0
 
 
@@ -35,7 +35,7 @@ class CertificateKeeper:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._renew, self._expirations, self._clock = renew, expirations, clock
-        # When it was told of each, and that it had expired.
+        # When it last warned of each certificate, and whether that had expired.
         self._told: dict[str, tuple[float, bool]] = {}
         self._changed = asyncio.Event()
 

@@ -1,13 +1,13 @@
-"""The identity of a cluster whose servers share a store: CAs and a service account key for all of them.
+"""The identity of a cluster whose servers share a store: its CAs and its service account key.
 
 It is one value in the store, `{prefix}/-/identity`, below the group that no API path leads to. The first
-server creates it, from the keys in its data directory or new ones, in a transaction that fails if there is
-one; all others read it. So they trust each other's certificates and tokens whichever was first, and a server
-with an empty data directory gets the same identity again.
+server creates it, from the keys in its data directory or new ones, in a transaction that fails if it exists;
+all others read it. So the servers trust each other's certificates and tokens, and a server with an empty data
+directory gets the same identity again.
 
-Whoever can read it can act as anybody. So it is encrypted where Secrets are, by the same providers, and as
-these may change at any time, `EncryptedIdentity` has it written again: no command does, as it is no object.
-Who wants no private key of service accounts in the store at all gives all servers the same
+Anyone who can read it can act as any user. So it is encrypted where Secrets are, by the same providers, and
+as these may change at any time, `EncryptedIdentity` rewrites it: no command does, as it is not an API object.
+To keep the private key of service accounts out of the store, give all servers the same
 `--service-account-signing-key-file`, which takes precedence.
 """
 
@@ -43,7 +43,9 @@ _ADDED: Final = ("frontProxyCACertificate", "frontProxyCAKey")
 
 
 class UnusableStoredIdentity(Exception):
-    """The value in the store cannot be used. It is not replaced: that would lock out all who trust it."""
+    """The stored identity cannot be used. It is not replaced: that would lock out all clients that trust
+    it.
+    """
 
     def __init__(self, key: str, reason: str) -> None:
         super().__init__(f"the identity of the cluster in {key} in the store cannot be used: {reason}")
@@ -57,9 +59,9 @@ def identity_key(prefix: str) -> str:
 async def fetch_identity(
     store: Storage, prefix: str, offer: Callable[[], ClusterIdentity]
 ) -> ClusterIdentity:
-    """Returns the identity in the store. Waits until the store answers, and has what decrypts it.
+    """Returns the identity in the store, waiting until the store answers and can decrypt it.
 
-    offer: returns what is written if there is none; called in a thread.
+    offer: returns the identity to write if there is none; called in a thread.
     Raises UnusableStoredIdentity, and what `offer` raises.
     """
     key = identity_key(prefix)
@@ -91,7 +93,7 @@ async def fetch_identity(
 
 
 def _require_readable(stored: Stored) -> None:
-    """Check that what is stored can be decrypted.
+    """Check that the stored identity can be decrypted.
 
     Raises UnusableStoredIdentity; StorageUnavailable if it may well be readable later.
     """
@@ -125,10 +127,10 @@ class EncryptedIdentity:
         await self.keep()
 
     async def keep(self) -> None:
-        """Encrypts the identity again if the key of a plugin has changed, under an unchanged configuration.
+        """Encrypts the identity again if a plugin's key has changed, under an unchanged configuration.
 
-        What another server has written in another form is left. Its keys are in another order, as they are
-        while they rotate on one server after the other: each would undo what the other has done, for ever.
+        A form that another server wrote is kept. Its keys may be in another order, as during a rotation on
+        one server after the other: each server would undo the other's write, forever.
         """
         try:
             while not await self._is_renewed():
@@ -137,7 +139,9 @@ class EncryptedIdentity:
             log.warning("cannot encrypt the cluster's identity with the current key: %s", error)
 
     async def _is_renewed(self) -> bool:
-        """Returns False if the value has changed meanwhile."""
+        """Encrypts the stored identity with the current key. Returns False if the value has changed
+        meanwhile.
+        """
         stored, known = (await self._store.get(self._key)).stored, self._known
         if stored is None:
             return True
@@ -169,7 +173,7 @@ def _encode(identity: ClusterIdentity) -> bytes:
 
 
 def _decode(key: str, value: bytes) -> tuple[ClusterIdentity, bool]:
-    """Returns the identity, and whether it is the stored one: what it lacks has been added.
+    """Returns the identity, and whether it equals the stored one: missing parts are added.
 
     Raises UnusableStoredIdentity.
     """
@@ -184,4 +188,4 @@ def _decode(key: str, value: bytes) -> tuple[ClusterIdentity, bool]:
     except UnusableIdentity as error:
         raise UnusableStoredIdentity(key, str(error)) from None
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
-        raise UnusableStoredIdentity(key, "it has not the expected form") from None
+        raise UnusableStoredIdentity(key, "it does not have the expected form") from None

@@ -1,8 +1,8 @@
-"""Ends connections whose client keeps OpenSSL busy with what is no data.
+"""Ends connections whose client keeps OpenSSL busy with records that carry no data.
 
 A client may change its keys as often as it likes (RFC 8446, 4.6.3), which takes OpenSSL 9 µs for each 27
-bytes. `SSL_read` goes on until it has data or nothing more is there, and a client that sends fast enough sees
-to it that neither comes true: nobody else would ever be answered.
+bytes. `SSL_read` returns once it has data or nothing more to read. A client that sends fast enough prevents
+both, and no other client would be answered.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class RecordRead:
 
     under_way: None while there is none. The connection is in a tuple of the call's own, which tells it from
         the next one. A thread beside the loop may look at it; not at the variables of the loop's frames,
-        which say the same: CPython 3.11 does not stand that while the loop goes on.
+        which say the same: CPython 3.11 may crash on that while the loop runs.
     """
 
     __slots__ = ("under_way",)
@@ -26,9 +26,9 @@ class RecordRead:
         self.under_way: tuple[ssl.SSLSocket] | None = None
 
     def end(self) -> None:
-        """Makes the call that is under way return soon, if there is one; called from another thread.
+        """Makes the read under way return soon, if there is one; called from another thread.
 
-        It returns when it has worked off what is in the kernel: 64 KB at most (`RECEIVE_BUFFER_BYTES`).
+        The read returns after it has processed what is in the kernel, at most 64 KB (`RECEIVE_BUFFER_BYTES`).
         """
         call = self.under_way
         if call is not None:

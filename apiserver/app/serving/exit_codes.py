@@ -1,4 +1,4 @@
-"""The exit codes of the processes of a server."""
+"""Defines the exit codes of the processes of a server."""
 
 from __future__ import annotations
 

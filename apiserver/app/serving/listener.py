@@ -1,8 +1,8 @@
-"""Accepts connections: within limits, and with TLS.
+"""Accepts connections, within limits and with TLS.
 
 A connection that is refused costs no more than to accept and to close it; one on which nothing comes costs no
-memory for TLS. Where there is no room for another, the one that has been idle for longest makes room: whoever
-opens thousands and leaves them idle displaces his own before those of others, who use theirs.
+memory for TLS. When there is no room for another, the connection that has been idle for longest is closed: a
+client that opens thousands of idle connections displaces its own before those that others use.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 
 # How long clients may have the server wait: one on a slow line needs a few round trips.
 HANDSHAKE_TIMEOUT_S: Final = 10.0
-# Beyond so many that wait for their clients the oldest is dropped: that of one who goes on is soon not among
-# them.
+# Beyond this many handshakes that wait for their clients the oldest is dropped: a client that continues soon
+# leaves this set.
 HANDSHAKES_MAX: Final = 1_000
 _HANDSHAKE_POLL_S: Final = 1.0
 # A handshake that has waited longer for its client makes room before connections that are idle.
@@ -45,7 +45,7 @@ ACCEPTED_PER_TURN: Final = 16
 # The record with the alert that a server sends to whom it refuses a handshake (RFC 8446, 6.2).
 _HANDSHAKE_FAILURE: Final = bytes((21, 3, 3, 0, 2, 2, 40))
 _HELLO_BYTES: Final = 16 * 1024
-# How long nobody is accepted when there are no files, or no memory, for a connection.
+# How long accepting pauses when there are no files, or no memory, for a connection.
 ACCEPT_RETRY_S: Final = 0.1
 _SHORTAGES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 # Files that the process opens beside connections: the store's, those of webhooks and of workers.
@@ -72,26 +72,26 @@ class ConnectionServer(Protocol):
     def idle_since(self, protocol: asyncio.BaseProtocol) -> float | None:
         """Returns when a connection began to wait for a request, by the loop's clock.
 
-        None while it has a request, or an answer that has not been taken.
+        None while it has a request, or a response that its client is still reading.
         """
         ...
 
     def sender_of(self, protocol: asyncio.BaseProtocol) -> str:
-        """Returns who has sent the last request on a connection; "" if that is not known."""
+        """Returns the user of the last request on a connection; "" if unknown."""
         ...
 
 
 class ConnectionLimits(NamedTuple):
-    """How many connections are open at once. 0 means no limit.
+    """The limits on connections that are open at once; 0 means no limit.
 
-    total: of all clients. per_client: of one address, or of one network of IPv6 as hosts are given them.
+    total: for all clients. per_client: for one IPv4 address, or one IPv6 network of 64 bits.
     """
 
     total: int = 0
     per_client: int = 0
 
     def within_open_files(self) -> ConnectionLimits:
-        """Returns the limits for which this process may open files."""
+        """Returns these limits, lowered to the number of files that this process may open."""
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if files == resource.RLIM_INFINITY:
             return self
@@ -104,9 +104,9 @@ class Listener:
 
     context: of TLS; when it is replaced, handshakes that begin later have the new one.
     server: makes the protocols of connections, which outlive the listener.
-    refused_total: how many connections it has refused for want of room.
-    failed_total: how many handshakes have failed, or have waited too long for their clients.
-    taking: is told of the calls that take records from clients.
+    refused_total: the number of connections refused for lack of room.
+    failed_total: the number of handshakes that failed, or waited too long for their clients.
+    taking: records the calls that read TLS records from clients.
     refuses_handshake: asked of each handshake whether it is refused; None: none is.
     clock: by which handshakes are timed, in seconds.
     """
@@ -143,7 +143,7 @@ class Listener:
         self._logged_at = -_LOG_EVERY_S
 
     def listen(self, sockets: Sockets) -> None:
-        """Accept connections on sockets, which are closed with it. Raises OSError."""
+        """Accept connections on sockets, which are closed with the listener. Raises OSError."""
         for bound in sockets:
             bound.setblocking(False)
             bound.listen(BACKLOG)
@@ -164,7 +164,7 @@ class Listener:
             self._timer = None
 
     def forget_connections(self) -> None:
-        """Wait for no client any more to close its connection, too: the event loop ends."""
+        """Stop waiting for clients to close their connections, because the event loop ends."""
         for lingering in list(self._group.lingering):
             lingering.close()
 
@@ -186,7 +186,7 @@ class Listener:
             self._admit(connection, peer)
 
     def _wait_for_room(self, bound: socket.socket, error: OSError) -> None:
-        """Have others give back what is short, and accept none for a moment."""
+        """Free connections or files that are exhausted, and pause accepting for a moment."""
         self._log_refusal(f"connections wait to be accepted: {error.strerror}")
         self._make_room(ACCEPTED_PER_TURN)
         self._loop.remove_reader(bound.fileno())
@@ -216,7 +216,7 @@ class Listener:
             self._timer = self._loop.call_later(self._poll_s, self._drop_late_handshakes)
 
     def _has_room_for(self, client: str) -> bool:
-        """Whether a client may have another connection, once those that are idle have made room."""
+        """Whether a client may open another connection, once idle ones are closed."""
         total, per_client = self._limits.total, self._limits.per_client
         is_full = per_client and self._by_client[client] >= per_client
         if is_full and not self._close_idle(1 + per_client // _ROOM_PART, client):
@@ -228,15 +228,15 @@ class Listener:
         return True
 
     def _make_room(self, count: int) -> bool:
-        """Close some that are of the least use. Returns False if all are used."""
+        """Close some of the connections that are of least use. Returns False if all are in use."""
         return (
             self._drop_oldest(count, HANDSHAKE_LATE_S) or self._close_idle(count) or self._drop_oldest(count)
         )
 
     def _close_idle(self, count: int, client: str | None = None) -> bool:
-        """Close those that have been idle for longest. Returns False if none is idle, or none just was.
+        """Close the connections that have been idle for longest. Returns False if none is idle.
 
-        client: whose, if not all.
+        client: the owner of the connections; None for all clients.
         """
         now = monotonic()
         if now - self._none_idle_at.get(client, -IDLE_SEARCH_S) < IDLE_SEARCH_S:
@@ -300,14 +300,14 @@ class Listener:
             self._leave(handshake.client)
 
     def serve(self, handshake: _Handshake, tls: ssl.SSLSocket) -> None:
-        """Serve the connection whose handshake is done."""
+        """Serve the connection of a finished handshake."""
         transport = TlsTransport(self._group, tls, self._server(), handshake.peer)
         del self._handshakes[handshake]
         self._open[transport] = handshake.client
         transport.start()
 
     def _sender_of(self, transport: TlsTransport) -> str:
-        """Returns a user, or before anything is known of that, a client's address."""
+        """Returns the user of a connection, or the client's address while no user is known."""
         return self._server.sender_of(transport.get_protocol()) or self._open.get(transport, "")
 
     def _closed(self, transport: TlsTransport) -> None:
@@ -323,8 +323,9 @@ class Listener:
 class _Handshake:
     """A connection that is accepted, until its TLS handshake is done.
 
-    Nothing of TLS is made before the client has sent something. What it is given is the time for which it is
-    waited for, not that for which it waits for its turns here: a thousand at once wait for seconds.
+    Nothing of TLS is made before the client has sent something. The timeout counts only the time spent
+    waiting for the client, not for turns of the server: with a thousand handshakes at once these take
+    seconds.
     """
 
     __slots__ = ("_listener", "_loop", "_socket", "_tls", "_waited_s", "_waits_since", "client", "peer")
@@ -339,11 +340,11 @@ class _Handshake:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it waits for its client."""
+        """Whether the handshake waits for its client."""
         return self._waits_since is not None
 
     def waited_s(self, now: float) -> float:
-        """Returns how long it has waited for its client in all."""
+        """Returns the total time that the handshake has waited for its client, in seconds."""
         return self._waited_s if self._waits_since is None else self._waited_s + now - self._waits_since
 
     def _wait_for(self, add: Callable[[int, Callable[[], None]], object]) -> None:
@@ -383,7 +384,7 @@ class _Handshake:
             taking.under_way = None
 
     def _refuse(self) -> None:
-        """Answer what the client has begun with an alert."""
+        """Answer the client's first message with a TLS alert."""
         with suppress(OSError):
             self._socket.recv(_HELLO_BYTES)  # else the client may find its connection reset, not the alert
             self._socket.send(_HANDSHAKE_FAILURE)
@@ -409,7 +410,7 @@ class _Handshake:
 def client_of(peer: object) -> str:
     """Returns the key of a client for limits: its address, or the 64-bit network of an IPv6 address.
 
-    peer: as `socket.accept` returns it. A host of IPv6 has as many addresses of its network as it likes.
+    peer: as `socket.accept` returns it. An IPv6 host may use any address of its network.
     """
     match peer:
         case (str(host), int(), int(), int()) if not host.startswith("::ffff:"):

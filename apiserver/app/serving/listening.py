@@ -1,4 +1,4 @@
-"""The listening sockets, the certificates, and the kubeconfig with which clients find the server."""
+"""Listening sockets, certificates, and the kubeconfig with which clients find the server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BACKLOG: Final = 1024
 # world takes five seconds with it.
 RECEIVE_BUFFER_BYTES: Final = 64 * 1024
 
-# Addresses that belong to nobody (RFC 5737, RFC 3849): the way to them is the default route.
+# Addresses reserved for documentation (RFC 5737, RFC 3849): they are reached by the default route.
 _DOCUMENTATION_HOSTS: Final = {4: (socket.AF_INET, "192.0.2.1"), 6: (socket.AF_INET6, "2001:db8::1")}
 
 Sockets: TypeAlias = Sequence[socket.socket]
@@ -51,7 +51,7 @@ def make_certificates(config: Config, identity: pki.ClusterIdentity | None) -> p
 
 
 def certificate_names(config: Config) -> list[str]:
-    """Returns the names of this server that its certificate has, beside those that every server has."""
+    """Returns the names of this server for its certificate, beside those that every server has."""
     options = config.serving
     service_addresses = [str(network[1]) for network in config.services.service_cluster_ip_range]
     given = (options.bind_address, options.advertise_address, options.external_hostname)
@@ -77,7 +77,7 @@ def serving_tls(
     *,
     checks_times: bool,
 ) -> ServingTls:
-    """Returns what connections are secured with.
+    """Returns the TLS settings of client connections.
 
     make: makes TLS contexts. checks_times: see `TlsOptions`. Raises CannotStart.
     """
@@ -120,7 +120,7 @@ def front_proxy_certificate(config: Config, certificates: pki.Pki) -> tuple[Path
 
 
 def advertised_address(config: Config) -> str:
-    """Returns the address that clients in a cluster get; empty if this machine has none.
+    """Returns the address that clients in a cluster use; empty if this machine has none.
 
     As in kube-apiserver it is --bind-address, unless that is a loopback address or all of them: then it is
     the address from which this machine would reach others.
@@ -140,7 +140,7 @@ def advertised_address(config: Config) -> str:
 
 
 def authority(config: Config, port: int) -> str:
-    """Returns the host and port in URLs of this server, as other programs get them."""
+    """Returns the host and port in URLs of this server, as other programs use them."""
     host = config.serving.external_hostname or advertised_address(config) or config.serving.bind_address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -161,14 +161,14 @@ def kubeconfig_path(config: Config) -> Path:
 
 
 class AdminKubeconfig:
-    """The administrator's kubeconfig, as this server writes it. port: that of the server."""
+    """The administrator's kubeconfig, as this server writes it. port: the server's."""
 
     def __init__(self, config: Config, port: int, certificates: pki.Pki) -> None:
         self._config, self._port, self._certificates = config, port, certificates
         self._written = b""
 
     def write(self, content: TlsContent) -> None:
-        """Write it, unless it is what was written last. Raises OSError."""
+        """Write the file, unless its content is unchanged. Raises OSError."""
         wanted = pki.kubeconfig(url(self._config, self._port), self._certificates, trusted_ca(content))
         if wanted != self._written:
             # Each start writes it anew: no need to wait for the disk.
@@ -185,7 +185,8 @@ class AdminKubeconfig:
 
 
 def renew_certificates(config: Config) -> bool:
-    """Replace the certificates of this server's own that expire soon. Returns whether there were any.
+    """Replace the certificates of this server's own that expire soon. => Replace this server's certificates
+    that expire soon. Returns whether there were any.
 
     Raises OSError, pki.UnusableFile.
     """
@@ -243,7 +244,7 @@ def allow_port_reuse(sockets: Sockets) -> None:
 
 
 def listen_error(config: Config, error: OSError) -> CannotStart:
-    """Returns the reason, without the address that asyncio's own text repeats."""
+    """Returns the reason of an error, without the address that asyncio's own text repeats."""
     is_of_names = isinstance(error, socket.gaierror) or not error.errno
     reason = (error.strerror or str(error)) if is_of_names else os.strerror(error.errno or errno.EINVAL)
     return CannotStart(

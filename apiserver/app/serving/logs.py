@@ -1,4 +1,4 @@
-"""Logging to stderr: each record is a line of text or of JSON."""
+"""Logs to stderr, each record as a line of text or of JSON."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class TextFormatter(logging.Formatter):
     """Formats records as lines of text.
 
     A record begins where a line begins, and nothing that a client sends begins one: line breaks and all other
-    characters that are not shown as themselves are escaped, so that nobody forges records or commands the
-    terminal of who reads them. A traceback follows in lines of its own, which are indented.
+    characters that are not shown as themselves are escaped, so that a client can neither forge records nor
+    control the reader's terminal. A traceback follows on separate, indented lines.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class JsonFormatter(logging.Formatter):
     """Formats records as JSON objects with the keys of Kubernetes' components, a line to a record.
 
     JSON itself escapes line breaks and most control characters; the others are escaped as JSON does it, so
-    that a reader of JSON gets what was logged, and a terminal nothing that it obeys.
+    that a reader of JSON gets the logged text, and a terminal gets no control characters.
     """
 
     def format(self, record: logging.LogRecord) -> str:

@@ -21,8 +21,8 @@ T = TypeVar("T")
 class SniCertificates(Generic[T]):
     """Chooses certificates by the server name that a client asks for (SNI).
 
-    named: in the order in which they were given: each with the names that it was given, and its certificate.
-    default: what is chosen for other names, and its certificate.
+    named: the certificates in the order of the flags, each with the names given for it.
+    default: the choice for other names, and its certificate.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class SniCertificates(Generic[T]):
         self.has_addresses = any(map(_is_address, self._by_name))
 
     def choose(self, name: str) -> T:
-        """Returns the choice for a server's name; for an address if the client has told no name."""
+        """Returns the choice for a server name, or for an address if the client sends no name."""
         name = name.lower()
         pattern = _wildcard(name)
         for each in (name, pattern):
@@ -62,7 +62,7 @@ def _wildcard(name: str) -> str:
 
 
 def _extracted_names(certificate: x509.Certificate) -> Iterable[str]:
-    """Yields the names by which a certificate is chosen that was given none; addresses are not among them."""
+    """Yields the names, other than addresses, by which a certificate is chosen that was given none."""
     common = [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     for name in common[-1:]:
         is_domain = name == "*" or not dns_subdomain(name.removeprefix("*."))

@@ -1,9 +1,10 @@
 """Keys and certificates: generated at the first start, and renewed before they expire. In the data directory:
 
     pki/ca.crt, ca.key              the cluster's CA
-    pki/front-proxy-ca.crt, .key    the CA of front proxies: who shows its certificate may say who asks
+    pki/front-proxy-ca.crt, .key    the CA of front proxies, which may name the user of a request
     pki/apiserver.crt, .key         the serving certificate, unless --tls-cert-file names another; in
-                                    --cert-dir if that is given, where one of another CA is left alone
+                                    --cert-dir if that is given, where a certificate of another CA is left
+                                    alone
     pki/admin.crt, .key             the client certificate in admin.kubeconfig, of the group system:masters
     pki/front-proxy-client.crt, .key
                                     the client certificate that extension API servers are shown
@@ -84,9 +85,10 @@ class Pki(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClusterIdentity:
-    """What all servers of a cluster have in common, as PEM: two CAs with their keys, the service account key.
+    """The identity that all servers of a cluster share, as PEM: two CAs with their keys, the service account
+    key.
 
-    Raises UnusableIdentity if they cannot be used.
+    Raises UnusableIdentity if a key or a certificate is invalid.
     """
 
     ca_cert: bytes
@@ -111,7 +113,9 @@ class ClusterIdentity:
         return any(map(_pem_expires_soon, (self.ca_cert, self.front_proxy_ca_cert)))
 
     def with_new_cas(self) -> ClusterIdentity:
-        """Returns the same with new CAs for those that expire soon; tokens of service accounts stay valid."""
+        """Returns this identity with new CAs for those that expire soon; tokens of service accounts stay
+        valid.
+        """
         renewed = self
         if _pem_expires_soon(self.ca_cert):
             certificate, key = new_ca(CA_NAME)
@@ -133,9 +137,9 @@ def _pem_expires_soon(certificate: bytes) -> bool:
 
 
 def _require_pair(certificate: bytes, key: bytes) -> None:
-    """Check that a certificate and a key are a pair.
+    """Check that a certificate is a CA's, and that the key belongs to it.
 
-    Raises UnusableIdentity if they are not a CA and its key.
+    Raises UnusableIdentity.
     """
     try:
         ca = parse_pem_certificate(certificate)
@@ -151,7 +155,7 @@ class UnusableIdentity(ValueError):
 
 
 class UnusableFile(Exception):
-    """A file of the CA cannot be used; generating another CA would lock out all who trust this one."""
+    """A file of the CA cannot be used; another CA would lock out all clients that trust this one."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"{path} {reason}")
@@ -191,7 +195,7 @@ def ensure(
 def renew(directory: Path, addresses: Sequence[str], *, cert_dir: Path | None = None) -> bool:
     """Replace the certificates that expire soon, as `ensure` does at the start, but never a CA.
 
-    Clients of a server that runs trust its CA. One that does not name an address is not replaced either:
+    Clients of a running server trust its CA. A certificate that lacks an address is not replaced either:
     another server may have made it for itself. Returns whether any was replaced.
     Raises OSError, UnusableFile.
     """
@@ -246,7 +250,7 @@ def _copy(directory: Path, identity: ClusterIdentity) -> None:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """One process at a time: the certificate of one CA is of no use with the key of another."""
+    """Lock the directory for one process: the certificate of one CA is useless with the key of another."""
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -291,7 +295,7 @@ def _renew(
     *,
     checks_names: bool = True,
 ) -> bool:
-    """Issue the certificates that are not valid. Returns whether there were any."""
+    """Issue the certificates that are missing or invalid. Returns whether it issued any."""
     names = _subject_alternative_names(addresses)
     has_renewed = False
     for cert, key_file, request, signer_file in (
@@ -331,7 +335,7 @@ def _key_file(cert_file: Path) -> Path:
 # Each server asks several times, and those for tests have the same keys.
 @lru_cache(TRUSTED_KEPT_MAX)
 def trusted_for(chain: bytes, authorities: tuple[bytes, ...]) -> bytes:
-    """Returns what clients have to trust to verify a server that presents `chain`, all as PEM.
+    """Returns the certificates that clients must trust to verify a server that presents `chain`, all as PEM.
 
     That is the CA that signed its last certificate, if it is among `authorities`. Otherwise it is the chain
     itself: enough for Go, and for others if it ends with the certificate of the CA.
@@ -379,7 +383,7 @@ def client_certificate(
 ) -> tuple[bytes, bytes]:
     """Returns a new client certificate of a user, and its key.
 
-    ca: the CA's certificate; its key is beside it. now: by another clock than
+    ca: the CA's certificate; its key is beside it. now: a time by another clock than
     the computer's.
 
     Raises OSError, UnusableFile, and ValueError for a name that a certificate cannot have.
@@ -400,7 +404,7 @@ def client_certificate(
 
 
 def _require_common_name(name: str) -> None:
-    """Check that a certificate can have the name. Raises ValueError."""
+    """Returns a new certificate, signed by a CA, and its key. Raises ValueError."""
     size = len(name.encode(errors="surrogatepass"))
     if not 1 <= size <= COMMON_NAME_BYTES_MAX:
         raise ValueError(
@@ -524,7 +528,7 @@ def _read_ca_key(path: Path, ca: x509.Certificate) -> ec.EllipticCurvePrivateKey
 def _is_valid(
     cert_file: Path, key_file: Path, names: Sequence[x509.GeneralName], ca: x509.Certificate, now: datetime
 ) -> bool:
-    """Whether there is a valid certificate with its key: signed by the CA, for these names, not expiring."""
+    """Whether a valid certificate with its key exists: signed by the CA, for these names, not expiring."""
     try:
         certificate = parse_pem_certificate(cert_file.read_bytes())
         key = serialization.load_pem_private_key(key_file.read_bytes(), None)
@@ -545,7 +549,7 @@ def _is_valid(
 
 
 def _is_of_another_ca(cert_file: Path, ca: x509.Certificate) -> bool:
-    """Whether there is a certificate that a CA with another name has signed."""
+    """Whether a certificate exists that a CA with another name has signed."""
     try:
         return parse_pem_certificate(cert_file.read_bytes()).issuer != ca.subject
     except FileNotFoundError:
@@ -582,9 +586,9 @@ def _pem(certificate: x509.Certificate) -> bytes:
 
 
 def write(path: Path, content: bytes, *, is_durable: bool = True) -> None:
-    """Write the whole file or nothing, readable by the owner only.
+    """Write a file atomically, readable by its owner only.
 
-    is_durable: wait until it is on the disk, so that it is there, and whole, after a failure of power.
+    is_durable: whether to sync it to the disk, so that it survives a power failure.
     """
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -37,9 +37,9 @@ _METADATA_ALONE: Final = frozenset({"pods", "nodes"})
 
 
 class ServiceAccountTokens(NamedTuple):
-    """What the server needs to issue and verify tokens.
+    """The issuer and the authenticator of service account tokens, with their keys.
 
-    audiences: those of tokens that name none. keys: those that verify tokens; the first is the issuer's.
+    audiences: those of tokens that request none. keys: those that verify tokens; the first is the issuer's.
     """
 
     issuer: TokenIssuer
@@ -55,7 +55,9 @@ def service_account_tokens(
     clock: Callable[[], float],
     uses: TokenUses = TokenUses(),  # noqa: B008  has no state
 ) -> ServiceAccountTokens:
-    """Reads the keys. clock: seconds since 1970. Raises CannotStart."""
+    """Reads the keys of service account tokens, and builds the issuer and the authenticator. clock: seconds
+    since 1970. Raises CannotStart.
+    """
     options = config.authentication
     signing_file = options.service_account_signing_key_file or certificates.service_account_key
     signing_key = _read(signing_file, read_private_key)

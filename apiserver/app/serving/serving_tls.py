@@ -1,7 +1,7 @@
-"""How connections of clients are secured, with certificates and CAs from files that may change.
+"""Secures connections of clients, with certificates and CAs from files that may change.
 
-When a file changes, all is made anew of what the files hold now, for handshakes that begin later. Those under
-way, and open connections, keep what they have. A file that cannot be used changes nothing.
+When a file changes, a new TLS context is made for handshakes that begin later. Open connections and
+handshakes under way keep theirs. An invalid file changes nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MINIMUM_VERSIONS: Final[Mapping[str, ssl.TLSVersion]] = dict(
         strict=True,
     )
 )
-# What older versions need, and OpenSSL does not do unless it is told to.
+# Options that older versions need, and that OpenSSL sets only on request.
 _OLD_SUITES: Final = "ECDHE+AESGCM:ECDHE+CHACHA20:ECDHE+AES:RSA+AES:@SECLEVEL=0"
 _OLD_VERSIONS: Final = VERSIONS[:2]
 # OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which `ssl` has no name for.
@@ -58,7 +58,7 @@ class KeyPair:
 class TlsFiles:
     """The files of certificates, keys and CAs for serving. A pair is a certificate and its key.
 
-    named: the pairs for servers' names, each with the names; without, those in the certificate.
+    named: the pairs for server names, each with the names; without names, those in the certificate count.
     client_cas, front_proxy_cas: the CAs of clients, and of front proxies.
     own_ca: the CA whose certificates clients may always show.
     """
@@ -82,12 +82,12 @@ class TlsContent:
 
     @property
     def all_client_cas(self) -> bytes:
-        """The CAs of clients, our own among them."""
+        """The CAs of clients, including the server's own."""
         return b"\n".join((self.own_ca, self.client_cas or b""))
 
 
 class TlsOptions(NamedTuple):
-    """How TLS connections of clients are made.
+    """The TLS options of client connections.
 
     min_version: one of `VERSIONS`. suites: Go's names of cipher suites; empty for the usual ones.
     checks_times: whether the handshake ends if a client's certificate is not valid by the computer's clock.
@@ -104,9 +104,9 @@ class UnusableTls(ValueError):
 
 
 class ServingTls:
-    """The TLS context for new connections, which changes with its files.
+    """The TLS context for new connections, which is replaced when its files change.
 
-    context: of TLS. content: what it has been made of.
+    context: the current TLS context. content: the file contents that it was made from.
     expirations: when each certificate expires, in seconds since 1970, by what it is; of a file with several
         the one that expires first.
     """
@@ -117,7 +117,7 @@ class ServingTls:
         options: TlsOptions,
         make: Callable[[TlsContent, TlsOptions], ssl.SSLContext] | None = None,
     ) -> None:
-        """make: makes the contexts, if not `make_context`. Raises OSError, UnusableTls."""
+        """make: makes the contexts; `make_context` by default. Raises OSError, UnusableTls."""
         self._files, self._options, self._make = files, options, make or make_context
         self._changing = asyncio.Lock()
         self._subscribers: list[Callable[[TlsContent], None]] = []
@@ -131,14 +131,16 @@ class ServingTls:
         self.context, self.expirations = self._made_of(self.content)
 
     def subscribe(self, on_change: Callable[[TlsContent], None]) -> Callable[[], None]:
-        """Returns what ends it. on_change: called after each change, when new handshakes have it."""
+        """Calls a function after each change of the files, once new handshakes use it; returns what
+        unsubscribes it.
+        """
         self._subscribers.append(on_change)
         return partial(self._subscribers.remove, on_change)
 
     def watched(
         self, observe: Callable[[bool], None], interval_s: float = INTERVAL_S
     ) -> Iterator[WatchedFiles]:
-        """Yields what watches the files. observe: told of each change whether it has been applied."""
+        """Yields the watchers of the files. observe: called after each change with whether it was applied."""
         files, content = self._files, self.content
         watch = partial(WatchedFiles, observe=observe, interval_s=interval_s)
         serving = content.serving
@@ -178,7 +180,7 @@ class ServingTls:
         await self._take(lambda content: replace(content, front_proxy_cas=contents[0]))
 
     async def _take(self, change: Callable[[TlsContent], TlsContent]) -> None:
-        """Use what a change makes of the present content. Raises UnusableTls."""
+        """Apply a change to the present content. Raises UnusableTls."""
         async with self._changing:
             content = change(self.content)
             context, expirations = await asyncio.to_thread(self._made_of, content)
@@ -187,7 +189,7 @@ class ServingTls:
                 on_change(content)
 
     def _made_of(self, content: TlsContent) -> tuple[ssl.SSLContext, Mapping[str, float]]:
-        """Returns the TLS context of some content, and when its certificates expire. Raises UnusableTls."""
+        """Returns the TLS context for some content, and when its certificates expire. Raises UnusableTls."""
         return self._make(content, self._options), self._expirations_of(content)
 
     def _expirations_of(self, content: TlsContent) -> Mapping[str, float]:
@@ -282,7 +284,7 @@ def _read_pair(paths: tuple[Path, Path]) -> KeyPair:
 
 
 def _leaf(pair: KeyPair) -> x509.Certificate:
-    """Returns the certificate itself of a chain. Raises UnusableTls."""
+    """Returns the first certificate of a chain. Raises UnusableTls."""
     return _certificates("the serving certificate", pair.chain)[0]
 
 

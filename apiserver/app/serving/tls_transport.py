@@ -1,9 +1,9 @@
-"""TLS on a client's socket, as a transport of asyncio, with as little in memory as can be.
+"""TLS on a client's socket, as an asyncio transport that uses little memory.
 
 asyncio and uvloop put TLS between two buffers in memory, which grow with the longest message of a connection
 and never shrink, beside 256 KB for what arrives. Here OpenSSL reads and writes the socket itself. An idle
-connection has no buffers at all. What a client does not take is kept as it was given, a reference to bytes
-that others may share, and one record of it at a time is encrypted.
+connection has no buffers at all. Data that the client does not read yet is kept as a reference to bytes that
+other connections may share, and encrypted one record at a time.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ _WANTS: Final = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class TransportGroup:
-    """What the connections of a listener share: above all the turns in which they read.
+    """The state that the connections of a listener share: above all the turns in which they read.
 
-    In a round of the loop so many of them read. The others do in later rounds: one connection of each sender
-    in turn, so that whoever has hundreds waits for himself. Where there are few connections that costs
-    nothing: rounds are told apart only when turns run out.
+    A bounded number of connections reads in each round of the loop. The others read in later rounds, one
+    connection of each sender in turn, so that a sender with hundreds of connections delays only itself. With
+    few connections this costs nothing: rounds are counted only when turns run out.
 
-    on_closed: called when a connection is no more, or only waits for the client to close it, too.
-    sender_of: tells who sends on a connection.
-    taking: is told of the calls that take records from clients.
+    on_closed: called when a connection is closed, or only waits for the client to close it, too.
+    sender_of: returns the sender of a connection.
+    taking: records the calls that read TLS records from clients.
     reads_left: how many may still read before others have their turn.
     lingering: connections that only wait for their clients to close them, too.
     """
@@ -131,7 +131,7 @@ class TlsTransport(asyncio.Transport):
         self._is_lost = False
 
     def start(self) -> None:
-        """Begin to serve it."""
+        """Begin to serve the connection."""
         self._protocol.connection_made(self)
         self.resume_reading()
 
@@ -152,7 +152,7 @@ class TlsTransport(asyncio.Transport):
         return self._is_reading
 
     def read_late(self) -> None:
-        """Read what has been there for some rounds."""
+        """Read data that has been waiting for some rounds."""
         self._is_late = False
         if self._is_reading:
             self._loop.add_reader(self._fd, self._on_readable)
@@ -162,7 +162,7 @@ class TlsTransport(asyncio.Transport):
         if not self._group.reads_left:
             if not self._is_late:
                 self._is_late = True
-                self._loop.remove_reader(self._fd)  # Otherwise each round would tell again that it waits.
+                self._loop.remove_reader(self._fd)  # Otherwise each round would report again that it waits.
                 self._group.postpone(self)
             return
         self._group.count_read()
@@ -190,7 +190,7 @@ class TlsTransport(asyncio.Transport):
             self._lose(failure)
 
     def _with_following(self, data: bytes) -> bytes:
-        """Returns data with the records that follow it, if they are here: a long body."""
+        """Returns data with the TLS records that follow it, if they have arrived: a long body."""
         records = [data]
         with contextlib.suppress(*_WANTS):
             while len(data) == RECORD_BYTES and len(records) * RECORD_BYTES < TURN_BYTES:
@@ -201,7 +201,7 @@ class TlsTransport(asyncio.Transport):
         return b"".join(records)
 
     def _see_end(self) -> None:
-        """Read the end again, of which the socket might not tell another time."""
+        """Read the end of the connection again, which the socket might not report another time."""
         if self._is_reading:
             self._on_readable()
 
@@ -227,7 +227,7 @@ class TlsTransport(asyncio.Transport):
             self._write_waiting(deque(), memoryview(data)[written:])
 
     def _write_waiting(self, waiting: deque[memoryview], data: memoryview) -> None:
-        """Write long data, of which a part may have to wait."""
+        """Write long data, part of which may have to wait."""
         self._enqueue(waiting, data)
         if self._write_all(waiting, FIRST_TURN_BYTES) or self._is_lost:
             return
@@ -241,7 +241,7 @@ class TlsTransport(asyncio.Transport):
             self._waiting_bytes += len(data)
 
     def _write_all(self, waiting: deque[memoryview], bytes_max: int = TURN_BYTES) -> bool:
-        """Write what the client takes now, but not more than its share of the turn. True if it was all."""
+        """Write what the client takes now, up to its share of the turn. Returns True if all was written."""
         written = 0
         is_corked = self._waiting_bytes > LONG_BYTES and self._cork(True)
         try:
@@ -266,9 +266,10 @@ class TlsTransport(asyncio.Transport):
         return not waiting
 
     def _cork(self, is_corked: bool) -> bool:
-        """Have the kernel gather records, or send what it has gathered. Returns False if it cannot.
+        """Have the kernel gather records, or send what it has gathered (TCP_CORK). Returns False if the
+        kernel cannot.
 
-        To send each record alone costs half as much again.
+        Sending each record alone costs half as much again.
         """
         if _TCP_CORK is None:
             return False
@@ -302,7 +303,7 @@ class TlsTransport(asyncio.Transport):
         return self._is_closing
 
     def close(self) -> None:
-        """Send what waits, then close."""
+        """Send all waiting data, then close."""
         if self._is_closing:
             return
         self.pause_reading()
@@ -317,7 +318,7 @@ class TlsTransport(asyncio.Transport):
             self.close()
 
     def abort(self) -> None:
-        """Close now, and drop what the client has not taken."""
+        """Close now, and drop unsent data."""
         self._lose(None)
 
     def retire(self) -> None:
@@ -336,7 +337,7 @@ class TlsTransport(asyncio.Transport):
         self._tls.close()
 
     def _finish(self) -> None:
-        """Say that nothing more will come, and wait a little for the client to say so, too."""
+        """Shut down the sending side, and wait a little for the client to close, too."""
         if self._is_lost:
             return
         self._forget(None)
@@ -379,7 +380,9 @@ class TlsTransport(asyncio.Transport):
         return default
 
     def _unacknowledged_bytes(self) -> int:
-        """Returns what is in the kernel for the client, and on its way. 0 if the kernel does not tell."""
+        """Returns how many bytes the kernel holds for the client, including those on the way; 0 if
+        unknown.
+        """
         answer = bytearray(_INT.size)
         try:
             fcntl.ioctl(self._fd, termios.TIOCOUTQ, answer)
@@ -392,7 +395,7 @@ class TlsTransport(asyncio.Transport):
 
 
 def _join_small(waiting: deque[memoryview]) -> None:
-    """Have the pieces that wait first be one, of about the size of a record."""
+    """Join the first waiting pieces into one of about the size of a TLS record."""
     pieces, size = [], 0
     while waiting and size < RECORD_BYTES:
         piece = waiting.popleft()
@@ -402,7 +405,7 @@ def _join_small(waiting: deque[memoryview]) -> None:
 
 
 class LingeringSocket:
-    """A socket on which nothing more is sent, until its client has closed it, too, or time is up."""
+    """A socket that is only read until its client has closed it, too, or the time is up."""
 
     def __init__(self, group: TransportGroup, plain: socket.socket) -> None:
         self._group, self._loop, self._socket = group, group.loop, plain

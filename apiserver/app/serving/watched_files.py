@@ -1,10 +1,10 @@
-"""Watches files for changes, so that what a server has read from them can be replaced while it runs.
+"""Watches files for changes, so that a running server can reload them.
 
-Files are looked at again and again, in a thread: a call for each tells whether it is another or has been
-written to, also where only a link to it was changed, as Kubernetes does with the files of mounted Secrets and
+Files are looked at again and again, in a thread: a call for each detects whether it was replaced or written
+to, also where only a link to it was changed, as Kubernetes does with the files of mounted Secrets and
 ConfigMaps. They are read when they have stayed the same for a moment: half a file can be as valid as the
-whole of it, and say something else. What cannot be read, or is refused by its user, changes nothing: what was
-there before stays in use until there is something better.
+whole of it, and say something else. Files that cannot be read, or that their user refuses, change nothing:
+the previous contents stay in use until valid ones appear.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ Apply: TypeAlias = Callable[[Sequence[bytes]], Awaitable[None]]
 
 
 def read_file(path: Path) -> bytes:
-    """Returns what is in a file that may be watched. Raises OSError with its name, also if it is too long."""
+    """Returns the contents of a file that may be watched. Raises OSError with its name, also if the file is
+    too large.
+    """
     with path.open("rb") as file:
         return _content(file, path)
 
@@ -44,7 +46,7 @@ def read_file(path: Path) -> bytes:
 class WatchedFiles:
     """Watches files, and applies their contents when one of them has changed.
 
-    paths: all of these are read when one has changed, since they belong together: a certificate and its key.
+    paths: files that belong together, as a certificate and its key: all are read when one has changed.
     """
 
     def __init__(
@@ -57,12 +59,12 @@ class WatchedFiles:
         observe: Callable[[bool], None] = lambda is_applied: None,
         interval_s: float = INTERVAL_S,
     ) -> None:
-        """what: the name of it all in the log.
+        """what: the name of the files in the log.
 
-        contents: what is in use: what has been read from the files before.
-        apply: awaited on the event loop with what is in the files now, one call after the other. The text of
-            OSError and ValueError is logged, so it must have no secret in it.
-        observe: told of each change whether it has been applied.
+        contents: the contents in use, read from the files before.
+        apply: awaited on the event loop with the new contents, one call after the other. The text of OSError
+            and ValueError is logged, so it must not contain secrets.
+        observe: called after each change with whether it was applied.
         """
         self._what, self._paths = what, tuple(paths)
         self._apply, self._observe = apply, observe
@@ -85,7 +87,9 @@ class WatchedFiles:
             await self.look()
 
     async def look(self) -> None:
-        """Checks the files once. A change is applied by the second call that finds the files like that."""
+        """Checks the files once. A change is applied by the second call that finds the files unchanged since
+        the first.
+        """
         self._rounds += 1
         is_due = self._rounds >= self._rounds_between_readings
         before, self._seen = self._seen, await asyncio.to_thread(_look_at, self._paths)
@@ -98,13 +102,15 @@ class WatchedFiles:
             self._complain(f"{error.filename}: {error.strerror}")
             return
         if found is None:
-            self._seen = None  # Somebody is still writing.
+            self._seen = None  # The file is still being written.
             return
         self._rounds, self._read_at = 0, self._seen
         await self._take(found, is_due)
 
     async def _take(self, contents: Sequence[bytes], is_due: bool) -> None:
-        """Have contents applied, if they are others. is_due: also if they have been refused before."""
+        """Apply contents that differ from those in use. is_due: whether to retry contents that were refused
+        before.
+        """
         digest = _digest(contents)
         if digest == self._given and not self._is_refused:
             self._complaint = ""  # They had been away.
@@ -128,7 +134,7 @@ class WatchedFiles:
             self._observe(True)
 
     def _complain(self, reason: str) -> bool:
-        """Log why the files cannot be used. Returns False if that has been said already."""
+        """Log why the files cannot be used. Returns False if the same reason was logged last."""
         if reason == self._complaint:
             return False
         self._complaint = reason
@@ -139,7 +145,7 @@ class WatchedFiles:
         return True
 
 
-# What tells a change of files without reading them: of each its device, number, size and times, or why not.
+# Detects a change of files without reading them: each file's device, number, size and times, or the error.
 _Look: TypeAlias = tuple[tuple[int, ...] | str, ...]
 
 
@@ -159,7 +165,7 @@ def _signature_of(found: os.stat_result) -> tuple[int, ...]:
 
 
 def _read(paths: Sequence[Path], expected: _Look) -> list[bytes] | None:
-    """Returns what is in the files; None if they are not, or not any more, as they have been seen.
+    """Returns the contents of the files; None if they are not, or no longer, as they were seen.
 
     Raises OSError, with the file's name.
     """
@@ -176,7 +182,7 @@ def _read(paths: Sequence[Path], expected: _Look) -> list[bytes] | None:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Open a file. A pipe would wait for somebody who writes to it."""
+    """Open a file without blocking on a pipe that nobody writes to."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
@@ -189,5 +195,5 @@ def _content(file: BinaryIO, path: Path) -> bytes:
 
 
 def _digest(contents: Sequence[bytes]) -> bytes:
-    """Returns what tells contents from others; they themselves may be keys, and are not kept."""
+    """Returns a digest that tells contents apart, since the contents may be keys and are not kept."""
     return hashlib.sha256(b"".join(hashlib.sha256(each).digest() for each in contents)).digest()

@@ -1,8 +1,8 @@
 """`--workers N`: one supervising process and N server processes on the same port.
 
 supervisor  starts, watches and stops the workers
-slots       the worker processes, and when they are started again
-messages    what supervisor and workers tell each other
+slots       the worker processes, and when they are restarted
+messages    the messages between supervisor and workers
 channel     the supervisor's end of the connection to a worker
 worker      a worker's end
 scrapes     collects the metrics of all workers when any one of them is scraped

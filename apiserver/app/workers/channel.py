@@ -49,7 +49,7 @@ class Channel:
     def receive(self) -> Iterator[tuple[MessageKind, bytes]]:
         """Yields the messages that have arrived.
 
-        The end of the connection is no event of its own: that the process has died is reported as a signal.
+        The end of the connection is not reported here: the death of the process is, by a signal.
         """
         if not self._is_open:
             return

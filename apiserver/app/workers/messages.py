@@ -37,7 +37,7 @@ class MessageReader:
         self._received += data
 
     def messages(self) -> Iterator[tuple[MessageKind, bytes]]:
-        """Yields the kind and the text of each message that is complete, once."""
+        """Yields the kind and the text of each complete message, once."""
         while len(self._received) >= _HEAD.size:
             kind, size = _HEAD.unpack_from(self._received)
             end = _HEAD.size + size

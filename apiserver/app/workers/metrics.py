@@ -1,4 +1,4 @@
-"""Adds the metrics of several workers up to one exposition.
+"""Adds up the metrics of several workers to one exposition.
 
 A scrape reaches any one of them, and its numbers alone would jump from scrape to scrape. Counters and
 histograms are added up, and kept when a worker dies, as far as a scrape has seen them: to Prometheus a sum
@@ -94,16 +94,16 @@ def parse_exposition(text: bytes) -> dict[str, MetricFamily]:
 
 
 def cumulative(families: Mapping[str, MetricFamily]) -> dict[str, MetricFamily]:
-    """Returns counters and histograms: what they count stays true when the process is gone."""
+    """Returns the counters and histograms, whose counts stay true when the process is gone."""
     return {name: family for name, family in families.items() if family.kind in _CUMULATIVE}
 
 
 def without_gone(
     departed: Mapping[str, MetricFamily], live: Iterable[Mapping[str, MetricFamily]]
 ) -> dict[str, MetricFamily]:
-    """Returns the counters of processes that are gone without those of resources that no worker has any more.
+    """Returns the counters of ended processes, without those of resources that no worker has any more.
 
-    Otherwise whoever defines and deletes resources would fill memory.
+    Otherwise a client that defines and deletes resources would fill memory.
     """
     served = {
         plural

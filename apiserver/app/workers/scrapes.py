@@ -1,4 +1,4 @@
-"""Scrapes of /metrics: whichever worker is scraped, the response holds the metrics of all of them."""
+"""Collects the metrics of all workers for a scrape of /metrics, whichever worker is scraped."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ class ScrapeRounds:
 
     @property
     def deadline(self) -> float | None:
-        """When the round under way ends at the latest; None if there is none."""
+        """The time by which the current round ends; None if there is none."""
         return self._deadline if self._waiting else None
 
     def request(self, slot: WorkerSlot) -> None:
-        """Answer a worker that was scraped, once the metrics of all are collected."""
+        """Answer a scraped worker once the metrics of all workers are collected."""
         self._waiting_next.append(slot)
         if not self._waiting:
             self._begin()
 
     def report(self, slot: WorkerSlot, exposition: bytes) -> None:
-        """Take the metrics that a worker reports of itself."""
+        """Record the metrics that a worker reports of itself."""
         slot.unanswered -= 1
         slot.metrics = metrics.parse_exposition(exposition)
         self._end_if_complete()
@@ -56,7 +56,7 @@ class ScrapeRounds:
             self._end()
 
     def keep_counters(self, slot: WorkerSlot) -> None:
-        """Keep what a process has counted; it is about to be forgotten."""
+        """Keep the counters of a process that is about to be forgotten."""
         self._departed = metrics.merge([self._departed, metrics.cumulative(slot.metrics)])
 
     def forget(self, slot: WorkerSlot) -> None:

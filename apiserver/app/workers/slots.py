@@ -1,4 +1,4 @@
-"""The slots for workers: each holds one process, and the next one after that has died."""
+"""The slots for workers: each holds one process, and its successor after it dies."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ STEADY_S: Final = 60.0
 
 
 class WorkerSlot:
-    """The place of one worker process, and the process that is in it now.
+    """A slot for one worker process, and the process that is in it now.
 
-    pid: 0 if there is no process. starts_at: when the next one is to be forked, if there is none.
+    pid: 0 if there is no process. starts_at: when the next one will be forked, if there is none.
     restarts: how many processes have been replaced.
-    is_connected: the process receives messages. unanswered: requests for metrics that it has not answered.
+    is_connected: the process receives messages. unanswered: the number of unanswered requests for metrics.
     metrics: as it last reported them.
     """
 
@@ -37,7 +37,7 @@ class WorkerSlot:
         self.pid, self.channel, self.started_at = pid, channel, now
 
     def process_ended(self, now: float) -> None:
-        """Schedule the next process: after a longer wait each time, unless this one was steady."""
+        """Schedule the next process, after a longer delay each time, unless this one ran steadily."""
         if now - self.started_at > STEADY_S:
             self._backoff_s = RESTART_FIRST_S
         self.starts_at = now + self._backoff_s

@@ -5,17 +5,17 @@ serves no requests, and has neither threads nor an event loop.
 
 Why fork: a worker shares the libraries' memory with the others until it writes to it, is ready sooner than a
 fresh interpreter, and has exactly the configuration of the first ones, even if the file has changed since.
-Measured, idle: 19 MB of its own against 42 MB. What makes fork dangerous is avoided: it happens in a process
-of one thread, before there is any event loop, gRPC channel or TLS context. On Linux libraries are imported
-before it; our own modules that serve requests are not, because some draw random numbers on import, which no
-two processes may share. Elsewhere nothing is imported that the supervisor does not need: macOS' frameworks
-do not support a fork.
+Measured, idle: 19 MB of private memory against 42 MB. What makes fork dangerous is avoided: it happens in a
+process of one thread, before there is any event loop, gRPC channel or TLS context. On Linux libraries are
+imported before it; our own modules that serve requests are not, because some draw random numbers on import,
+which no two processes may share. Elsewhere nothing is imported that the supervisor does not need: macOS'
+frameworks do not support a fork.
 
-How the port is shared: on Linux each worker has a socket of its own with SO_REUSEPORT, and the kernel spreads
-new connections over those that listen; a worker that dies gets no more of them at once. The supervisor's
-socket never listens: it reserves the port for the next worker. It is bound without SO_REUSEPORT, so that two
-servers cannot share a port by mistake. Elsewhere SO_REUSEPORT does not spread connections; there all workers
-accept from one socket that they inherit.
+How the port is shared: on Linux each worker has its own socket with SO_REUSEPORT, and the kernel spreads new
+connections over those that listen; a worker that dies gets no more of them at once. The supervisor's socket
+never listens: it reserves the port for the next worker. It is bound without SO_REUSEPORT, so that two servers
+cannot share a port by mistake. Elsewhere SO_REUSEPORT does not spread connections; there all workers accept
+from one socket that they inherit.
 
 A worker that dies after the `ready` line is started again, with a delay that grows while it keeps dying; it
 listens once its cache is filled. If a worker cannot start before that line, the whole server exits.
@@ -87,7 +87,7 @@ def supervise(
 
     on_ready: called once, with the URL and the path of the kubeconfig, when all workers are ready.
     loop_factory: called in each worker.
-    serve: runs in each worker until it is told to stop, and returns its exit code.
+    serve: runs in each worker until the supervisor stops it, and returns its exit code.
     Raises CannotStart.
     """
     if _SPREADS_BY_PORT:
@@ -114,7 +114,7 @@ def supervise(
 class _Supervisor:
     """Starts, watches and stops the workers.
 
-    port: which all workers listen on. reserved: the sockets that keep it for them.
+    port: the one that all workers listen on. reserved: the sockets that reserve it.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class _Supervisor:
         self._scrapes = ScrapeRounds(self._slots, self._own_metrics, time.monotonic)
 
     def run(self) -> int:
-        """Supervise until all workers have been told to stop and have ended. Returns the exit code."""
+        """Supervise until all workers were asked to stop and have ended. Returns the exit code."""
         self._handle_signals()
         for slot in self._slots:
             self._start(slot)
@@ -178,7 +178,7 @@ class _Supervisor:
         yield family("apiserver_worker_restarts_total", restarts)
 
     def _timeout_s(self, now: float) -> float | None:
-        """How long there is nothing to do but wait for signals and messages."""
+        """Returns how long to wait for signals and messages, in seconds."""
         times = [] if self._scrapes.deadline is None else [self._scrapes.deadline]
         if not self._is_stopping:
             times += [slot.starts_at for slot in self._slots if not slot.pid]
@@ -214,7 +214,7 @@ class _Supervisor:
     def _become_worker(
         self, slot: WorkerSlot, ours: socket.socket, theirs: socket.socket, sockets: list[socket.socket]
     ) -> None:
-        """Run in the child. Never returns."""
+        """Serve as a worker in the child process, and never return."""
         code = exit_codes.FAILURE
         try:
             signal.set_wakeup_fd(-1)
@@ -337,7 +337,7 @@ class _Supervisor:
 
 
 def _name_log_records(number: int) -> None:
-    """Have the log records of this process name the worker that they are from."""
+    """Name the worker in the log records of this process."""
 
     def rename(record: logging.LogRecord) -> bool:
         record.name = f"worker-{number}.{record.name}"

@@ -1,6 +1,6 @@
 """A worker's end of the connection to its supervisor.
 
-The connection is a pair of sockets, so either side learns of the other's death at once: the supervisor starts
+The connection is a pair of sockets, so each side notices the other's death at once: the supervisor starts
 another worker, and the worker ends, as a single server would end by the `kill -9` that hit its supervisor.
 """
 
@@ -29,7 +29,7 @@ _SLICE_BYTES: Final = 65_536
 class SupervisorClient:
     """The connection of a worker process to its supervisor.
 
-    sockets: what the worker is to listen on; bound.
+    sockets: the bound sockets that the worker listens on.
     listens_when_ready: other workers serve already, so that this one need not accept connections before its
         watch cache is filled.
     """
@@ -45,7 +45,9 @@ class SupervisorClient:
         self._reporting: asyncio.Task[None] | None = None
 
     async def connect(self) -> asyncio.StreamReader:
-        """Open the connection; to be called before anything is sent. Returns what `receive` reads."""
+        """Open the connection, before anything is sent; returns the stream that `receive` reads. Returns what
+        `receive` reads.
+        """
         reader, self._writer = await asyncio.open_unix_connection(sock=self._socket)
         self.send(MessageKind.HELLO)
         return reader
@@ -86,7 +88,7 @@ class SupervisorClient:
         self._own_metrics = own_metrics
 
     async def _report_own_metrics(self) -> None:
-        """Send the metrics. Others have their turn between slices of the text."""
+        """Send the metrics, yielding to other tasks between slices of the text."""
         text = bytearray()
         if self._own_metrics is not None:
             for piece in await self._own_metrics():
