@@ -25,7 +25,8 @@ What the contract promises:
 
 Why this shape: three stores behind one contract let everything above be tested on the one that needs nothing,
 and run on the one that scales. Nothing here knows what a value means: how to decode one, and which values a
-watcher selects, are arguments. This package never imports `apiserver`.
+watcher selects, are arguments. This package is installed as `apiserver.storage` and imports nothing else of
+`apiserver`.
 
 Left out: any knowledge of resources beyond the prefix of their keys.
 """

@@ -10,9 +10,9 @@ from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
+from apiserver.storage.event_loop_turns import in_turns
 from apiserver.storage.interface import ANY, MOST_RECENT, ReadAt
 from apiserver.storage.keys import prefix_range
-from apiserver.storage.turns import in_turns
 
 
 class Lister:

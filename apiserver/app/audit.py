@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from apiserver.app.serving.listening import CannotStart
 from apiserver.audit.backends import rotated
-from apiserver.audit.backends.backends import Backend, Backends, TruncatingBackend
+from apiserver.audit.backends.fan_out import Backend, Backends, TruncatingBackend
 from apiserver.audit.backends.log_backend import LogBackend, WriterThread
 from apiserver.audit.backends.log_file import HOLD_S, LogFile, LogOutput, StandardOutput
 from apiserver.audit.backends.options import BATCH, LogOptions, RotationOptions, WebhookOptions

@@ -29,8 +29,8 @@ from apiserver.cli.authorization_configuration import parse_authorization_config
 from apiserver.controllers.node_graph import NodeGraphInformer
 from apiserver.controllers.rbac_policy import RbacPolicyInformer
 from apiserver.endpoints.authorization_recheck import AuthorizationRecheck
-from apiserver.load.shared_pool import SharedPool, holder_of
-from apiserver.storage.turns import Turn
+from apiserver.load.user_shares import SharedPool, holder_of
+from apiserver.storage.event_loop_turns import Turn
 from apiserver.webhooks.authorizer import WAITING_MAX, AuthorizationWebhook, WebhookAuthorizer
 from apiserver.webhooks.credentials import ClientCredentials
 from apiserver.webhooks.kubeconfig import KubeconfigCluster, read_server

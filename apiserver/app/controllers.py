@@ -37,7 +37,7 @@ from apiserver.controllers.disruption import controller as disruption
 from apiserver.controllers.disruption.controller import DisruptionController
 from apiserver.controllers.disruption.stale_conditions import StaleDisruptionConditions
 from apiserver.controllers.event_recorder import EventRecorder
-from apiserver.controllers.garbage_collector.garbage_collector import GarbageCollector
+from apiserver.controllers.garbage_collector.controller import GarbageCollector
 from apiserver.controllers.garbage_collector.graph_builder import GraphBuilder
 from apiserver.controllers.leader_election import ElectionTimes, LeaderElector, LeaseLock
 from apiserver.controllers.migrated_definitions import MigratedDefinitions

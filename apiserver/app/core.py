@@ -28,11 +28,11 @@ from apiserver.metrics.validation import ValidationMetrics
 from apiserver.registry.allocations import AllocationKeys
 from apiserver.registry.declarative_validation import DeclarativeValidation
 from apiserver.registry.field_managers import FieldManagers
+from apiserver.registry.object_decoder import ObjectDecoder
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.storage_form import StorageForms
 from apiserver.registry.store import ObjectStorage, Registry
-from apiserver.registry.stored_object import ObjectDecoder
 from apiserver.registry.strategy import DeclaredChecks
 from apiserver.registry.transactions import WriteObservers
 from apiserver.registry.write_path import IsStale

@@ -9,7 +9,8 @@ from apiserver.cli import flag_values
 from apiserver.cli.config import Config
 from apiserver.metrics.storage import StorageMetrics
 from apiserver.registry.clock import Clock
-from apiserver.registry.stored_object import ObjectDecoder, StoredObject
+from apiserver.registry.object_decoder import ObjectDecoder
+from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.errors import StorageError
 from apiserver.storage.interface import Storage

@@ -54,10 +54,10 @@ from apiserver.catalogue.type_versions import (
 from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document, GroupResource, GroupVersion
-from apiserver.registry.conversion_codec import ConversionCodec
+from apiserver.registry.builtin_codec import BuiltinCodec
+from apiserver.registry.object_decoder import OtherStorageVersion, StoredKind, StoredKinds
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
 from apiserver.registry.storage_form import StorageForm
-from apiserver.registry.stored_object import OtherStorageVersion, StoredKind, StoredKinds
 from apiserver.registry.strategy import DeclaredChecks, Strategy
 from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
 from apiserver.releases.gates import FeatureGates, gates_of
@@ -335,7 +335,7 @@ class Catalogue(StoredKinds):
             field_refusal=builtin.field_refusal,
             storage_version=versions.stored_as(builtin).version,
             storage_form=versions.storage_form(builtin),
-            version_codec=ConversionCodec(str(group_version), builtin.kind, hub) if hub else None,
+            version_codec=BuiltinCodec(str(group_version), builtin.kind, hub) if hub else None,
             definition=builtin.definition,
             deprecation=life.deprecation(minor, self._brand.group_domain),
             removal=life.removal(minor, self._brand.group_domain),

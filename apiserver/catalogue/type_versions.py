@@ -13,10 +13,11 @@ from apiserver.catalogue.builtin_type import BuiltinType, HubConversion
 from apiserver.catalogue.common.other_versions import hub_of
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import GroupResource, GroupVersion
-from apiserver.registry.conversion_codec import HubVersion
+from apiserver.registry.builtin_codec import HubVersion
+from apiserver.registry.object_decoder import OtherStorageVersion
 from apiserver.registry.served_resource import version_priority
 from apiserver.registry.storage_form import StorageForm
-from apiserver.registry.stored_object import OtherStorageVersion, head_of
+from apiserver.registry.stored_object import head_of
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.releases.lifecycles import Lifecycle, known_lifecycles, storage_version
 

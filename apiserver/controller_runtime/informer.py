@@ -17,8 +17,8 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject
 from apiserver.storage.errors import RevisionCompacted, StorageError
+from apiserver.storage.event_loop_turns import Turn
 from apiserver.storage.keys import prefix_range
-from apiserver.storage.turns import Turn
 from apiserver.storage.watch_cache import EVERYTHING, KeyVersion, WatchCache, Watcher, WatchScope
 
 log = logging.getLogger(__name__)

@@ -33,9 +33,9 @@ from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject
 from apiserver.registry.write_request import InternalWriter
 from apiserver.storage.errors import StorageFull
+from apiserver.storage.event_loop_turns import in_turns
 from apiserver.storage.interface import ANY
 from apiserver.storage.keys import prefix_range
-from apiserver.storage.turns import in_turns
 
 log = logging.getLogger(__name__)
 

@@ -34,9 +34,9 @@ from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.errors import RevisionMismatch, StorageError
+from apiserver.storage.event_loop_turns import in_turns
 from apiserver.storage.interface import ANY, Condition, Delete, Put, Storage, Stored
 from apiserver.storage.keys import after, prefix_range
-from apiserver.storage.turns import in_turns
 
 log = logging.getLogger(__name__)
 

@@ -37,9 +37,9 @@ from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, InternalWriter, WriteRequest
+from apiserver.storage.event_loop_turns import in_turns
 from apiserver.storage.interface import ANY
 from apiserver.storage.keys import prefix_range
-from apiserver.storage.turns import in_turns
 
 log = logging.getLogger(__name__)
 

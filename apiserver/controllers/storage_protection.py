@@ -24,8 +24,8 @@ from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, Transform, WriteRequest
+from apiserver.storage.event_loop_turns import in_turns
 from apiserver.storage.keys import prefix_range
-from apiserver.storage.turns import in_turns
 from apiserver.storage.watch_cache import EVERYTHING, WatchScope
 
 log = logging.getLogger(__name__)

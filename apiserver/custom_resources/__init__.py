@@ -22,5 +22,6 @@ What it guarantees:
   creation.
 
 Why this shape: reading must stay as cheap as for built-in types, so an object that conforms to its schema is
-sent as it is stored, and only one that does not, or is converted, is decoded (`serving.version_codec`).
+sent as it is stored, and only one that does not, or is converted, is decoded
+(`serving.custom_resource_codec`).
 """

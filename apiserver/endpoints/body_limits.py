@@ -18,7 +18,7 @@ from typing import Final
 from aiohttp import StreamReader
 
 from apiserver.endpoints.connection import BODY_BYTES_MAX
-from apiserver.load.shared_pool import SharedPool, holder_of
+from apiserver.load.user_shares import SharedPool, holder_of
 from apiserver.meta.errors import TooManyRequests
 from apiserver.meta.vocabulary import MASTERS, UserInfo
 

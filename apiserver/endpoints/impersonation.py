@@ -21,7 +21,7 @@ from apiserver.meta.brand import Brand
 from apiserver.meta.errors import Forbidden
 from apiserver.meta.vocabulary import UserInfo
 from apiserver.metrics.request_filters import ImpersonationMetrics
-from apiserver.storage.turns import LateTurn
+from apiserver.storage.event_loop_turns import LateTurn
 
 # Returns the user as whom a request is handled, and the constraint by which the caller may be that user.
 ImpersonationCheck: TypeAlias = Callable[[ApiCall, UserInfo], Awaitable[tuple[UserInfo, str]]]

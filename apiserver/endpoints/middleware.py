@@ -49,7 +49,7 @@ from apiserver.metrics.authentication import ERROR, FAILURE, AuthenticationMetri
 from apiserver.metrics.authorization import AuthorizationMetrics
 from apiserver.metrics.requests import RequestEnding, RequestMetrics
 from apiserver.storage.errors import StorageError
-from apiserver.storage.turns import TURN_S, Turn
+from apiserver.storage.event_loop_turns import TURN_S, Turn
 
 log = logging.getLogger(__name__)
 

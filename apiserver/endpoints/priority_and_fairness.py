@@ -37,8 +37,8 @@ from apiserver.flowcontrol.work_estimates import (
     list_estimate,
     write_estimate,
 )
-from apiserver.load.shared_pool import SharedPool, holder_of
 from apiserver.load.size_class import SizeClass
+from apiserver.load.user_shares import SharedPool, holder_of
 from apiserver.meta.errors import TooManyRequests
 from apiserver.meta.vocabulary import MASTERS, Query, RequestInfo
 from apiserver.metrics.requests import RequestCount

@@ -15,7 +15,7 @@ import math
 from collections.abc import Awaitable
 from typing import Final, Protocol
 
-from apiserver.load.shared_pool import SharedPool, holder_of
+from apiserver.load.user_shares import SharedPool, holder_of
 from apiserver.meta.errors import TooManyRequests
 from apiserver.meta.vocabulary import MASTERS, RequestInfo, UserInfo
 from apiserver.metrics.requests import InFlight, RequestCount

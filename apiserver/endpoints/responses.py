@@ -33,7 +33,7 @@ from apiserver.meta.errors import ApiError
 from apiserver.meta.options import is_true
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.stored_object import StoredObject
-from apiserver.storage.turns import Turn
+from apiserver.storage.event_loop_turns import Turn
 from apiserver.wire.media_types import JSON
 
 TEXT: Final = "text/plain; charset=utf-8"

@@ -17,16 +17,16 @@ from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.representation import SLICE_BYTES, Encoder
 from apiserver.endpoints.responses import Stream
 from apiserver.endpoints.websocket import asks_for_websocket, open_websocket
+from apiserver.load.fair_queue import TurnQueue
 from apiserver.load.offload import SERVER
-from apiserver.load.shared_pool import SharedPool, holder_of
 from apiserver.load.size_class import SizeClass, size_class
-from apiserver.load.turn_queues import TurnQueue
+from apiserver.load.user_shares import SharedPool, holder_of
 from apiserver.meta.errors import ApiError, InternalError, TooManyRequests
 from apiserver.meta.vocabulary import MASTERS, UserInfo
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
-from apiserver.storage.turns import TURN_S, Turn, in_turns
+from apiserver.storage.event_loop_turns import TURN_S, Turn, in_turns
 from apiserver.storage.watch_cache import EventType, KeyVersion, Watcher
 from apiserver.storage.watch_cache.events import CacheEvent, WatcherEvent
 

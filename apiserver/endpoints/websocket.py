@@ -32,7 +32,7 @@ from apiserver.endpoints.representation import Encoder
 from apiserver.endpoints.responses import begin_response, warning_values
 from apiserver.golang.quoting import go_quote
 from apiserver.meta.errors import BadRequest, Forbidden
-from apiserver.storage.turns import Turn
+from apiserver.storage.event_loop_turns import Turn
 
 # Longer messages of a client end its watch; it need not send any.
 CLIENT_MESSAGE_BYTES_MAX: Final = 64 * 1024

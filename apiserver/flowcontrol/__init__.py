@@ -49,8 +49,8 @@ them. Everybody who waits begins, or is told to go, within a bounded time. Every
 for its own requests, as replicas do.
 
 Everything here is pure: the clock is an argument, and the events are calls. `endpoints.priority_and_fairness`
-makes requests wait; `controllers.flow_control` reads the objects. Matching costs a dictionary lookup: a flow
-is remembered by user, groups, verb, resource and namespace, of which `FLOWS_MAX` are kept.
+makes requests wait; `controllers.flow_control_configuration` reads the objects. Matching costs a dictionary
+lookup: a flow is remembered by user, groups, verb, resource and namespace, of which `FLOWS_MAX` are kept.
 
 Sources: k8s.io/apiserver, pkg/util/flowcontrol; KEP-1040.
 """

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from apiserver.flowcontrol.flow_statistics import FlowStatistics
 from apiserver.flowcontrol.seat_usage import Capacity, SeatUsage, UsageState
 from apiserver.flowcontrol.work_estimates import ONE_SEAT, WorkEstimate
-from apiserver.load.shared_pool import SHARE_OF_FREE
+from apiserver.load.user_shares import SHARE_OF_FREE
 from apiserver.meta.vocabulary import RequestInfo, UserInfo
 
 # How long a request is taken to last before that is known.

@@ -3,8 +3,8 @@
     size_class        classes of work, by the size of what is worked on: small, large or huge
     offload           runs work on the event loop if it is small, else in the lane for its size
     switch_interval   has threads hand the interpreter over to the event loop sooner
-    turn_queues       queues on the event loop whose items get turns, by holder or by time
-    shared_pool       how much each user may hold of what all users share
+    fair_queue        queues on the event loop whose items get turns, by holder or by time
+    user_shares       how much each user may hold of what all users share
     unread_answers    drops answers that clients do not take, in time and where there are too many
     memory_budget     the memory that the process may have, and how near to it the process is
     memory_keeper     returns free memory to the system
@@ -20,7 +20,7 @@ All requests share one event loop. Each scheduler decides in one place who is ne
     requests with their bodies   `flowcontrol`                        by flow           seats
     the same, without fairness   `endpoints.request_slots`            by user           slots of a SharedPool
     work that is not small       `offload.Lane`                       by user           WAITING_MAX
-    long work on the loop        `storage.turns`, for stores, too     fewest turns      TURN_S
+    long work on the loop        `storage.event_loop_turns`, for stores, too     fewest turns      TURN_S
     watches with events          `endpoints.watch_stream`             first come        TURN_S
     clients that do not read     `unread_answers`                     none: dropped     ALL_BYTES_MAX
 
@@ -34,7 +34,7 @@ lane, where its user holds too much of a pool, and where memory is short (`endpo
 
 Why this shape: the package stands below all that has work to be done, and knows neither requests nor objects.
 So what decides by verb or path (`endpoints.request_slots`, `endpoints.load_shedding`) is not here. Pure are
-`size_class`, `shared_pool` and `memory_budget`, which pure packages use. `offload`,
-`turn_queues` and `unread_answers` need a running event loop, `switch_interval` threads; `memory_keeper`,
+`size_class`, `user_shares` and `memory_budget`, which pure packages use. `offload`,
+`fair_queue` and `unread_answers` need a running event loop, `switch_interval` threads; `memory_keeper`,
 `process_memory` and `collection_pause` are the process's.
 """

@@ -27,9 +27,9 @@ from functools import partial
 from time import perf_counter
 from typing import Final, ParamSpec, Protocol, TypeVar
 
+from apiserver.load.fair_queue import FairQueue
 from apiserver.load.size_class import LARGE_BYTES, SizeClass, TakesLong, size_class
 from apiserver.load.switch_interval import SHORT_SWITCH_INTERVAL, compute_in_thread
-from apiserver.load.turn_queues import FairQueue
 from apiserver.meta.errors import TooManyRequests
 from apiserver.meta.vocabulary import Document
 

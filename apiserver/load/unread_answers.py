@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final, Protocol
 
-from apiserver.load.shared_pool import holder_of
+from apiserver.load.user_shares import holder_of
 from apiserver.meta.vocabulary import UserInfo
 
 log = logging.getLogger(__name__)

@@ -268,6 +268,21 @@ class UnmergeablePatch(ApiError):
 
 
 class TooManyRequests(ApiError):
+    """A bound is reached; the client may try again after `retry_after_s` seconds.
+
+    What is refused                               where
+    a request without a seat or slot              `endpoints.priority_and_fairness`, `endpoints.request_slots`
+    a body for which there is no room             `endpoints.body_limits`
+    a watch beyond its user's share               `endpoints.watch_stream`
+    work for a lane that is full                  `load.offload`
+    requests while memory is short                `endpoints.load_shedding`
+    a token while too many are being reviewed     `auth.authn.token_cache`
+    a question to a busy authorization webhook    `webhooks.authorizer`
+    one proxied request too many                  `endpoints.reverse_proxy.forwarder`
+    an event beyond its rate                      `admission.plugins.event_rate_limit`
+    an eviction that a disruption budget forbids  `endpoints.handlers.subresources.eviction`
+    """
+
     code, reason = 429, "TooManyRequests"
     is_termination = True
 

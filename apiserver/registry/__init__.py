@@ -26,8 +26,9 @@
     transactions      the write itself, as one transaction of the store
     clock             the time that a server goes by, which tests can put forward
     version_codec     converts between stored bytes and the version that a client uses
-    conversion_codec  the same for built-in types whose rules are about another version
-    storage_form      in which version objects are stored, where that is another one again
+    builtin_codec     the same for built-in types whose rules are about another version
+    object_decoder    decodes stored values, and converts those stored in another version
+    storage_form      in which version objects are stored, where it is not the hub version
 
 What it guarantees:
 

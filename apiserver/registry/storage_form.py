@@ -3,7 +3,7 @@
 A server that emulates a release, or shares a store with an older one, stores objects in a version that the
 older release has, too. That is decided at the very border of the store: documents are converted as the last
 thing before they are written, and values as the first thing after they are read
-(`stored_object.ObjectDecoder`). All that stands between sees the hub version alone.
+(`object_decoder.ObjectDecoder`). All that stands between sees the hub version alone.
 
 The form of a type is a fact of the release (`ServedResource.storage_form`), but where servers of an older one
 come to share the store: then `StorageForms` has others, until they are gone.

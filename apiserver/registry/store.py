@@ -29,9 +29,9 @@ from apiserver.registry.transactions import NO_OBSERVERS, Transactions, WriteObs
 from apiserver.registry.write_path import IsStale, WritePath
 from apiserver.registry.write_request import Draft, ManageFields, Transform, WriteRequest
 from apiserver.storage.errors import RevisionCompacted
+from apiserver.storage.event_loop_turns import Turn
 from apiserver.storage.interface import MOST_RECENT, KeyRange, ReadAt, Storage
 from apiserver.storage.keys import after
-from apiserver.storage.turns import Turn
 from apiserver.storage.watch_cache import KeyVersion, Listing, WatchCache
 
 # A list of more objects lets others have their turn before anything is done with all of them.

@@ -5,9 +5,9 @@ served. Between the two stands the *hub* version: the one that strategies, admis
 work on. Three codecs cover all resources:
 
 - `IdentityCodec`: the storage version is the client's, and so is the hub. Bytes are copied.
-- `conversion_codec.ConversionCodec`: built-in types are stored in another version, which is the hub, and
+- `builtin_codec.BuiltinCodec`: built-in types are stored in another version, which is the hub, and
   pure functions convert.
-- `custom_resources.serving.version_codec.CustomResourceCodec`: custom resources are pruned, completed
+- `custom_resources.serving.custom_resource_codec.CustomResourceCodec`: custom resources are pruned, completed
   and converted, perhaps by a webhook. The hub is the client's version, whichever is stored.
 
 Source of the division: k8s.io/apimachinery, pkg/runtime/serializer/versioning; hub as in controller-runtime.

@@ -72,7 +72,7 @@ class AuthorizerObserver(Protocol):
 
 
 class WaitingSlots(Protocol):
-    """The slots of requests that wait for the webhook: see `load.shared_pool.SharedPool`."""
+    """The slots of requests that wait for the webhook: see `load.user_shares.SharedPool`."""
 
     def take(self, user: str) -> bool:
         """Returns whether a user may have one more."""

@@ -9,9 +9,9 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import DamagedObject
+from apiserver.storage.event_loop_turns import in_turns
 from apiserver.storage.interface import ANY
 from apiserver.storage.keys import prefix_range
-from apiserver.storage.turns import in_turns
 
 
 class CachedServices:

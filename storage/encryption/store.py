@@ -18,6 +18,7 @@ from apiserver.storage.encryption.chains import (
 from apiserver.storage.encryption.ciphers import Undecryptable
 from apiserver.storage.encryption.encryption import Encryption
 from apiserver.storage.errors import EncryptionFailed, StorageUnavailable
+from apiserver.storage.event_loop_turns import Turn
 from apiserver.storage.interface import (
     ENCRYPTED_PREFIX,
     MOST_RECENT,
@@ -37,7 +38,6 @@ from apiserver.storage.interface import (
     Watch,
 )
 from apiserver.storage.keys import encoded
-from apiserver.storage.turns import Turn
 from apiserver.storage.wrapper import StorageWrapper
 
 _T = TypeVar("_T")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from apiserver.storage.event_loop_turns import Turn
 from apiserver.storage.interface import KeyRange, ReadAt, Storage, Stored
 from apiserver.storage.keys import after as after_key
-from apiserver.storage.turns import Turn
 from apiserver.storage.watch_cache.events import Predicate
 from apiserver.storage.watch_cache.resource import ResourceCache
 from apiserver.storage.watch_cache.snapshots import KeyVersion

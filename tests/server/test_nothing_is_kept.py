@@ -31,7 +31,7 @@ BOUNDED: Final = (
     "apiserver.meta.vocabulary.GroupResource",
     # What is known of the types of stored objects, `HEADS_MAX` of them.
     "apiserver.registry.stored_object._Known",
-    "builtins.dict of apiserver.registry.stored_object.ObjectDecoder",
+    "builtins.dict of apiserver.registry.object_decoder.ObjectDecoder",
     # Which resources keys belong to, some thousands of them.
     "builtins.dict of builtins.cell of builtins.tuple of apiserver.metrics.storage.resources_of_keys",
 )

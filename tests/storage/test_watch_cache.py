@@ -17,6 +17,7 @@ import pytest
 
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.errors import RevisionCompacted, RevisionTooLarge, StorageUnavailable
+from apiserver.storage.event_loop_turns import TURN_S
 from apiserver.storage.interface import (
     MOST_RECENT,
     EventBatch,
@@ -26,7 +27,6 @@ from apiserver.storage.interface import (
     Stored,
     Watch,
 )
-from apiserver.storage.turns import TURN_S
 from apiserver.storage.watch_cache import (
     WatchCache,
     WatchCacheOptions,

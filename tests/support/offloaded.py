@@ -9,8 +9,9 @@ from typing import Any, Final
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import HUGE_BYTES, SizeClass, size_class
 from apiserver.meta.vocabulary import Document
+from apiserver.registry.object_decoder import ObjectDecoder
 from apiserver.registry.own_writes import OwnWrites
-from apiserver.registry.stored_object import ObjectDecoder, StoredObject
+from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.interface import Stored
 from tests.support.api import Api
 from tests.support.metrics import increase

@@ -19,7 +19,7 @@ from apiserver.load.size_class import size_class
 from apiserver.meta.quantity import EXACT, Quantity, ratio_text
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.stored_object import StoredObject
-from apiserver.storage.turns import in_turns
+from apiserver.storage.event_loop_turns import in_turns
 
 ANNOTATION: Final = "kubernetes.io/limit-ranger"
 # What a bound is compared with: requests and limits.

@@ -17,7 +17,7 @@ from apiserver.admission.plugins.pod_specs import PODS
 from apiserver.auth.authz.attributes import Attributes, Decision
 from apiserver.meta.vocabulary import Document, GroupKind, GroupResource
 from apiserver.registry.served_resource import ResourceTable, ServedResource
-from apiserver.storage.turns import in_turns
+from apiserver.storage.event_loop_turns import in_turns
 
 # The strategy of this subresource keeps the owners as they are.
 _UNCHECKED: Final = (PODS, "status")

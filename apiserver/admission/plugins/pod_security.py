@@ -42,7 +42,7 @@ from apiserver.metrics.pod_security import (
 )
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.validation.documents import at
-from apiserver.storage.turns import in_turns
+from apiserver.storage.event_loop_turns import in_turns
 
 _PREFIX: Final = "pod-security.kubernetes.io/"
 # The annotation of audit events that says what was enforced.

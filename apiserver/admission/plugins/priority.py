@@ -11,7 +11,7 @@ from apiserver.admission.chain import AdmissionAttributes, Plugin, writes
 from apiserver.admission.listers import Lister, refused
 from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.releases.gates import FeatureGates
-from apiserver.storage.turns import in_turns
+from apiserver.storage.event_loop_turns import in_turns
 
 _PODS: Final = GroupResource("", "pods")
 # Groups of pods, which have priorities since this release, and what errors call them.

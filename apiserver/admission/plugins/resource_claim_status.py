@@ -26,7 +26,7 @@ from apiserver.meta.vocabulary import Document, GroupResource, UserInfo
 from apiserver.registry.stored_object import TooDeep
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.documents import at
-from apiserver.storage.turns import in_turns
+from apiserver.storage.event_loop_turns import in_turns
 
 GATE: Final = "DRAResourceClaimGranularStatusAuthorization"
 _BINDING: Final = ("allocation", "reservedFor")

@@ -38,7 +38,7 @@ from apiserver.meta.vocabulary import Document, GroupResource, UserInfo
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import STATUS
 from apiserver.registry.write_request import Draft, WriteRequest
-from apiserver.storage.turns import in_turns
+from apiserver.storage.event_loop_turns import in_turns
 
 
 class _Charge(NamedTuple):

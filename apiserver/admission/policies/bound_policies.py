@@ -17,7 +17,7 @@ from apiserver.admission.policies.request_variables import RequestVariables
 from apiserver.admission.reviewed_write import ReviewedWrite
 from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.served_resource import ServedResource
-from apiserver.storage.turns import in_turns
+from apiserver.storage.event_loop_turns import in_turns
 
 P = TypeVar("P", bound=Policy)
 

@@ -26,7 +26,7 @@ from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.metrics.policies import PolicyMetrics
 from apiserver.patch.apply.type_defs import KEY_DEFAULTS, TypeDef, TypeDefs
 from apiserver.registry.served_resource import ServedResource
-from apiserver.storage.turns import in_turns
+from apiserver.storage.event_loop_turns import in_turns
 
 # So many mutations of a policy are made on the event loop: each works on the whole object, for which it takes
 # up to 0.3 ms if that is small.

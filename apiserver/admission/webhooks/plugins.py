@@ -37,7 +37,7 @@ from apiserver.metrics.webhooks import WebhookMetrics
 from apiserver.patch import json_patch
 from apiserver.registry import write_stages
 from apiserver.registry.served_resource import ServedResource
-from apiserver.storage.turns import in_turns
+from apiserver.storage.event_loop_turns import in_turns
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.review_server import ReviewCaller
 

@@ -25,7 +25,7 @@ from typing import Final, NamedTuple, Protocol
 from apiserver.app.serving.endless_reads import RecordRead
 from apiserver.app.serving.listening import BACKLOG, Sockets
 from apiserver.app.serving.tls_transport import TlsTransport, TransportGroup
-from apiserver.load.turn_queues import TurnQueue
+from apiserver.load.fair_queue import TurnQueue
 
 log = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from apiserver.app.serving.endless_reads import RecordRead
-from apiserver.load.turn_queues import FairQueue
+from apiserver.load.fair_queue import FairQueue
 
 # The most that a record of TLS carries (RFC 8446, 5.1): OpenSSL reads and writes no more at a time.
 RECORD_BYTES: Final = 16 * 1024

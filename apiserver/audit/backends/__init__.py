@@ -1,7 +1,7 @@
 """Where audit events go: a file, and a webhook.
 
     options      what flags say of both
-    backends     the backends of a server, as one
+    fan_out      sends each event to all backends of a server
     batches      the buffer of a backend that nobody waits for, and what is sent of it when
     log_backend  writes events to a file, in a thread
     log_file     the file: whole lines, rotated by size, for several processes at once

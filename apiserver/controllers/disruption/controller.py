@@ -33,9 +33,9 @@ from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
 from apiserver.schema.validation.label_selectors import selects
 from apiserver.storage.errors import StorageError
+from apiserver.storage.event_loop_turns import in_turns
 from apiserver.storage.interface import ANY
 from apiserver.storage.keys import prefix_range
-from apiserver.storage.turns import in_turns
 
 log = logging.getLogger(__name__)
 

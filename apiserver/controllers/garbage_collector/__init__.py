@@ -8,7 +8,7 @@
     graph_builder      keeps the graph up to date, and says whom to look at
     collector          deletes dependents, and finishes foreground deletions
     orphaning          releases the dependents of objects that are to leave them
-    garbage_collector  runs them
+    controller         runs them
 
 What they guarantee: nothing is deleted that has an owner. That an owner is absent, the store itself is asked
 once; each deletion is of the very version of an object that was judged, so that whoever gives it another

@@ -26,7 +26,7 @@ from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
-from apiserver.storage.turns import Turn, in_turns
+from apiserver.storage.event_loop_turns import Turn, in_turns
 
 # Deletions at the same time. kube-controller-manager has 20 (--concurrent-gc-syncs), but a processor of its
 # own: here requests wait for each, and with 20 creates kept 0.6 of their rate. With 7 of them, creates beside

@@ -41,8 +41,8 @@ from apiserver.metrics.controllers import GarbageCollectorMetrics
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject
+from apiserver.storage.event_loop_turns import in_turns
 from apiserver.storage.keys import prefix_range
-from apiserver.storage.turns import in_turns
 from apiserver.storage.watch_cache import KeyVersion, WatchCache
 
 log = logging.getLogger(__name__)

@@ -1,7 +1,7 @@
 """Schemas of custom resources: pruning, defaulting and validation.
 
     custom_schema        `CustomSchema`: the schema of one version, each part compiled when it is first used
-    pruning              removes unknown fields, sets defaults and coerces metadata: one pass of closures
+    prune_and_default    removes unknown fields, sets defaults and coerces metadata: one pass of closures
     default_sizes        how much the defaults may add
     validation           validates values: a fast test and, for invalid ones, a slow search for all errors
     value_rules          the rules of single values; `findings`: what the errors say; `formats`, `numbers`

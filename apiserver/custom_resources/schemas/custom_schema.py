@@ -12,7 +12,7 @@ from apiserver.custom_resources.schemas.embedded_resources import embedded_resou
 from apiserver.custom_resources.schemas.findings import moved
 from apiserver.custom_resources.schemas.json_schema import all_schemas
 from apiserver.custom_resources.schemas.list_types import list_types
-from apiserver.custom_resources.schemas.pruning import Pruner
+from apiserver.custom_resources.schemas.prune_and_default import Pruner
 from apiserver.custom_resources.schemas.structural_builder import structural_schema
 from apiserver.custom_resources.schemas.validation import SchemaValidator
 from apiserver.custom_resources.schemas.visits import DocumentCheck

@@ -1,7 +1,8 @@
 """How much defaults may add to documents of a schema. Pure.
 
 A document of some bytes may become one of megabytes: `[{},{}]` gets the defaults of each item, and a default
-gets those of the objects in it. What `pruning` sets is bounded, but takes long before that is reached.
+gets those of the objects in it. What `prune_and_default` sets is bounded, but reaching the bound takes
+long.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any, Final
 import orjson
 
 from apiserver.custom_resources.schemas.json_schema import JSONSchema, all_schemas
-from apiserver.custom_resources.schemas.pruning import DEFAULTS_BYTES_MAX
+from apiserver.custom_resources.schemas.prune_and_default import DEFAULTS_BYTES_MAX
 
 # What an object or a list has beside its members: two brackets, and the comma behind it.
 _BRACKETS_BYTES: Final = 3

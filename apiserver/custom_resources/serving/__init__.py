@@ -8,7 +8,7 @@
     strategies              what is set and validated when its objects are written
     columns                 `additionalPrinterColumns` as the columns of tables
     json_path               the JSONPaths of columns, compiled
-    version_codec           converts objects between the stored form and each version
+    custom_resource_codec   converts objects between the stored form and each version
     conversion_reviews      ConversionReviews: requests to conversion webhooks, and their responses
     conversion_webhooks     sends them
 

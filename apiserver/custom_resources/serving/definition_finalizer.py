@@ -1,7 +1,7 @@
 """Finishes the deletion of definitions: removes their objects first, then the definitions.
 
 No object is created meanwhile: that its definition is not being deleted is a condition of each creation
-(`version_codec.CreationGuards`). Source: k8s.io/apiextensions-apiserver, pkg/controller/finalizer.
+(`custom_resource_codec.CreationGuards`). Source: k8s.io/apiextensions-apiserver, pkg/controller/finalizer.
 """
 
 from __future__ import annotations

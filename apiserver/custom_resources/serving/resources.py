@@ -11,9 +11,7 @@ from typing import Any, Final, NamedTuple
 from apiserver.custom_resources import definitions
 from apiserver.custom_resources.rules.rule_tree import NULL_TIMER, ExpressionTimer
 from apiserver.custom_resources.serving.columns import COMPILED_INLINE_MAX, ColumnPreparation, columns_of
-from apiserver.custom_resources.serving.openapi_schema import openapi_schema
-from apiserver.custom_resources.serving.strategies import CustomResourceStrategies, ScalePaths
-from apiserver.custom_resources.serving.version_codec import (
+from apiserver.custom_resources.serving.custom_resource_codec import (
     Converter,
     CreationGuards,
     CustomResourceCodec,
@@ -21,6 +19,8 @@ from apiserver.custom_resources.serving.version_codec import (
     DefinitionVersions,
     ViewCache,
 )
+from apiserver.custom_resources.serving.openapi_schema import openapi_schema
+from apiserver.custom_resources.serving.strategies import CustomResourceStrategies, ScalePaths
 from apiserver.custom_resources.serving.version_schema import (
     LARGE_DEFINITION_BYTES,
     DefinitionSource,

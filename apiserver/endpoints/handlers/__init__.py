@@ -15,7 +15,7 @@ What they share:
     patch_bodies, apply_bodies   the same for patches and applies
     write_requests               a call to the `WriteRequest` that the registry takes
     apply_patcher                an apply merged into the object; applies known to change nothing
-    recording                    what clients send, to the record of an audited request
+    audit_bodies                 adds what clients send to the events of audited requests
     encoders                     the encoder of the form that the client accepts
     long_selectors               turns for those who come with long selectors
     shared_lists                 one body for equal lists that are asked for at the same time

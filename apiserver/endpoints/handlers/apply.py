@@ -12,8 +12,8 @@ from apiserver.auth.authz.attributes import AuthorizationChain
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.bodies import Body, read_body
 from apiserver.endpoints.handlers.apply_patcher import ApplyConversion, ApplyPatcher, NoopApplies
+from apiserver.endpoints.handlers.audit_bodies import record_patch
 from apiserver.endpoints.handlers.create import Creator
-from apiserver.endpoints.handlers.recording import record_patch
 from apiserver.endpoints.handlers.write_requests import WriteRequests
 from apiserver.endpoints.middleware import authorizer_attributes
 from apiserver.endpoints.negotiation import base_type

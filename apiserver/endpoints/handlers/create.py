@@ -7,9 +7,9 @@ from http import HTTPStatus
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.bodies import read_body
+from apiserver.endpoints.handlers.audit_bodies import record_object
 from apiserver.endpoints.handlers.decoding import Decoder
 from apiserver.endpoints.handlers.encoders import Encoders
-from apiserver.endpoints.handlers.recording import record_object
 from apiserver.endpoints.handlers.write_requests import WriteRequests, draft_of
 from apiserver.endpoints.responses import send_object
 from apiserver.load.size_class import SizeClass

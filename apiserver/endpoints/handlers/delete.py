@@ -9,8 +9,8 @@ from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.auth.authz.attributes import AuthorizationChain, Decision
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.bodies import Body, BodyParser, MalformedBody, read_body
+from apiserver.endpoints.handlers.audit_bodies import record_object
 from apiserver.endpoints.handlers.encoders import Encoders
-from apiserver.endpoints.handlers.recording import record_object
 from apiserver.endpoints.handlers.write_requests import WriteRequests
 from apiserver.endpoints.middleware import authorizer_attributes
 from apiserver.endpoints.responses import send_object, send_status

@@ -6,7 +6,7 @@ from typing import Final
 
 from apiserver.meta.options import first
 from apiserver.meta.vocabulary import Query
-from apiserver.storage.turns import Turn
+from apiserver.storage.event_loop_turns import Turn
 
 # Parsing a selector of 64 KB takes some milliseconds, and one of this length a few microseconds.
 LONG: Final = 1_024

@@ -10,10 +10,10 @@ from aiohttp import hdrs
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.bodies import read_body
 from apiserver.endpoints.handlers.apply import Applier
+from apiserver.endpoints.handlers.audit_bodies import record_patch
 from apiserver.endpoints.handlers.decoding import Decoded, require_name, require_namespace
 from apiserver.endpoints.handlers.encoders import Encoders
 from apiserver.endpoints.handlers.patch_bodies import Patch, apply_patch, parse_patch
-from apiserver.endpoints.handlers.recording import record_patch
 from apiserver.endpoints.handlers.write_requests import WriteRequests, draft_of
 from apiserver.endpoints.negotiation import base_type
 from apiserver.endpoints.responses import send_object

@@ -8,10 +8,10 @@ from http import HTTPStatus
 from apiserver.auth.authz.attributes import AuthorizationChain
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.bodies import read_body
+from apiserver.endpoints.handlers.audit_bodies import record_object
 from apiserver.endpoints.handlers.create import Creator
 from apiserver.endpoints.handlers.decoding import Decoder, require_name
 from apiserver.endpoints.handlers.encoders import Encoders
-from apiserver.endpoints.handlers.recording import record_object
 from apiserver.endpoints.handlers.write_requests import WriteRequests, as_new, draft_of
 from apiserver.endpoints.middleware import authorizer_attributes
 from apiserver.endpoints.responses import send_object

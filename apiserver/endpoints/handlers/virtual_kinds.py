@@ -11,9 +11,9 @@ from apiserver.admission.chain import Operation, SubresourceView
 from apiserver.catalogue.authentication import token_requests
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.bodies import read_body
+from apiserver.endpoints.handlers.audit_bodies import record_object
 from apiserver.endpoints.handlers.decoding import Decoder
 from apiserver.endpoints.handlers.encoders import Encoders
-from apiserver.endpoints.handlers.recording import record_object
 from apiserver.endpoints.handlers.write_requests import WriteRequests
 from apiserver.endpoints.representation import Encoder
 from apiserver.endpoints.responses import send_object, send_status

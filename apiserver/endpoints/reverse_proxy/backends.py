@@ -24,7 +24,7 @@ from apiserver.endpoints.reverse_proxy.in_process import InProcessConnector, InP
 from apiserver.endpoints.reverse_proxy.target import ProxyBackend, ProxyTarget
 from apiserver.meta.vocabulary import IPNetwork
 from apiserver.schema.validation.checks import PORT_MAX
-from apiserver.storage.turns import Turn
+from apiserver.storage.event_loop_turns import Turn
 from apiserver.webhooks.addresses import (
     PROXY_FLAG,
     AddressDenied,

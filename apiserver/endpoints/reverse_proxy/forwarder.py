@@ -27,9 +27,9 @@ from apiserver.endpoints.reverse_proxy.html import LinkRewriter
 from apiserver.endpoints.reverse_proxy.links import ProxiedLinks, joined
 from apiserver.endpoints.reverse_proxy.target import ProxyBackend, ProxyTarget
 from apiserver.endpoints.reverse_proxy.upgrades import upgrade
-from apiserver.load.shared_pool import SharedPool, holder_of
+from apiserver.load.user_shares import SharedPool, holder_of
 from apiserver.meta.errors import ApiError, BadRequest, Forbidden, TooManyRequests
-from apiserver.storage.turns import Turn
+from apiserver.storage.event_loop_turns import Turn
 from apiserver.webhooks.addresses import AddressDenied, NotProxyable
 
 # Requests that are forwarded at the same time. Each takes up to 300 KB while both sides are slow.

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Final, NamedTuple
 
 from apiserver.endpoints.reverse_proxy.errors import BackendRequestFailed
-from apiserver.storage.turns import Turn
+from apiserver.storage.event_loop_turns import Turn
 
 # A longer frame is no data of a shell or a port, which are sent as they are read.
 FRAME_BYTES_MAX: Final = 1024 * 1024

@@ -27,7 +27,7 @@ from apiserver.endpoints.reverse_proxy.spdy import SpdyClient
 from apiserver.endpoints.reverse_proxy.target import ProxyTarget
 from apiserver.endpoints.reverse_proxy.upgrades import UNSENT_BYTES_MAX, ask, dial, first_of, refuse
 from apiserver.endpoints.websocket import accept_websocket, asks_for_websocket
-from apiserver.storage.turns import Turn
+from apiserver.storage.event_loop_turns import Turn
 
 SHELL_PROTOCOL: Final = "v5.channel.k8s.io"
 PORTS_PROTOCOL: Final = "SPDY/3.1+portforward.k8s.io"

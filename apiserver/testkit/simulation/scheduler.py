@@ -16,7 +16,7 @@ from apiserver.meta.conditions import find_condition, set_condition
 from apiserver.meta.errors import NotFound
 from apiserver.meta.vocabulary import AUTHENTICATED, Document, UserInfo
 from apiserver.registry.strategy import UpdateStrategy
-from apiserver.storage.turns import in_turns
+from apiserver.storage.event_loop_turns import in_turns
 from apiserver.testkit.simulation.component import ClusterAccess, Component, WriteTarget, run_controller
 from apiserver.testkit.simulation.nodes import is_simulated
 from apiserver.testkit.simulation.object_index import ObjectIndex

@@ -21,8 +21,8 @@ from apiserver.controller_runtime.work_queue import Backoff
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.errors import StorageUnavailable
+from apiserver.storage.event_loop_turns import TURN_S
 from apiserver.storage.interface import KeyRange
-from apiserver.storage.turns import TURN_S
 from apiserver.storage.watch_cache import Listing, WatchCache, WatchScope
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.in_process import PREFIX, server

@@ -12,7 +12,7 @@ from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.middleware import QUICK_ANSWERS, authorize
 from apiserver.meta.vocabulary import RequestInfo, UserInfo
 from apiserver.metrics.authorization import AuthorizationMetrics
-from apiserver.storage.turns import TURN_S, Turn
+from apiserver.storage.event_loop_turns import TURN_S, Turn
 from tests.support.eventually import WITHIN_S
 
 

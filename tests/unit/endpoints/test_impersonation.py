@@ -31,7 +31,7 @@ from apiserver.meta.brand import Brand
 from apiserver.meta.errors import Forbidden
 from apiserver.meta.vocabulary import UserInfo
 from apiserver.metrics.request_filters import ImpersonationMetrics
-from apiserver.storage.turns import Turn
+from apiserver.storage.event_loop_turns import Turn
 
 REVIEWS: Final = "authentication.k8s.io"
 NODE_NAME: Final = "authentication.kubernetes.io/node-name"

@@ -22,7 +22,7 @@ from apiserver.endpoints.request_info import parse_query, parse_target
 from apiserver.endpoints.responses import sent
 from apiserver.endpoints.watch_stream import ASKING_MAX, WatchStream, WatchStreams
 from apiserver.load.offload import Offload
-from apiserver.load.shared_pool import SharedPool, holder_of
+from apiserver.load.user_shares import SharedPool, holder_of
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import TooManyRequests
 from apiserver.meta.vocabulary import UserInfo

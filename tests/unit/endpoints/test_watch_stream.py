@@ -12,7 +12,7 @@ import orjson
 import pytest
 from aiohttp import web
 
-from apiserver.custom_resources.serving.version_codec import (
+from apiserver.custom_resources.serving.custom_resource_codec import (
     CreationGuards,
     CustomResourceCodec,
     DefinitionReader,

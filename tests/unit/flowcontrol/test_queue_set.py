@@ -23,7 +23,7 @@ from apiserver.flowcontrol.queue_set import (
 )
 from apiserver.flowcontrol.seat_usage import Capacity
 from apiserver.flowcontrol.work_estimates import WorkEstimate
-from apiserver.load.shared_pool import SHARE_OF_FREE
+from apiserver.load.user_shares import SHARE_OF_FREE
 from tests.unit.flowcontrol.support import flow, queue_set, request
 
 QUEUES: Final = QueueRules(queues=8, length_max=4)

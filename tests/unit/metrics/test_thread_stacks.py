@@ -31,7 +31,7 @@ PLACES: Final = {
     "the innermost of the server's own": (1, "apiserver.app.serving.tls_transport:write:156"),
     "none of the server's own": (2, "usr.lib.python3.11.threading:wait:331"),
     "no Python": (3, ""),
-    "the thread that asks": (4, "apiserver.storage.turns:<listcomp>:???"),
+    "the thread that asks": (4, "apiserver.storage.event_loop_turns:<listcomp>:???"),
     "not there": (5, ""),
 }
 

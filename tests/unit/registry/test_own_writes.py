@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from apiserver.registry.object_decoder import ObjectDecoder
 from apiserver.registry.own_writes import BYTES_MAX, VALUES_MAX, OwnWrites
-from apiserver.registry.stored_object import DamagedObject, ObjectDecoder, StoredObject
+from apiserver.registry.stored_object import DamagedObject, StoredObject
 from apiserver.storage.interface import Stored
 
 KEY = "/registry/configmaps/ns/a"

@@ -9,9 +9,10 @@ import pytest
 
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.meta.brand import Brand
+from apiserver.registry.object_decoder import ObjectDecoder
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.stored_object import ConvertedObject, DamagedObject, ObjectDecoder, StoredObject
+from apiserver.registry.stored_object import ConvertedObject, DamagedObject, StoredObject
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.storage.interface import Stored

@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 
 from apiserver.load.size_class import HUGE_BYTES, LARGE_BYTES
 from apiserver.registry.field_getters import field_texts
+from apiserver.registry.object_decoder import DAMAGED_LOGGED_MAX, ObjectDecoder
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.stored_object import (
-    DAMAGED_LOGGED_MAX,
     FIRST_LOOK_BYTES,
     MANY_LABELS_KEPT_MAX,
     CorruptObject,
     DamagedObject,
-    ObjectDecoder,
     StoredObject,
     TooDeep,
     encode,

@@ -18,7 +18,7 @@ from apiserver.load.size_class import HUGE_BYTES, LARGE_BYTES
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry import version_codec
-from apiserver.registry.conversion_codec import ConversionCodec, HubVersion
+from apiserver.registry.builtin_codec import BuiltinCodec, HubVersion
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, encode
 from apiserver.registry.version_codec import IdentityCodec
@@ -118,7 +118,7 @@ async def test_large_objects_are_converted_beside_the_event_loop(size_bytes: int
         converted_in.append(threading.current_thread())
 
     hub = HubVersion(GroupResource("example.com", "as"), "example.com/v2", "A", lambda _: None, from_hub)
-    codec = ConversionCodec("example.com/v1", "A", hub)
+    codec = BuiltinCodec("example.com/v1", "A", hub)
     stored = at(encode({"metadata": {"name": "a"}, "data": "v" * size_bytes}, codec.stored_head), 7)
     cached = codec.cached_view(stored)
     assert (cached is not None) is is_on_loop

@@ -23,7 +23,7 @@ from apiserver.auth.authz.attributes import (
 )
 from apiserver.auth.authz.configuration import WebhookSettings
 from apiserver.auth.authz.match_conditions import InvalidCondition
-from apiserver.load.shared_pool import SharedPool, holder_of
+from apiserver.load.user_shares import SharedPool, holder_of
 from apiserver.meta.errors import TooManyRequests
 from apiserver.meta.vocabulary import UserInfo
 from apiserver.webhooks.authorizer import (

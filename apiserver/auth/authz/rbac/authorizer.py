@@ -43,7 +43,7 @@ _Answer = tuple[Mapping[str, Verdict], Verdict, bool]
 
 
 class Turn(Protocol):
-    """The turns of one piece of work on the event loop: see `storage.turns`."""
+    """The turns of one piece of work on the event loop: see `storage.event_loop_turns`."""
 
     def is_over(self) -> bool: ...
 

@@ -26,7 +26,7 @@ from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.subresources import EVICTION
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.schema.validation.label_selectors import selects
-from apiserver.storage.turns import in_turns
+from apiserver.storage.event_loop_turns import in_turns
 
 # Attempts to delete a pod that changes meanwhile.
 ATTEMPTS_MAX: Final = 5

@@ -27,8 +27,8 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
+from apiserver.storage.event_loop_turns import in_turns
 from apiserver.storage.interface import MOST_RECENT
-from apiserver.storage.turns import in_turns
 from apiserver.webhooks.addresses import AddressDenied, AddressRules, NotProxyable
 from apiserver.webhooks.tls import unverified_context
 

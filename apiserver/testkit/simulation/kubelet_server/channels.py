@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Self
 from aiohttp import WSMsgType, hdrs, web
 
 from apiserver.meta.vocabulary import Document
-from apiserver.storage.turns import Turn
+from apiserver.storage.event_loop_turns import Turn
 from apiserver.testkit.simulation.kubelet_server.requests import no_common_protocol
 from apiserver.testkit.simulation.kubelet_server.sessions import ClientGone, status_bytes
 

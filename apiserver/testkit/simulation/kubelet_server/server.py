@@ -25,8 +25,8 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.clock import Clock
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
+from apiserver.storage.event_loop_turns import Turn
 from apiserver.storage.interface import MOST_RECENT
-from apiserver.storage.turns import Turn
 from apiserver.testkit.simulation.container_answers import SimulatedContainer, addresses_of
 from apiserver.testkit.simulation.field_values import InvalidStage
 from apiserver.testkit.simulation.kubelet_server import spdy_shells

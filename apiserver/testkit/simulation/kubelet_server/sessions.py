@@ -12,7 +12,7 @@ import orjson
 
 from apiserver.endpoints.reverse_proxy.upgrades import first_of
 from apiserver.meta.vocabulary import Document
-from apiserver.storage.turns import Turn
+from apiserver.storage.event_loop_turns import Turn
 from apiserver.testkit.simulation.kubelet_server.terminals import LineDiscipline, shown
 from apiserver.testkit.simulation.pod_status import KILLED
 from apiserver.testkit.simulation.programs import (

@@ -30,7 +30,7 @@ from apiserver.endpoints.reverse_proxy.spdy import (
     data_frame,
     read_frame,
 )
-from apiserver.storage.turns import Turn
+from apiserver.storage.event_loop_turns import Turn
 from apiserver.testkit.simulation.kubelet_server.requests import PROTOCOL_HEADER
 
 # Streams that are open at the same time: a connection to a port has two.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from apiserver.audit.backends.backends import Backend
+from apiserver.audit.backends.fan_out import Backend
 from apiserver.audit.events import Event, EventWithObjects, size_of
 
 

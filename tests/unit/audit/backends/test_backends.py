@@ -11,9 +11,9 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from apiserver.audit.backends.backends import Backend, Backends, TruncatingBackend
 from apiserver.audit.backends.batches import HELD_BYTES_MAX, Batches, Throttle
 from apiserver.audit.backends.dropped_events import DroppedEvents
+from apiserver.audit.backends.fan_out import Backend, Backends, TruncatingBackend
 from apiserver.audit.backends.log_backend import TURNS_MAX, LogBackend, WriterThread
 from apiserver.audit.backends.options import DeliveryOptions, TruncateOptions
 from apiserver.audit.backends.webhook_backend import WebhookBackend

@@ -10,9 +10,10 @@ from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document
+from apiserver.registry.object_decoder import ObjectDecoder
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ResourceTable, ServedResource
-from apiserver.registry.stored_object import ObjectDecoder, encode, head_of
+from apiserver.registry.stored_object import encode, head_of
 from apiserver.registry.strategy import Strategy, WriteContext
 from apiserver.releases.emulation import DEFAULT_MINOR, EmulatedRelease
 from apiserver.schema.builtin import BuiltinSchemas

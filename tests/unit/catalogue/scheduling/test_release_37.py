@@ -11,8 +11,9 @@ from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document
+from apiserver.registry.object_decoder import ObjectDecoder
 from apiserver.registry.own_writes import OwnWrites
-from apiserver.registry.stored_object import ObjectDecoder, encode, head_of
+from apiserver.registry.stored_object import encode, head_of
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.builtin import BuiltinSchemas

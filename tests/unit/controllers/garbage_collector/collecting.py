@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 from apiserver.controllers.event_recorder import EventRecorder
-from apiserver.controllers.garbage_collector.garbage_collector import GarbageCollector
+from apiserver.controllers.garbage_collector.controller import GarbageCollector
 from apiserver.controllers.garbage_collector.graph_builder import GraphBuilder
 from apiserver.controllers.garbage_collector.remote_owner_resolver import ASK_AGAIN_S, OtherServers
 from apiserver.meta.errors import NotFound

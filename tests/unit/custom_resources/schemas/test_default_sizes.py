@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from apiserver.custom_resources.schemas.default_sizes import default_bytes
-from apiserver.custom_resources.schemas.pruning import DEFAULTS_BYTES_MAX, Pruner
+from apiserver.custom_resources.schemas.prune_and_default import DEFAULTS_BYTES_MAX, Pruner
 from apiserver.schema.extensions import Extensions
 from apiserver.schema.structural import Schema as Structural
 from apiserver.schema.structural import ValueKind

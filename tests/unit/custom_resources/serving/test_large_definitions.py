@@ -12,8 +12,8 @@ import orjson
 import pytest
 
 from apiserver.custom_resources.serving.columns import COMPILED_INLINE_MAX
+from apiserver.custom_resources.serving.custom_resource_codec import DefinitionReader
 from apiserver.custom_resources.serving.resources import CustomResourceFactory, DefinedResources
-from apiserver.custom_resources.serving.version_codec import DefinitionReader
 from apiserver.custom_resources.serving.version_schema import DefinitionSource
 from apiserver.endpoints.negotiation import ResponseForm
 from apiserver.endpoints.representation.form_cache import FormCaches

@@ -34,8 +34,8 @@ from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.stored_object import StoredObject, TooDeep, encode, head_of, with_revision
 from apiserver.registry.version_codec import Offloader, VersionCodec, view
 from apiserver.schema.compile import TypeMismatch
+from apiserver.storage.event_loop_turns import Turn
 from apiserver.storage.interface import Condition
-from apiserver.storage.turns import Turn
 from apiserver.storage.watch_cache import KeyVersion
 
 _codec_ids: Final = itertools.count(1)

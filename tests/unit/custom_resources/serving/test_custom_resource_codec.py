@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.custom_resources.serving.version_codec import (
+from apiserver.custom_resources.serving.custom_resource_codec import (
     CreationGuards,
     CustomResourceCodec,
     DefinitionVersions,

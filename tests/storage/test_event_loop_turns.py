@@ -8,7 +8,7 @@ import itertools
 import statistics
 from time import monotonic
 
-from apiserver.storage.turns import OLDEST_EVERY, TURN_S, LateTurn, Turn
+from apiserver.storage.event_loop_turns import OLDEST_EVERY, TURN_S, LateTurn, Turn
 
 
 def work_for_a_turn() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from apiserver.load.shared_pool import SHARE_OF_FREE, SharedPool
+from apiserver.load.user_shares import SHARE_OF_FREE, SharedPool
 
 CAPACITY: Final = 60
 USERS: Final = st.sampled_from("abcd")

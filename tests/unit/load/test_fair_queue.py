@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from time import monotonic
 
-from apiserver.load.turn_queues import FairQueue, TurnQueue
+from apiserver.load.fair_queue import FairQueue, TurnQueue
 
 
 def fair_queue(*items: str) -> FairQueue[str]:

@@ -16,7 +16,7 @@ from apiserver.meta.vocabulary import Document, GroupKind, GroupResource
 from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.stored_object import StoredObject, encode, head_of, with_revision
 from apiserver.registry.version_codec import Offloader, VersionCodec
-from apiserver.storage.turns import Turn
+from apiserver.storage.event_loop_turns import Turn
 
 
 class HubVersion(NamedTuple):
@@ -34,7 +34,7 @@ class HubVersion(NamedTuple):
     validate: Callable[[Document], Errors] | None = None
 
 
-class ConversionCodec:
+class BuiltinCodec:
     """Objects of a built-in type have another version as their hub, and are converted by pure functions.
 
     See `VersionCodec` for what each method returns.
