@@ -35,6 +35,8 @@ ALL: Final = f"{README}\n\n{PAGES}"
 # Flags of the other programs, and of subcommands, that it shows.
 OTHERS: Final = {
     "kubectl": {
+        "for",
+        "image",
         "all-namespaces",
         "as",
         "as-group",
@@ -47,7 +49,7 @@ OTHERS: Final = {
     }
     | {"recursive", "resource", "role", "type", "user", "verb", "watch"}
     | {"certificate-authority", "cluster", "embed-certs", "kubeconfig", "namespace", "output"}
-    | {"resource-name", "server", "token"},
+    | {"resource-name", "server", "subresource", "token"},
     "apiserver audit": {"by", "denied"},
     "apiserver convert": {"output-version", "strict"},
     "apiserver deprecations": {"fail-in", "kubeconfig", "server", "token-file", "certificate-authority"},

@@ -1,4 +1,4 @@
-"""What docs/testing and the tutorial about it show works: each page is a suite that passes."""
+"""What docs/testing shows works: each page is a suite that passes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ from tests.support.required import library
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 # It makes the files that the pages about a subject go on with.
-TUTORIAL: Final = "tutorials/test-an-operator.md"
+TUTORIAL: Final = (DOCS / "tutorials" / "test-an-operator.md").read_text()
 PAGES: Final = {
-    path.relative_to(DOCS).as_posix(): path.read_text()
-    for path in (DOCS / TUTORIAL, *sorted((DOCS / "testing").glob("*.md")))
+    path.relative_to(DOCS).as_posix(): path.read_text() for path in sorted((DOCS / "testing").glob("*.md"))
 }
 CONFIGURATION: Final = "[pytest]\nasyncio_default_fixture_loop_scope = function\n"
 _BLOCK: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -57,7 +56,11 @@ class Block(NamedTuple):
 
 
 def blocks(page: str) -> list[Block]:
-    return [Block(*found) for found in _BLOCK.findall(PAGES[page])]
+    return blocks_of(PAGES[page])
+
+
+def blocks_of(text: str) -> list[Block]:
+    return [Block(*found) for found in _BLOCK.findall(text)]
 
 
 def commands(page: str) -> Iterator[list[str]]:
@@ -71,7 +74,11 @@ def commands(page: str) -> Iterator[list[str]]:
 
 
 def write_files(page: str, directory: Path, *languages: str) -> None:
-    for block in blocks(page):
+    _write(blocks(page), directory, languages)
+
+
+def _write(found: list[Block], directory: Path, languages: tuple[str, ...]) -> None:
+    for block in found:
         if block.language in languages:
             path = directory / block.path
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -140,7 +147,6 @@ class Suite(NamedTuple):
 
 
 SUITES: Final = {
-    TUTORIAL: Suite(2, needs=("kubernetes",)),
     "testing/index.md": Suite(
         10, needs=("kubernetes", "kubernetes_asyncio", "kr8s", "lightkube", "pykube", "kopf"), goes_on=True
     ),
@@ -167,9 +173,7 @@ def test_a_suite_passes(page: str, suite: Suite, tmp_path: Path) -> None:
     for name in suite.needs:
         library(name)
     if suite.goes_on:
-        write_files(TUTORIAL, tmp_path, "python", "yaml")
-        for path in tmp_path.glob("test_*.py"):
-            path.unlink()
+        _write(blocks_of(TUTORIAL), tmp_path, ("yaml",))
     write_files(page, tmp_path, "python", "yaml")
     (tmp_path / "pytest.ini").write_text(CONFIGURATION)
     end = _run(

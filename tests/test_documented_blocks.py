@@ -1,0 +1,120 @@
+"""Every block of code in README.md and docs/ is run, as a reader would run it, or has a reason not to be.
+
+A page is run from its first block to its last: files are written, commands are run, and what is shown of
+their output is compared with it. A page with tests is a suite that passes.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.kubectl import MISSING, program, usable_versions
+from tests.support.page_runner import PageRunner, shows, starts_server
+from tests.support.pages import DIAGRAM, OUTPUT, README, SHELL, Block, blocks, indented_blocks, pages
+from tests.support.required import library
+
+INSTALLS: Final = "installs packages from a registry; tests/deploy/test_wheel.py installs the wheel"
+NO_CONTAINERS: Final = "needs a container engine; tests/deploy/test_image.py does the same where there is one"
+JAVASCRIPT: Final = "tests/testing/test_docs_testing.py runs it, where Node is installed"
+GO: Final = "tests/testing/test_docs_testing.py runs it, where Go is installed"
+# Blocks that are not run here, by the first line that tells one from the others of its page.
+NOT_RUN: Final[dict[tuple[str, str], str]] = {
+    ("README.md", "python3 -m venv ~/.venvs/apiserver"): INSTALLS,
+    ("docs/tutorials/test-an-operator.md", "python3 -m venv .venv"): INSTALLS,
+}
+# Pages all of whose blocks are not run here.
+PAGES_NOT_RUN: Final[dict[str, str]] = {}
+CLIENTS: Final = ("kubernetes", "kubernetes_asyncio", "kr8s", "lightkube", "pykube", "kopf")
+_IMPORT: Final = re.compile(r"^\s*(?:import|from) (\w+)", re.MULTILINE)
+_TEST: Final = re.compile(r"^\s*(?:async )?def (test_\w+)", re.MULTILINE)
+
+
+def is_run(block: Block) -> bool:
+    return (
+        block.language != DIAGRAM
+        and block.page not in PAGES_NOT_RUN
+        and (block.page, block.first_line) not in NOT_RUN
+    )
+
+
+def test_blocks_that_are_not_run_exist_and_have_a_reason() -> None:
+    found = {(block.page, block.first_line) for page in pages() for block in blocks(page)}
+    assert NOT_RUN.keys() - found == set()
+    assert PAGES_NOT_RUN.keys() - pages().keys() == set()
+    assert all(reason for reason in (*NOT_RUN.values(), *PAGES_NOT_RUN.values()))
+
+
+@pytest.mark.parametrize("page", pages())
+def test_every_block_can_be_run(page: str) -> None:
+    """It is for a shell, or shows an output, or is a file whose path is its first line."""
+    assert indented_blocks(page) == []
+    found = blocks(page)
+    assert len(found) == pages()[page].count("```") / 2
+    unknown = [b for b in found if is_run(b) and b.language not in {SHELL, OUTPUT} and not b.path]
+    assert unknown == []
+
+
+def names_of_tests(page: str) -> set[str]:
+    return {
+        name for block in blocks(page) if block.path.endswith(".py") for name in _TEST.findall(block.text)
+    }
+
+
+def marks(page: str) -> list[pytest.MarkDecorator]:
+    slow = [pytest.mark.slow] if page != README and names_of_tests(page) else []
+    return [*slow, *([pytest.mark.kubectl] if needs_kubectl(page) else [])]
+
+
+def needs_kubectl(page: str) -> bool:
+    return any(
+        "kubectl " in block.text for block in blocks(page) if block.language == SHELL and is_run(block)
+    )
+
+
+RUN: Final = [pytest.param(page, marks=marks(page)) for page in pages() if any(map(is_run, blocks(page)))]
+
+
+@pytest.mark.parametrize("page", RUN)
+def test_a_page_works(page: str, tmp_path: Path) -> None:
+    run = [block for block in blocks(page) if is_run(block)]
+    shell = [block for block in run if block.language == SHELL]
+    for block in run:
+        for name in sorted({*_IMPORT.findall(block.text)}.intersection(CLIENTS)):
+            library(name)
+    kubectl = program((usable_versions() or [MISSING])[-1]) if needs_kubectl(page) else None
+    with PageRunner(tmp_path, kubectl) as runner:
+        if needs_kubectl(page) and not any(map(starts_server, shell[:1])):
+            runner.start_server()
+        for block in run:
+            runner.run(block)
+        runner.finish()
+        if names_of_tests(page) - runner.passed:
+            runner.run(Block(page, SHELL, "pytest -q\n"))
+            runner.finish()
+    assert names_of_tests(page) - runner.passed == set()
+
+
+# What is shown, what is printed, and whether it is that.
+OUTPUTS: Final = {
+    "the same": ("a b\n", "a b\n", True),
+    "more before it": ("b\n", "a\nb\n", True),
+    "more after it": ("a\n", "a\nb\n", False),
+    "another word": ("a b\n", "a c\n", False),
+    "another order": ("a\nb\n", "b\na\n", False),
+    "a line missing": ("a\nb\nc\n", "a\nc\n", False),
+    "other spaces": ("NAME   AGE\n", "NAME          AGE   \n", True),
+    "another age": ("web   1m\n", "web   20s\n", True),
+    "other ready pods": ("web   0/1\n", "web   1/1\n", False),
+    "lines left out": ("a\n…\nc\n", "a\nb\nb\nc\n", True),
+    "words left out": ("error: … b\n", "error: x y b\n", True),
+    "characters left out": ("at …/a.py\n", "at /x/a.py\n", True),
+}
+
+
+@pytest.mark.parametrize(("shown", "printed", "is_shown"), OUTPUTS.values(), ids=OUTPUTS)
+def test_how_an_output_is_compared(shown: str, printed: str, is_shown: bool) -> None:
+    assert shows(shown, printed) == is_shown
