@@ -24,51 +24,50 @@ from apiserver.wire.media_types import APPLY_YAML
 
 @dataclass(slots=True, eq=False, repr=False)
 class ApiCall:
-    """One request, by whom it is made, and the state of its response.
+    """One request, its user, and the state of its response.
 
     Known from the start; the verb in `info` changes if an update turns out to be a create:
 
     received_at: seconds of the event loop's clock.
     offload: decides where the call's work runs, for its user once that is known.
     status_encoder: encodes Statuses in the form that the client accepts; without it they are JSON.
-    malformed: why the request is none that can be served; empty if it can.
+    malformed: why the request cannot be served; empty if it can.
 
-    Set by the stage that finds them out, and unset before:
+    Unset until the stage that determines them:
 
     user: by authentication; impersonation replaces it. See `known_user`.
     resource: the served resource that the path names, by `Routes`. See `found_resource`.
 
     Set by middleware for some calls:
 
-    audit: the record of the call, if there is to be one; a level is not decided before it is known who asks.
+    audit: the record of the call, if there is to be one; its level depends on the user.
     audit_encoder: encodes the answer as it is recorded, if it is.
-    deadline: when the client gives up, by the event loop's clock, if it has said so.
+    deadline: when the client gives up, by the event loop's clock, if the request says so.
     has_timed_out: the time for the request is up, and its task has been cancelled for that.
-    flow: which requests it waits with, if it has to wait; None for those that are passed on, and if API
-        Priority and Fairness is off.
+    flow: its flow in API Priority and Fairness; None for requests that are forwarded, and if that is off.
     slot: its slot among the requests in flight, or its seats, if it needs any; see `take_slot`.
-    waited_s: how many seconds it has waited for others than this server: for its turn, and for webhooks.
+    waited_s: how many seconds it has waited for its turn and for webhooks, rather than for this server's
+        work.
 
     Set while the body of the request is read:
 
     body_limits: those of the bodies of all requests, if its body may be read.
-    body_room: what its body has taken of them, until the request has been answered.
+    body_room: the share of them that its body has taken, until the request has been answered.
     request_bytes: the size of the request's body, once it has been read.
     has_read_body: the client has been asked for the body, which may be on its way.
-    discards_body: its body is of no use to anybody, and is being discarded.
+    discards_body: its body is not needed, and is being discarded.
     has_copied: a JSON patch has copied values within an object that may hold secrets.
 
-    What is or will be answered; any stage may add to it:
+    The response, to which any stage may add:
 
     warnings: the texts of Warning headers.
-    head_lines: the lines of the response's head that are known before it: which pages in browsers may see
-        it, and which flow the request has.
+    head_lines: the header lines that are known before the response: for CORS, and the flow of the request.
     status: the status code of the response; 0 until its first byte is written.
     body_bytes: how many bytes of its body have been sent; they are not counted for watches.
     closes_connection: the connection must not be used again after the response.
     is_answered: its answer is made, or being made as fast as the client takes it: only the client is slow.
-    is_answer_lost: it is not answered when it has been done: see `testkit.faults`.
-    ending: how it has ended, if otherwise than by its own answer.
+    is_answer_lost: the response is dropped after the request was executed: see `testkit.faults`.
+    ending: how the request has ended, if not by its own response.
     """
 
     request: web.BaseRequest
@@ -109,7 +108,7 @@ class ApiCall:
 
     @property
     def known_user(self) -> UserInfo | None:
-        """Who makes the request; None before authentication has found out."""
+        """The user who makes the request; None before authentication."""
         return getattr(self, "user", None)
 
     @property
@@ -126,11 +125,14 @@ class ApiCall:
 
     @property
     def is_apply(self) -> bool:
-        """Whether it is a server-side apply, by the media type of its body."""
+        """Whether the request is a server-side apply, by the media type of its body."""
         return self.request.headers.get(hdrs.CONTENT_TYPE) == APPLY_YAML
 
     async def take_slot(self) -> None:
-        """Take a slot, or seats, if it has none yet: the work begins. Raises TooManyRequests."""
+        """Take a slot, or seats, if the request has none yet, because its work begins.
+
+        Raises TooManyRequests.
+        """
         if self.slot is not None and (waiting := self.slot.take()) is not None:
             await waiting
 
@@ -148,7 +150,7 @@ class ApiCall:
             slot.resume()
 
     def release_slot(self) -> None:
-        """Give the slot back, if it has one: the answer is made, and only has to be sent."""
+        """Give the slot back, if there is one, because the answer only has to be sent."""
         if self.slot is not None:
             self.slot.release()
 

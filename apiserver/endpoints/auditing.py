@@ -1,7 +1,7 @@
-"""Records requests: asks the audit policy about each, and has its events written.
+"""Records requests for auditing: applies the audit policy to each, and writes its events.
 
-`record` stands outside of what makes answers of errors: it sees how a request ends, whatever happens to it.
-`begin` stands inside of authentication: from there on it is known who asks.
+`record` is the outermost middleware, around the one that turns errors into responses: it sees how each
+request ends. `begin` runs inside authentication, where the user is known.
 Source: k8s.io/apiserver, pkg/endpoints/filters/{audit,authn_audit,audit_init}.go.
 """
 
@@ -76,9 +76,9 @@ class Auditor:
         self._targets: dict[_TargetKey, AuditTarget] = {}
 
     def record(self, metrics: RequestMetrics) -> Middleware:
-        """Begin a record of each request, and end it; and do what `middleware.measure` does.
+        """Begin a record of each request, and end it; includes what `middleware.measure` does.
 
-        One coroutine less for each request is as much as half of its events cost.
+        A separate coroutine for each request would cost half as much as its events.
         """
         clock_ns, recording = self._clock_ns, self._recording
 
@@ -100,7 +100,7 @@ class Auditor:
         return middleware
 
     def begin(self, handle: Handler) -> Handler:
-        """The middleware that asks the policy, and makes the first event."""
+        """The middleware that applies the policy, and makes the first event."""
 
         clock_ns, metrics, process = self._clock_ns, self._metrics, self._process
         at_once = READ_VERBS if self._keeps_order else frozenset()
@@ -126,7 +126,7 @@ class Auditor:
         async def received(call: ApiCall, waiting: Awaitable[bool]) -> None:
             """Handle a request after its first event has been written.
 
-            Raises InternalError if the event must be written, and cannot be: then there is no other.
+            Raises InternalError if the event must be written but cannot be; then no other event follows.
             """
             if not await waiting:
                 metrics.rejected += 1
@@ -137,7 +137,9 @@ class Auditor:
         return begun
 
     def _begin(self, call: ApiCall, audit: RequestAudit) -> bool:
-        """Have the policy asked. Returns whether the request is recorded; else its call has no record."""
+        """Apply the policy to a call. Returns whether the request is recorded; otherwise its call has no
+        record.
+        """
         user, request = call.known_user, call.request
         policy = self._policy
         key = call.info.verb, request.raw_path, policy.known_of(user) if policy.looks_at_callers else _ANYBODY
@@ -149,7 +151,7 @@ class Auditor:
         if not target.is_recorded:
             call.audit = None
             return False
-        # On one connection it is nearly always the same who makes requests.
+        # Most requests on one connection come from the same user.
         connection, header = call.connection, request.headers.get
         client = header(hdrs.X_FORWARDED_FOR, ""), header(_X_REAL_IP, ""), header(hdrs.USER_AGENT, "")
         known = connection.audited
@@ -161,7 +163,10 @@ class Auditor:
         return True
 
     def _find_target(self, call: ApiCall, key: _TargetKey) -> AuditTarget:
-        """Ask the policy. key: all that the answer depends on for requests that are not malformed."""
+        """Find the policy's rule for a request.
+
+        key: everything that the rule depends on, for requests that are not malformed.
+        """
         user, info, raw_path = call.known_user, call.info, call.request.raw_path
         name = info.name or (selected_name(info, call.query) if call.query else "")
         reference = None
@@ -180,17 +185,19 @@ class Auditor:
         return target
 
     def _start_response(self, audit: RequestAudit, code: int) -> None:
-        """The response of a request begins that runs long. Nobody waits for this event."""
+        """Make the event for the start of a long-running response, which nothing waits for."""
         audit.on_response_started = None
         self._told(audit.event(RESPONSE_STARTED, self._clock_ns(), code))
 
     def _end(self, call: ApiCall, audit: RequestAudit) -> Awaitable[bool] | None:
-        """Make the last event: the request is answered, or will not be. Returns what to wait for."""
+        """Make the last event of a request that has been answered, or will not be. Returns an awaitable, if
+        the event has to be waited for.
+        """
         audit.completed_at_ns = now_ns = self._clock_ns()
         audit.code = code = call.status
         if audit.level is None:
-            # Nobody has been identified; what was answered before that was asked, as to a page's browser,
-            # is not recorded.
+            # The user is not known; requests answered before authentication, as CORS preflights, are not
+            # recorded.
             if call.known_user is None and code >= 400 and self._begin(call, audit):
                 return self._told(audit.event(RESPONSE_STARTED, now_ns, code))
             return None
@@ -211,7 +218,7 @@ class Auditor:
         return self._told(audit.last_event(stage, now_ns, code))
 
     def _told(self, event: Event | None) -> Awaitable[bool] | None:
-        """Have an event written that is made already, if there is one."""
+        """Write an event that is already made, if there is one."""
         if event is None:
             return None
         self._metrics.events += 1
@@ -226,9 +233,11 @@ class Auditor:
 
 
 def _caller(call: ApiCall, client: tuple[str, str, str]) -> Caller:
-    """Returns who makes a request, which the connection remembers. client: what three headers say of it.
+    """Returns the user and client of a request, which the connection remembers.
 
-    No more of a request is kept until the next than is recorded: its other headers may be secrets.
+    client: the values of three headers.
+
+    Only recorded values are kept for the next request: other headers may contain secrets.
     """
     forwarded_for, real_ip, user_agent = client
     caller = caller_of(call.known_user, forwarded_for, real_ip, call.request.remote or "", user_agent)
@@ -238,7 +247,7 @@ def _caller(call: ApiCall, client: tuple[str, str, str]) -> Caller:
 
 
 def _uri(raw_path: str) -> str:
-    """Returns path and query of a request's target; all of one that is not a URL."""
+    """Returns path and query of a request's target; the whole target if it is not a URL."""
     if raw_path.startswith("/"):
         return raw_path
     try:

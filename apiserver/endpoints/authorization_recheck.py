@@ -1,7 +1,7 @@
-"""Ends watches whose users have lost the right to them, within a bounded time.
+"""Ends watches whose users are no longer authorized, within a bounded time.
 
-Kubernetes asks once, when a watch begins, and lets it go on until it times out, which is after up to an hour.
-Other requests that run long (logs, exec, proxied ones) are not asked about again, as in Kubernetes.
+Kubernetes authorizes a watch once, when it begins, and lets it continue until it times out, after up to an
+hour. Other requests that run long (logs, exec, proxied ones) are not authorized again, as in Kubernetes.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ ANSWERED_WITHIN_S: Final = 30.0
 
 
 class AuthorizationRecheck:
-    """Asks about all watches at intervals, if any answer may be another than before.
+    """Authorizes all watches again at intervals, if a decision may have changed.
 
-    A watch goes on if it would be allowed to begin. If an authorizer cannot be asked, that is as its failure
-    policy says: a webhook that hangs must not keep up the watches of those who have lost the right to them.
+    A watch continues if it would be allowed to begin. If an authorizer fails, its failure policy decides: a
+    webhook that hangs must not prolong watches of users who lost their permission.
     """
 
     def __init__(
@@ -39,14 +39,14 @@ class AuthorizationRecheck:
         interval_s: float = INTERVAL_S,
         answered_within_s: float = ANSWERED_WITHIN_S,
     ) -> None:
-        """stamp: returns something that is not equal to what it was if answers may have changed."""
+        """stamp: returns a value that differs from the last one if decisions may have changed."""
         self._chain, self._streams, self._stamp = chain, streams, stamp
         self._interval_s, self._answered_within_s = interval_s, answered_within_s
         # Until when authorizers may answer that are asked about all watches now.
         self._deadline: float | None = None
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Authorize watches until cancelled."""
         asked_about = self._stamp()
         while True:
             await asyncio.sleep(self._interval_s)

@@ -1,4 +1,4 @@
-"""Reads and parses request bodies, within bounds, with the errors that Kubernetes has for them."""
+"""Reads and parses request bodies, within bounds, with the errors of Kubernetes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _READ_BYTES: Final = 256 * 1024
 
 
 class Body(NamedTuple):
-    """A request's body, unparsed. size: how much work there may be to parse it and with the document."""
+    """A request's body, unparsed. size: how much work it may be to parse it and process the document."""
 
     data: bytes
     content_type: str
@@ -44,7 +44,7 @@ class Body(NamedTuple):
 
 
 class BodyTooSlow(ApiError):
-    """The body of a request comes too slowly, or not at all."""
+    """The body of a request arrives too slowly, or not at all."""
 
     code, reason = 408, "Timeout"
 
@@ -93,14 +93,14 @@ async def read_body(call: ApiCall) -> Body:
 
 
 def _room(call: ApiCall) -> BodyRoom:
-    """Returns the room for the body of a call, in which none is taken yet."""
+    """Returns the room for the body of a call; none of it is taken yet."""
     assert call.body_limits is not None
     call.body_room = call.body_limits.room_for(call.user)
     return call.body_room
 
 
 async def _receive(call: ApiCall) -> bytes:
-    """Returns the whole body, which is on its way.
+    """Returns the whole body while it is being received.
 
     Raises RequestEntityTooLarge, BodyTooSlow, TooManyRequests, web.RequestPayloadError.
     """
@@ -143,7 +143,7 @@ async def _receive(call: ApiCall) -> bytes:
 
 
 def send_continue(request: web.BaseRequest) -> None:
-    """Tell a client that waits for it that its body may come (RFC 9110, 10.1.1)."""
+    """Send 100 Continue to a client that waits for it (RFC 9110, 10.1.1)."""
     if (
         hdrs.EXPECT in request.headers
         and request.headers[hdrs.EXPECT].lower() == "100-continue"
@@ -154,9 +154,9 @@ def send_continue(request: web.BaseRequest) -> None:
 
 
 async def discard_body(call: ApiCall, handle: Handler) -> None:
-    """Respond to a request whose body nobody wants, and discard that meanwhile.
+    """Respond to a request whose body is not needed, and discard the body meanwhile.
 
-    The connection keeps what is unread, and a watch would keep it for long.
+    Otherwise the connection holds the unread bytes, for as long as a watch lasts.
     """
     content = call.request.content
 
@@ -171,13 +171,13 @@ async def discard_body(call: ApiCall, handle: Handler) -> None:
     try:
         await handle(call)
     finally:
-        # aiohttp, which goes on with that, is the only one to read then.
+        # Then only aiohttp, which continues with the connection, reads from it.
         discarding.cancel()
         await asyncio.wait([discarding])
 
 
 def size_class_of(data: bytes, content_type: str) -> SizeClass:
-    """Returns how much work there may be with a body."""
+    """Returns how much work a body may be."""
     media_type = base_type(content_type)
     is_yaml = media_type == YAML or (media_type == APPLY_YAML and not looks_like_json(data))
     if is_yaml and _YAML_ANCHOR in data:
@@ -188,7 +188,7 @@ def size_class_of(data: bytes, content_type: str) -> SizeClass:
 
 
 def looks_like_json(data: bytes) -> bool:
-    """Most bodies of applies are JSON, which is valid YAML and is parsed much faster as JSON."""
+    """Whether a body looks like JSON, which is valid YAML but parsed much faster as JSON."""
     return data.lstrip()[:1] == b"{"
 
 
@@ -197,9 +197,9 @@ class MalformedBody(ValueError):
 
 
 class Parsed(NamedTuple):
-    """A parsed document; nothing of it has been validated.
+    """A parsed document, of which nothing has been validated.
 
-    duplicates: returns what a field validation says about duplicate fields. It has to be called before the
+    duplicates: returns what a field validation reports about duplicate fields; to be called before the
         document is changed.
     is_json: the body is JSON.
     """
@@ -214,7 +214,7 @@ def _no_duplicates(_: str) -> list[str]:
 
 
 class BodyParser:
-    """Parses bodies of all media types that requests may have. Rows D02-D05, D19, D22."""
+    """Parses bodies of all media types that requests may have (rows D02-D05, D19, D22)."""
 
     def __init__(self, brand: Brand, *, has_cbor: bool = False) -> None:
         self._brand = brand
@@ -280,12 +280,12 @@ def _duplicates_in_json(body: bytes, document: Any) -> list[str]:
 
 
 def _duplicates_in_yaml(lines: list[str], field_validation: str) -> list[str]:
-    """Returns the one error of Go's decoder about all duplicates under Strict, else a warning about each."""
+    """Returns Go's single error about all duplicates under Strict, otherwise a warning about each."""
     return [yaml.strict_error(lines)] if lines and field_validation == "Strict" else lines
 
 
 def load_json(body: bytes) -> Any:
-    """Parse JSON. Raises InvalidJson; RequestEntityTooLarge for more values than are parsed."""
+    """Parse JSON. Raises InvalidJson; RequestEntityTooLarge if there are more values than the limit."""
     try:
         return json_text.load(body)
     except json_text.TooManyValues as error:

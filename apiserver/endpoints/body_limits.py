@@ -1,11 +1,10 @@
-"""The limits of request bodies on their way: how many bytes of them there may be, and how slowly they may
-come.
+"""Limits request bodies being received: how many bytes they may have, and how slowly they may arrive.
 
-A body that came together with the head of its request, and is small, is not counted: it is there already.
-What is waited for is counted with the bytes that are announced, before any of it is read, until the request
-is answered. Small bodies and large ones have room of their own, and so have those of `system:masters`; users
-share each as `SharedPool` has it. Who finds no room for a large body waits for a while; meanwhile no more of
-it is read than the connection's flow control lets through (`connection.UNREAD_BYTES_MAX`).
+A small body that arrived together with the head of its request is not counted. Other bodies are counted by
+their announced length, before any of it is read, until the request is answered. Small bodies, large bodies
+and those of `system:masters` have separate room, which users share by the rules of `SharedPool`. If there is
+no room for a large body, its request waits for a while; meanwhile no more of it is read than the connection's
+flow control lets through (`connection.UNREAD_BYTES_MAX`).
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class _Lane:
     async def take_large(self, holder: str, amount: int) -> None:
         """Take room, or wait for it.
 
-        Raises TooManyRequests if there are many who wait, or none comes free.
+        Raises TooManyRequests if many requests wait, or no room becomes free.
         """
         if not self._waiting and self._large.take(holder, amount):
             return
@@ -71,7 +70,7 @@ class _Lane:
         waiter = _Waiter(holder, amount, asyncio.get_running_loop().create_future())
         self._waiting.append(waiter)
         try:
-            self._grant()  # Those who came earlier may wait because they have their share.
+            self._grant()  # Requests that came earlier may wait because their users have their share.
             async with asyncio.timeout(self._wait_s):
                 await waiter.granted
         except BaseException as error:
@@ -91,7 +90,7 @@ class _Lane:
         self._grant()
 
     def _grant(self) -> None:
-        """Give room to those who wait for it, in their order, except those who have their share."""
+        """Give room to waiting requests, in their order, except those of users who have their share."""
         for waiter in list(self._waiting):
             if waiter.granted.done():
                 continue  # It has given up, and will say so.
@@ -120,18 +119,18 @@ class BodyRoom:
         self._take_small(max(body_bytes, WAITING_REQUEST_BYTES))
 
     def take_some(self) -> int:
-        """Take room for a body of unknown length, as long as it is small. Raises TooManyRequests.
+        """Take room for a small body of unknown length. Raises TooManyRequests.
 
-        Returns for how many bytes.
+        Returns how many bytes it took.
         """
         self._take_small(SMALL_BODY_BYTES)
         return SMALL_BODY_BYTES
 
     async def take_most(self) -> int:
-        """Take room for a body of unknown length that has turned out to be large. Raises TooManyRequests.
+        """Take room for a large body of unknown length. Raises TooManyRequests.
 
-        All that it may need, at once: bodies that wait for the rest of their room would keep each other
-        waiting.
+        It takes everything the body may need at once: bodies that wait for the rest of their room could
+        deadlock.
         """
         await self._lane.take_large(self._holder, BODY_BYTES_MAX)
         self._large = BODY_BYTES_MAX
@@ -154,7 +153,7 @@ class BodyRoom:
 class IncomingBody:
     """A body that is being received.
 
-    task: the one that reads it; cancelled if it comes too slowly, and then `is_too_slow`.
+    task: the one that reads it; cancelled if the body arrives too slowly, and then `is_too_slow`.
     """
 
     content: StreamReader
@@ -166,7 +165,7 @@ class IncomingBody:
 
 @dataclass(slots=True)
 class BodyLimits:
-    """The bodies of all requests that are on their way.
+    """The limits of all request bodies that are being received.
 
     room_wait_s: how long a large body may wait for room.
     """
@@ -180,11 +179,11 @@ class BodyLimits:
         self._lanes = _Lane(self.room_wait_s), _Lane(self.room_wait_s)
 
     def room_for(self, user: UserInfo) -> BodyRoom:
-        """Returns the room of a request of a user; none is taken yet."""
+        """Returns the room for a request of a user; none of it is taken yet."""
         return BodyRoom(self._lanes[MASTERS in user.groups], holder_of(user))
 
     def begin(self, content: StreamReader) -> IncomingBody:
-        """Have an eye on a body that the current task is about to read."""
+        """Begin to supervise a body that the current task is about to read."""
         task = asyncio.current_task(self.loop)
         assert task is not None
         arrival = IncomingBody(content, task, bytes_before=content.total_bytes)
@@ -195,15 +194,16 @@ class BodyLimits:
         self._arriving.discard(arrival)
 
     async def run(self) -> None:
-        """Check all bodies at intervals until cancelled: a timer for each would cost each of them."""
+        """Check all bodies at intervals until cancelled, which is cheaper than a timer for each."""
         while True:
             await asyncio.sleep(ARRIVAL_CHECKED_EVERY_S)
             self.check_arrivals()
 
     def check_arrivals(self) -> None:
-        """Cancel the reading of bodies that come too slowly.
+        """Cancel the reading of bodies that arrive too slowly.
 
-        Checks are counted, not seconds: what came while the event loop was busy has not been seen yet.
+        Checks are counted instead of seconds: bytes that arrived while the event loop was busy are not
+        visible yet.
         """
         for arrival in self._arriving:
             arrival.checks += 1

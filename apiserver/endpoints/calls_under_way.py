@@ -1,4 +1,4 @@
-"""The calls that are being worked on: which are late, and which a stall of the event loop was."""
+"""Tracks the calls in progress: which of them are late, and which one blocked the event loop."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class CallsUnderWay:
     def operation_of(self, task: asyncio.Task[Any]) -> str:
         """Returns verb and resource of a task's call, or method and path; "" if it has none.
 
-        It may be asked on another thread. The variables of frames say it too, but CPython 3.11 ends with a
-        segmentation fault if they are read while the thread that they belong to goes on.
+        It may be called from another thread. The variables of frames would show the same, but CPython 3.11
+        crashes if they are read while their thread runs.
         """
         for call, of in self.tasks.copy().items():
             if of is task:

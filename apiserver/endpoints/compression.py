@@ -1,4 +1,4 @@
-"""Decides which responses are compressed by gzip, and compresses them. Row D20.
+"""Decides which responses are compressed by gzip, and compresses them (row D20).
 
 Source: k8s.io/apiserver, pkg/endpoints/handlers/responsewriters/writers.go.
 """
@@ -28,7 +28,9 @@ GzipBytes = NewType("GzipBytes", bytes)
 
 
 def accepts_gzip(accept_encoding: str | None) -> bool:
-    """Whether a client accepts gzip. As in Kubernetes only the bare word counts, not one with a weight.
+    """Returns whether a client accepts gzip; as in Kubernetes only the bare word counts, not one with a
+    weight.
+
 
     accept_encoding: the Accept-Encoding header, if there is one.
     """
@@ -54,7 +56,7 @@ class BodySlices:
     """The slices of a response body, which can be sent once.
 
     gzip: whether to compress them, if there are more than `bytes_min` of them. Empty slices stay empty.
-    is_gzipped: whether they are compressed; known once the first slice that is not empty has been made.
+    is_gzipped: whether the slices are compressed; known once the first non-empty slice has been made.
     """
 
     def __init__(

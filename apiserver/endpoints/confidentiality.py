@@ -1,9 +1,9 @@
 """Removes secret values from errors and audit events about objects that hold secrets.
 
-Those objects are Secrets, and objects that are encrypted at rest. Errors may contain what the client has
-sent, but neither the object that a patch cannot be applied to nor values that a JSON patch copies between
-fields. Audit events have other readers, so their statuses contain no values, at any level: they report the
-field and the reason of each error. URL parameters that are credentials are redacted in them.
+Those objects are Secrets, and objects that are encrypted at rest. Errors may contain what the client sent,
+but neither the object to which a patch cannot be applied nor values that a JSON patch copies between fields.
+Audit events have other readers, so their statuses contain no values, at any level: they report the field and
+the reason of each error. URL parameters that are credentials are redacted in them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from apiserver.meta.vocabulary import GroupKind
 
 # The field of an error that quotes the whole patch, or the whole object that it has made.
 _PATCH: Final = "patch"
-# These tell of the request and of the server, not of the object.
+# Fields about the request and the server, not about the object.
 _HARMLESS: Final = (NotFound, TooManyRequests, ServiceUnavailable, Timeout)
 _REDACTED: Final = "REDACTED"
 # Names of parameters that are credentials, or signatures that are as good as these: parts, and whole names.
@@ -41,7 +41,9 @@ _SUSPECT: Final = re.compile(rf"{_PARTS}|(?:^|&)(?:(?:{_NAMES})=|[^=&]*[%+])", r
 
 
 class RedactedError:
-    """An error about an object that holds secrets. to_client, recorded: what is told of it."""
+    """An error about an object that holds secrets. to_client, recorded: the error as the client and as the
+    audit event see it.
+    """
 
     def __init__(self, error: ApiError, kind: GroupKind, name: str, *, has_copied: bool) -> None:
         """kind, name: of the object in the request's path; the name is empty if there is none.
@@ -76,7 +78,7 @@ def _without_values(error: ApiError, kind: GroupKind, name: str) -> ApiError:
 
 
 def _rejected(error: ApiError) -> ApiError:
-    """Returns an error of the same kind that says nothing of its cause."""
+    """Returns an error of the same type that does not reveal its cause."""
     details = {name: value for name, value in (error.details or {}).items() if name != "causes"}
     rejected = ApiError(REJECTED, details=details or None, retry_after_s=error.retry_after_s)
     rejected.code, rejected.reason, rejected.is_termination = error.code, error.reason, error.is_termination
@@ -84,7 +86,7 @@ def _rejected(error: ApiError) -> ApiError:
 
 
 def redacted_uri(uri: str) -> str:
-    """Returns path and query of a request without the credentials in the query."""
+    """Returns the path and query of a request, with credentials in the query redacted."""
     path, mark, query = uri.partition("?")
     if not mark or not _SUSPECT.search(query):
         return uri

@@ -33,8 +33,8 @@ HEADERS_MAX: Final = 128
 BODY_BYTES_MAX: Final = 3 * 1024 * 1024
 # About so much of a body that is not being read is kept; up to twice as much, and what came in one piece.
 UNREAD_BYTES_MAX: Final = 64 * 1024
-# When so many requests wait for those before them on their connection, no more of them are read. Few clients
-# send one before the last is answered, and those who wait may have bodies.
+# When this many requests are queued on a connection, no more of them are read. Few clients send a request
+# before the last one is answered, and queued requests may have bodies.
 PIPELINED_REQUESTS_MAX: Final = 2
 # What is held of another server's answer while the client does not take it.
 RELAYED_BYTES: Final = 128 * 1024
@@ -53,7 +53,7 @@ _ERROR_HEAD: Final = (
 
 
 class _AlreadySent(web.StreamResponse):
-    """Tells aiohttp that the response has been sent already, and whether the connection stays open."""
+    """Signals to aiohttp that the response has been sent, and whether the connection stays open."""
 
     def __init__(self, *, keeps_alive: bool) -> None:
         super().__init__()
@@ -79,10 +79,10 @@ _IS_REQUEST_LINE: Final = re.compile(r"""b["'][-!#$%&'*+.^_`|~0-9A-Za-z]+ \S+ HT
 
 
 class RelayReceiver(Protocol):
-    """Takes what a client sends once its connection has been upgraded."""
+    """Receives the bytes that a client sends once its connection has been upgraded."""
 
     def feed_data(self, data: bytes) -> tuple[bool, bytes]:
-        """Take some of it. Returns whether it has ended, and what follows."""
+        """Takes received bytes; returns whether the connection has ended, and the bytes that follow it."""
         ...
 
     def feed_eof(self) -> None:
@@ -93,11 +93,10 @@ class RelayReceiver(Protocol):
 class Connection(web.RequestHandler):
     """A client's connection.
 
-    certificate: what the client certificate proves, once that is known.
-    is_last_answer: whether it must be closed after the current response.
-    asker: who has made the last request whose user is known.
-    audited: who has made the last request that was recorded: user, what three headers say of the client, and
-        what is recorded of both.
+    certificate: the identity that the client certificate proves, once that is known.
+    is_last_answer: whether the connection must be closed after the current response.
+    asker: the user of the last request whose user is known.
+    audited: the user of the last recorded request, three headers of the client, and the record of both.
     held_bytes, is_shared, may_stall: see `unread_answers.Reader`.
     """
 
@@ -120,12 +119,12 @@ class Connection(web.RequestHandler):
 
     @property
     def is_answering(self) -> bool:
-        """Whether a request is in flight on it."""
+        """Whether a request is in flight on the connection."""
         return self._current_request is not None
 
     @property
     def idle_since(self) -> float | None:
-        """When it began to wait for a request, by the loop's clock; None while it does not only wait."""
+        """When the connection became idle, by the loop's clock; None while it is in use."""
         if self._waiter is None or self.writing_paused:
             return None
         return self._next_keepalive_close_time - self._keepalive_timeout
@@ -145,13 +144,15 @@ class Connection(web.RequestHandler):
                 request.content.set_exception(web.RequestPayloadError("the body is not valid HTTP"))
 
     def begin_relay(self, receiver: RelayReceiver) -> None:
-        """Give all that the client sends from now on to a receiver: it speaks no HTTP any more."""
+        """Pass all that the client sends from now on to a receiver, because the protocol is no longer
+        HTTP.
+        """
         # aiohttp asks no more of what reads its WebSockets.
         self.set_parser(cast(Any, receiver))
 
     @contextmanager
     def relaying(self) -> Iterator[None]:
-        """Let the client take what another server sends as slowly as it likes: little of it is held."""
+        """Let the client read another server's response as slowly as it likes, since little of it is held."""
         self.may_stall, self.held_bytes = True, RELAYED_BYTES
         try:
             yield
@@ -159,7 +160,7 @@ class Connection(web.RequestHandler):
             self.may_stall, self.held_bytes = False, 0
 
     def finish(self) -> None:
-        """Close it now if no request is in flight, otherwise after the response.
+        """Close the connection now if no request is in flight, otherwise after the response.
 
         aiohttp's own `close` discards what arrives afterwards: a body that is still being sent would never be
         complete.
@@ -189,9 +190,9 @@ class Connection(web.RequestHandler):
             callback()
 
     async def drain(self, on_hesitation: Callable[[], None] | None = None) -> None:
-        """Wait until the client has taken what was written.
+        """Wait until the client has read what was written.
 
-        on_hesitation: called, once, if the client takes nothing for a moment.
+        on_hesitation: called, once, if the client reads nothing for a moment.
         Raises ConnectionResetError, also if `unread_answers` has dropped the connection.
         """
         if self.writing_paused:
@@ -211,7 +212,7 @@ class Connection(web.RequestHandler):
             callback()
 
     def log_exception(self, *args: Any, **kw: Any) -> None:
-        """Log what went wrong here: not what aiohttp finds in a body that it only discards."""
+        """Log an error of this server, but not what aiohttp finds in a body that it only discards."""
         if not isinstance(kw.get("exc_info"), web.RequestPayloadError):
             super().log_exception(*args, **kw)
 
@@ -222,10 +223,10 @@ class Connection(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """Respond with a Status also to what is not HTTP, or failed outside of our own handler."""
+        """Respond with a Status to input that is not HTTP, and to failures outside of the handler."""
         error: ApiError
         if isinstance(exc, ConnectionError):
-            return SENT_LAST  # The client is gone: nobody is answered, and nothing has failed.
+            return SENT_LAST  # The client has disconnected: no response is possible, and nothing has failed.
         if status == 500:
             self.log_exception("Error handling request", exc_info=exc)
             error = InternalError("Internal error occurred")
@@ -246,7 +247,7 @@ class Server(web.Server):
 
     handler: responds to a request.
     idle_timeout_s: how long a connection may stay open without a complete head of a request.
-    unread_answers: bounds what clients do not take.
+    unread_answers: bounds the responses that clients do not read.
     loop_monitor: measures the event loop, if it runs.
     """
 
@@ -291,22 +292,24 @@ class Server(web.Server):
             handler.force_close()
 
     def idle_since(self, protocol: asyncio.BaseProtocol) -> float | None:
-        """Returns when a connection began to wait for a request, by the loop's clock; None if it has one."""
+        """Returns when a connection became idle, by the loop's clock; None while it has a request."""
         return protocol.idle_since if isinstance(protocol, Connection) else None
 
     def sender_of(self, protocol: asyncio.BaseProtocol) -> str:
-        """Returns who has made the last request on a connection whose user is known; "" if there is none."""
+        """Returns the user of the last request on a connection whose user is known; "" if there is none."""
         if not isinstance(protocol, Connection) or protocol.asker is None:
             return ""
         return protocol.asker.name
 
     def prolong_idleness(self, seconds: float) -> None:
-        """Let connections be idle for longer: the loop's clock was put forward, but not the clients'."""
+        """Let connections be idle for longer, because the loop's clock was advanced but not the clients'."""
         for connection in self._open_connections():
             connection.prolong_idleness(seconds)
 
     async def drain(self, timeout_s: float) -> None:
-        """Accept no new requests, finish those in flight, then close what is left after `timeout_s`."""
+        """Accept no new requests, finish those in flight, then close the remaining connections after
+        `timeout_s`.
+        """
         self._is_draining = True
         for connection in self._open_connections():
             connection.finish()
@@ -317,7 +320,7 @@ class Server(web.Server):
         await self.shutdown(CLOSE_WITHIN_S)
 
     def forget_certificates(self) -> None:
-        """Have it found out again what client certificates prove: other CAs are trusted now."""
+        """Forget what client certificates prove, because the trusted CAs have changed."""
         for connection in self._open_connections():
             connection.certificate = None
 

@@ -1,8 +1,8 @@
-"""Which pages in browsers may use the API: Cross-Origin Resource Sharing, and the Origin of WebSockets.
+"""Decides which web pages may use the API: Cross-Origin Resource Sharing, and the Origin of WebSockets.
 
-A browser tells from which origin a page is, and shows the page an answer only if its headers allow that
-origin. WebSockets know no such headers: browsers leave it to the server to look at the Origin, which matters
-where the browser itself has a credential (a client certificate) that any page could use.
+A browser sends the origin of a page, and shows the response to the page only if its headers allow that
+origin. WebSockets have no such headers: the server has to check the Origin, which matters where the browser
+has a credential (a client certificate) that any page could use.
 
 Source: k8s.io/apiserver, pkg/server/filters/cors.go. kube-apiserver accepts WebSockets of any origin.
 """
@@ -46,7 +46,8 @@ class AllowedOrigins:
         return any(pattern.search(origin) for pattern in self._patterns)
 
     def allows_websocket(self, origin: str, host: str) -> bool:
-        """Whether a page may open a WebSocket. Pages of the server's own host may, and what is no page.
+        """Returns whether a page may open a WebSocket; pages of the server's own host and other clients may.
+
 
         origin, host: these headers of the handshake, or empty.
         """
@@ -55,7 +56,7 @@ class AllowedOrigins:
 
 
 def cors(origins: AllowedOrigins) -> Middleware:
-    """Tell browsers which pages may see answers, and answer what they ask before they send a request."""
+    """Adds CORS headers to responses, and answers preflight requests of browsers."""
 
     def middleware(handle: Handler) -> Handler:
         async def shared(call: ApiCall) -> None:

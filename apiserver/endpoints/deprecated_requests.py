@@ -1,4 +1,4 @@
-"""/debug/deprecations: who asks for APIs that go away."""
+"""Serves /debug/deprecations: the clients that use APIs which will be removed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOT_KNOWN: Final = Removal()
 
 
 class DeprecatedRequests:
-    """Counts the requests for APIs that go away, and answers who makes them.
+    """Counts the requests for APIs that will be removed, and lists the clients that make them.
 
     release: the one that is emulated. clock: seconds since 1970.
     workers: how many processes serve the port, each of which counts its own requests.

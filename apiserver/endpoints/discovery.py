@@ -1,8 +1,8 @@
-"""Discovery: /api, /apis, the documents of groups and versions, and aggregated discovery.
+"""Serves discovery: /api, /apis, the documents of groups and versions, and aggregated discovery.
 
-Rows D02, D03, D17, D18, D22, I19, S03. Documents are built on first use, from the table of resources and from
-what is known of the versions that other servers have, and cached encoded until one of the two changes. Other
-forms than JSON are transcoded from it. Source: k8s.io/apiserver, pkg/endpoints/discovery and its
+Rows D02, D03, D17, D18, D22, I19, S03. Documents are built on first use, from the table of resources and the
+known versions of other servers, and cached encoded until one of the two changes. Other forms than JSON are
+transcoded from it. Source: k8s.io/apiserver, pkg/endpoints/discovery and its
 aggregated/{wrapper,handler,etag}.go; k8s.io/kube-aggregator, pkg/apiserver/handler_apis.go.
 """
 
@@ -44,14 +44,14 @@ CACHED_DOCUMENTS_MAX: Final = 256
 
 
 class _DocumentKey(NamedTuple):
-    """Identifies a document. of: the group or version that it is about; empty if there is one of a kind."""
+    """Identifies a document. of: the group or version that it is about; empty for the documents of all."""
 
     kind: str
     of: str = ""
 
 
 class _ServedVersions(NamedTuple):
-    """All that documents are built from. Tables compare by identity."""
+    """The tables that documents are built from, compared by identity."""
 
     own: ResourceTable
     remote: RemoteTable
@@ -59,9 +59,10 @@ class _ServedVersions(NamedTuple):
 
 @dataclass(slots=True)
 class _BuiltDocuments:
-    """What has been built from a table of other servers' versions, and from our own, with which it goes.
+    """The documents built from one table of remote versions and one of this server's.
 
-    groups: those of both. documents: by media type; the oldest are evicted first. aggregated: with ETags.
+    groups: those of both tables. documents: by media type; the oldest are evicted first. aggregated: with
+        ETags.
     """
 
     remote: RemoteTable
@@ -72,7 +73,7 @@ class _BuiltDocuments:
 
 @dataclass(slots=True)
 class _LatestDocuments:
-    """What was built last from a table of our own."""
+    """The documents built last from a table of this server's resources."""
 
     built: _BuiltDocuments | None = None
 
@@ -137,25 +138,28 @@ class Discovery:
             await self._send(call, self._unrouted, which, lambda: _group_list(self.groups_now()), _VARY)
 
     async def group(self, call: ApiCall, name: str) -> None:
-        """Serve /apis/{group}; the group is known to be served. Raises NotAcceptable."""
+        """Serve /apis/{group}, for a group that is known to be served. Raises NotAcceptable."""
         which = _DocumentKey("APIGroup", name)
         await self._send(call, self._unrouted, which, lambda: _group_document(self.groups_now(), name))
 
     async def version(self, call: ApiCall, group_version: GroupVersion) -> None:
-        """Serve /api/v1 or /apis/{group}/{version}; it is known to be served here. Raises NotAcceptable."""
+        """Serve /api/v1 or /apis/{group}/{version}, for a version that is known to be served here.
+
+        Raises NotAcceptable.
+        """
         which, served = _DocumentKey("APIResourceList", str(group_version)), self._served.current
         negotiator = self._unrouted if served.is_custom(group_version.group) else self._routed
         await self._send(call, negotiator, which, lambda: _resource_list(served, group_version))
 
     def groups_now(self) -> Mapping[str, tuple[GroupVersion, ...]]:
-        """Returns the versions of each group, here and on other servers, in the order of their priorities."""
+        """Returns the versions of each group, on this and other servers, in the order of their priorities."""
         return self._built(self._now()).groups
 
     def _now(self) -> _ServedVersions:
         return _ServedVersions(self._served.current, self._remote.current)
 
     def _merge(self, now: _ServedVersions) -> Mapping[str, tuple[GroupVersion, ...]]:
-        """What is served here is nobody else's, whatever their APIServices say."""
+        """Merge the groups of both tables; versions served here win over APIServices for the same version."""
         own = now.own.groups
         others = {
             gv: version.priority
@@ -195,7 +199,7 @@ class Discovery:
         make: Callable[[], Document],
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        """Raises NotAcceptable."""
+        """Send a document in the form that the client accepts."""
         media_type = _media_type(call, negotiator)
         cache = self._built(self._now()).documents
         text = cache.get((which, JSON))
@@ -209,7 +213,7 @@ class Discovery:
             await send(call, 200, body, media_type, headers, is_shared=True)
 
     async def _send_aggregated(self, call: ApiCall, which: str, media_type: str) -> None:
-        """Send an aggregated document. All forms have the ETag of the JSON."""
+        """Send an aggregated document; all forms have the ETag of the JSON."""
         text, etag = self._aggregated(self._now(), which)
         content_type = f"{media_type};{self._target}"
         # Clients that cache it ask whether it has changed.
@@ -239,7 +243,9 @@ class Discovery:
         return body
 
     def _built(self, now: _ServedVersions) -> _BuiltDocuments:
-        """Returns what is built from a state. Each has its own: encoding for the last one may go on."""
+        """Returns the documents built from a state. Each state has its own documents: encoding for the last
+        one may still be under way.
+        """
         latest = now.own.derived(self, lambda _: _LatestDocuments())
         built = latest.built
         if built is None or built.remote is not now.remote:
@@ -274,7 +280,7 @@ class Discovery:
         return body, f'"{hashlib.sha256(body).hexdigest().upper()}"'
 
     def _aggregated_group(self, now: _ServedVersions, name: str, versions: Sequence[GroupVersion]) -> bytes:
-        """Returns the part of a group; empty if nothing is known yet of what other servers have of it."""
+        """Returns the part of a group; empty while nothing is known about it on other servers."""
         own, discovered = now.own.group_versions, now.remote.discovered
         known_versions = [gv for gv in versions if gv in own or gv in discovered]
         if not known_versions:
@@ -298,7 +304,7 @@ _VARY: Final = {"Vary": "Accept"}
 
 
 def _media_type(call: ApiCall, negotiator: Negotiator) -> str:
-    """Raises NotAcceptable."""
+    """Returns the media type for a document."""
     return negotiator.form_for(call.request.headers.get(hdrs.ACCEPT, "")).media_type
 
 
@@ -351,7 +357,7 @@ def _resource(resource: ServedResource) -> Document:
 
 
 def _other_names(resource: ServedResource) -> Document:
-    """Returns the fields of a resource's short names and categories, if it has some."""
+    """Returns the fields of a resource's short names and categories, if there are any."""
     names = {"shortNames": list(resource.short_names), "categories": list(resource.categories)}
     return {field: texts for field, texts in names.items() if texts}
 

@@ -1,4 +1,4 @@
-"""/livez, /readyz and /healthz run named checks, all of them or a single one.
+"""Serves /livez, /readyz and /healthz, which run named checks, all of them or a single one.
 
 Rows N01-N08. Source: k8s.io/apiserver, pkg/server/healthz.
 """
@@ -69,21 +69,21 @@ _DONE_BY: Final[Mapping[str, Sequence[str]]] = {
 
 
 class Unhealthy(Exception):
-    """A check failed. The message is for the log; clients see only that it failed."""
+    """A health check failed; the message is for the log, and clients see only that it failed."""
 
 
 HealthCheck = Callable[[], Awaitable[None]]
 
 
 class SharedCheck:
-    """A check that is run once for all who ask while it runs: many probes are no more work for the store."""
+    """A check that runs once for all concurrent probes, so that"""
 
     def __init__(self, check: HealthCheck) -> None:
         self._check = check
         self._running: asyncio.Task[str] | None = None
 
     async def __call__(self) -> None:
-        """Raises Unhealthy."""
+        """Run the check."""
         if self._running is None or self._running.done():
             self._running = asyncio.get_running_loop().create_task(_reason(self._check))
         if reason := await asyncio.shield(self._running):
@@ -92,7 +92,7 @@ class SharedCheck:
 
 @dataclass(slots=True)
 class PostStartHook:
-    """Work that has to be done once after the start; a failing check until it is done."""
+    """Work that has to be done once after the start; a failing check until then."""
 
     name: str
     _done: asyncio.Event = field(default_factory=asyncio.Event)
@@ -105,7 +105,7 @@ class PostStartHook:
         self._done.set()
 
     async def wait(self) -> None:
-        """Return once it is done."""
+        """Return once the hook is done."""
         await self._done.wait()
 
     async def check(self) -> None:
@@ -119,8 +119,8 @@ class Health:
 
     live_without_store: whether /livez passes while the store cannot be reached.
     live_grace_s: post-start hooks that are not done do not fail /livez until this many seconds after the
-        start (row N08). clock: the event loop's. metrics: count how checks end.
-    kms: whether the KMS plugins are well; None if there are none.
+        start (row N08). clock: the event loop's. metrics: count the results of checks.
+    kms: checks the KMS plugins; None if there are none.
     readiness: further checks of /readyz. readiness_notes: further lines of its answer.
     """
 
@@ -145,7 +145,7 @@ class Health:
     def add_post_start_hook(self, name: str) -> PostStartHook:
         """Register work that has to be done before the server is ready.
 
-        Kubernetes' other names of the same work are checks, too.
+        Kubernetes' other names for the same work become checks, too.
         """
         hook = PostStartHook(f"poststarthook/{name}")
         self.hooks.append(hook)
@@ -160,8 +160,8 @@ class Health:
     def _checks(self, endpoint: str) -> dict[str, HealthCheck]:
         checks: dict[str, HealthCheck] = {"ping": _fine, "log": _fine}
         if endpoint == "livez":
-            # An unreachable store is no reason to restart the server; that would not bring it back. Who
-            # excludes the check, as one does with kube-apiserver, finds it all the same.
+            # An unreachable store is no reason to restart the server, as that would not repair it. The check
+            # remains available by name, so excluding it, as with kube-apiserver, works.
             checks["etcd"] = _fine if self.live_without_store else self.storage
             if self.kms is not None:
                 checks["kms-providers"] = _fine if self.live_without_store else self.kms
@@ -182,14 +182,14 @@ class Health:
         return checks
 
     def notes(self, endpoint: str) -> Sequence[str]:
-        """Returns what is told beside the checks."""
+        """Returns the lines that are shown beside the checks."""
         return self.readiness_notes() if endpoint == "readyz" else ()
 
     def _rank(self, name: str) -> float:
         return _BEFORE_SHUTDOWN if name in self.readiness else _RANKS[name]
 
     async def wait_for_hooks(self) -> None:
-        """Return once all post-start hooks are done; it cannot be ready before."""
+        """Return once all post-start hooks are done, before which the server is not ready."""
         for hook in self.hooks:
             await hook.wait()
 
@@ -222,7 +222,7 @@ def cache_check(cache: WatchCache[StoredObject]) -> HealthCheck:
 
 
 async def _fine() -> None:
-    """Passes: that the server responds is all there is to check."""
+    """Passes always, as a response of the server is all there is to check."""
 
 
 async def respond_all(

@@ -1,4 +1,4 @@
-"""The middleware for impersonation: requests with `Impersonate-*` headers. Row O08."""
+"""Provides the middleware for impersonation: requests with `Impersonate-*` headers (row O08)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def impersonate(check: ImpersonationCheck) -> Middleware:
 
 
 class ConstrainedImpersonation:
-    """Authorizes impersonation by one of the modes that `impersonation_modes` has."""
+    """Authorizes impersonation by one of the modes in `impersonation_modes`."""
 
     def __init__(self, chain: AuthorizationChain, brand: Brand, metrics: ImpersonationMetrics) -> None:
         self._chain, self._metrics = chain, metrics
@@ -62,9 +62,9 @@ class ConstrainedImpersonation:
         self._last_modes = LastModes()
 
     async def __call__(self, call: ApiCall, wanted: UserInfo) -> tuple[UserInfo, str]:
-        """Returns the impersonated user, and the constraint by which the caller may be that user.
+        """Returns the impersonated user, and the constraint under which the caller may be that user.
 
-        Raises Forbidden, and what a chain raises.
+        Raises Forbidden, and the errors of the authorizer chain.
         """
         began, mode = time.monotonic(), None
         try:
@@ -79,7 +79,7 @@ class ConstrainedImpersonation:
     async def mode_of(self, request: ImpersonationRequest) -> ImpersonationMode:
         """Returns the first mode that the caller may use.
 
-        Raises Forbidden, with what the first one has said that was tried.
+        Raises Forbidden, with the reason of the first mode that was tried.
         """
         last = self._last_modes.of(request.caller)
         modes = self._modes
@@ -103,7 +103,7 @@ class ConstrainedImpersonation:
         raise refusal
 
     async def _require(self, requirement: Requirement, mode: ImpersonationMode, turn: LateTurn) -> None:
-        """Raises Forbidden."""
+        """Require a permission of the caller."""
         if requirement.instead is not None and await self._problem(requirement.instead, mode) is None:
             return
         for attributes in requirement.each:
@@ -117,7 +117,7 @@ class ConstrainedImpersonation:
     async def _problem(self, attributes: Attributes, mode: ImpersonationMode) -> str | None:
         """Returns why something is not allowed; None if it is.
 
-        An authorizer that has failed has not allowed it: another mode may.
+        A failed authorizer does not allow it, but another mode may.
         """
         began = time.monotonic()
         verdict = await decided(self._chain, attributes)
@@ -133,7 +133,9 @@ class LegacyImpersonation:
         self._chain, self._reviews_group = chain, brand.group("authentication")
 
     async def __call__(self, call: ApiCall, wanted: UserInfo) -> tuple[UserInfo, str]:
-        """Returns the impersonated user, without a constraint. Raises Forbidden, and what a chain raises."""
+        """Returns the impersonated user, without a constraint. Raises Forbidden, and the errors of the
+        authorizer chain.
+        """
         for attributes in _required_permissions(call.user, wanted, self._reviews_group):
             await self._chain.require(attributes)
         return impersonated(wanted), ""

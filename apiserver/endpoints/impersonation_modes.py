@@ -1,21 +1,21 @@
-"""The modes in which somebody may be impersonated, and what each of them requires of the caller. Row O08.
+"""Defines the modes of impersonation, and what each of them requires of the caller (row O08).
 
-`impersonate` on a user is the right to do whatever that user may do. With constrained impersonation
-(KEP-5284, gate ConstrainedImpersonation) there are modes that give less: the caller needs the right to be
-the user, by a verb like `impersonate:user-info`, and also the right to make just this request in somebody's
-name, by one like `impersonate-on:user-info:list`.
+`impersonate` on a user is the permission to do everything that user may do. Constrained impersonation
+(KEP-5284, gate ConstrainedImpersonation) has modes that grant less: the caller needs permission to be the
+user, by a verb like `impersonate:user-info`, and also permission to make this request on behalf of a user, by
+one like `impersonate-on:user-info:list`.
 
     associated-node   a service account impersonates the node on which its pod runs
     arbitrary-node    nodes: only their names may be given
     serviceaccount    service accounts: only their names may be given
     user-info         all other users, with uid, groups and extra; but never the group system:masters
-    legacy            whoever may `impersonate`, for any request
+    legacy            any request, for callers that may `impersonate`
 
-The modes are tried in this order, the one first that the caller has last had success with. Without any, the
-request is refused with what the first mode has said that was tried.
+The modes are tried in this order, but first the one that last succeeded for the caller. If none succeeds, the
+request is refused with the reason of the first mode that was tried.
 
 Left out: kube-apiserver remembers for ten seconds whom a caller may impersonate. Authorizers remember their
-answers here, and forget them when roles change, so a right that is taken away is gone at once.
+answers here, and forget them when roles change, so a revoked permission is gone at once.
 
 Source: k8s.io/apiserver, pkg/endpoints/filters/impersonation/{mode,cache}.go of 1.36.
 """
@@ -43,7 +43,7 @@ _ANY: Final = "*"
 
 
 class ImpersonationRequest(NamedTuple):
-    """What is to be authorized. attributes: of the request, made by the caller.
+    """A request for impersonation, to be authorized. attributes: of the request, as made by the caller.
 
     wanted: exactly the user that the headers name.
     """
@@ -61,9 +61,9 @@ class ImpersonationRequest(NamedTuple):
 
 
 class Requirement(NamedTuple):
-    """Something that the caller must be allowed: every one of `each`.
+    """A set of permissions that the caller must have: every one of `each`.
 
-    instead: allows all of them together, and is asked first; None if there is no such thing.
+    instead: a permission that implies all of them, and is checked first; None if there is none.
     """
 
     each: tuple[Attributes, ...]
@@ -71,11 +71,11 @@ class Requirement(NamedTuple):
 
 
 class ImpersonationMode(NamedTuple):
-    """One mode. name: as metrics have it.
+    """A mode of impersonation. name: as metrics have it.
 
-    verb: of the checks about the user. is_legacy: whether there is none about the request.
-    applies: whether somebody can be impersonated by it at all.
-    asks_as: turns the attributes of a check into those that the authorizer is asked about.
+    verb: of the checks about the user. is_legacy: whether the request itself is not checked.
+    applies: whether the mode can impersonate a user at all.
+    asks_as: turns the attributes of a check into those that the authorizer gets.
     """
 
     name: str
@@ -93,19 +93,19 @@ class ImpersonationMode(NamedTuple):
 
     @property
     def constraint(self) -> str:
-        """What audit events tell of it; empty for legacy impersonation."""
+        """The constraint in audit events; empty for legacy impersonation."""
         return "" if self.is_legacy else self.verb
 
     def impersonated(self, wanted: UserInfo) -> UserInfo:
-        """Returns the user with the groups that Kubernetes adds. In no other mode do nodes get theirs."""
+        """Returns the user with the groups that Kubernetes adds. Nodes get theirs only in the node modes."""
         if not self.is_legacy and node_of(wanted.name) is not None:
             wanted = wanted._replace(groups=(NODES_GROUP,))
         return impersonated(wanted)
 
     def requirements(self, request: ImpersonationRequest) -> Iterator[Requirement]:
-        """Yields what the caller must be allowed, in the order in which it is asked.
+        """Yields the requirements on the caller, in the order in which they are checked.
 
-        Raises Forbidden, after the requirements before it, for what nobody may do in this mode.
+        Raises Forbidden, after the requirements before it, for what this mode never allows.
         """
         for requirement in self._requirements(request):
             if self.asks_as is None:
@@ -183,7 +183,7 @@ class ImpersonationMode(NamedTuple):
 
 
 def _problem_of_extra(key: str, values: tuple[str, ...]) -> str:
-    """Returns why a key of extra, and its values, cannot be impersonated; empty if they can."""
+    """Returns why a key of extra, with its values, cannot be impersonated; empty if it can."""
     if not key:
         return "impersonating the empty string key in extra is not allowed"
     if errors := validate_domain_prefixed_path("extra.key", key):
@@ -196,7 +196,7 @@ def _problem_of_extra(key: str, values: tuple[str, ...]) -> str:
 
 
 def impersonation_modes(brand: Brand) -> tuple[ImpersonationMode, ...]:
-    """Returns all modes, in the order in which they are tried. The last one applies to everybody."""
+    """Returns all modes, in the order in which they are tried; the last one applies to all users."""
     prefix = f"authentication.{brand.vendor}.io"
 
     def is_own_node(request: ImpersonationRequest) -> bool:
@@ -209,9 +209,10 @@ def impersonation_modes(brand: Brand) -> tuple[ImpersonationMode, ...]:
         )
 
     def on_any_node(attributes: Attributes) -> Attributes:
-        """Asks about the account on whatever node it runs: the answer is the same for all its pods.
+        """Returns the attributes for the account on any node, so that the decision is the same for all its
+        pods.
 
-        That the node is its own has been checked; an authorizer sees which keys tell of it.
+        The check that the node is its own comes before; the authorizer only sees the keys of extra.
         """
         keys = tuple(sorted(key for key, _ in attributes.user.extra))
         user = attributes.user._replace(extra=((f"{prefix}/associated-node-keys", keys),))
@@ -238,7 +239,7 @@ def impersonation_modes(brand: Brand) -> tuple[ImpersonationMode, ...]:
 
 
 class LastModes:
-    """The mode by which each caller has last impersonated somebody: most use only one."""
+    """The mode by which each caller last impersonated a user; most callers use only one."""
 
     def __init__(self, callers_max: int = CALLERS_MAX) -> None:
         self._callers_max = callers_max

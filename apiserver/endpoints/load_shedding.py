@@ -1,8 +1,8 @@
-"""Refuses work that takes much memory while the server is short of it, the most expensive first.
+"""Refuses requests that take much memory while the server is short of it, the most expensive first.
 
-What a request may take is told by its head and by how many objects there are. Health, /metrics, discovery and
-OpenAPI are never refused, nor are small writes, reads of single objects and of pages; so leases, heartbeats
-and administrators get on.
+How much a request may take is estimated from its head and the number of objects. Health, /metrics, discovery
+and OpenAPI are never refused, nor are small writes, reads of single objects and of pages; so leases,
+heartbeats and administrators keep working.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollec
 
 
 class _Limits(NamedTuple):
-    """The largest work that is still done. watches: whether new watches may begin."""
+    """The limits on the work that is still accepted. watches: whether new watches may begin."""
 
     body_bytes: int
     objects: int
@@ -40,14 +40,14 @@ _LIMITS: Final = MappingProxyType(
 
 
 class LoadShedding:
-    """Refuses work while memory is short. objects_of: returns how many objects a resource has."""
+    """Refuses requests while memory is short. objects_of: returns how many objects a resource has."""
 
     def __init__(self, budget: MemoryBudget, objects_of: Callable[[ServedResource], int]) -> None:
         self.budget = budget
         self._objects_of = objects_of
 
     def check(self, call: ApiCall, resource: ServedResource) -> None:
-        """Refuse a call for which there is not enough memory. Raises TooManyRequests."""
+        """Refuse a call for which memory is too short. Raises TooManyRequests."""
         limits = _LIMITS.get(self.budget.pressure)
         if limits is None:
             return
@@ -65,7 +65,7 @@ class LoadShedding:
                 raise self.budget.refusal(verb)
 
     def _body_bytes(self, limits: _Limits, call: ApiCall) -> int:
-        """Administrators may be the ones who make room."""
+        """Returns how long a body may be, which is not limited for administrators, who may free memory."""
         return _LIMITS[Pressure.HIGH].body_bytes if _is_master(call) else limits.body_bytes
 
 
@@ -74,7 +74,7 @@ def _is_master(call: ApiCall) -> bool:
 
 
 def _body_bytes_max(call: ApiCall) -> float:
-    """Returns how long a body may be: what comes in chunks does not say."""
+    """Returns the largest length that a body may have, as a chunked one does not announce it."""
     length = call.request.content_length
     if length is not None:
         return length
@@ -86,5 +86,5 @@ def _has_initial_state(query: Query) -> bool:
 
 
 def _page(query: Query) -> int:
-    """Returns the limit of a list; 0 without, and where what is cached may be sent as a whole."""
+    """Returns the limit of a list; 0 if there is none, and where cached objects may be sent as a whole."""
     return 0 if query.get("resourceVersion", [""])[0] == "0" else list_limit(query)

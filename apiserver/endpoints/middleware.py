@@ -59,7 +59,7 @@ _COLLECTION_VERBS: Final = frozenset({"list", "watch", "deletecollection"})
 
 
 def strict_transport_security(directives: Sequence[str]) -> Middleware:
-    """Have browsers use nothing but HTTPS for this host from then on (RFC 6797)."""
+    """Tells browsers to use only HTTPS for this host from now on (RFC 6797)."""
     line = f"Strict-Transport-Security: {'; '.join(directives)}\r\n".encode()
 
     def middleware(handle: Handler) -> Handler:
@@ -78,7 +78,7 @@ IsConfidential: TypeAlias = Callable[[GroupResource], bool]
 
 
 def errors_to_status(is_confidential: IsConfidential = lambda _: False) -> Middleware:
-    """Turn exceptions of handlers and of inner middleware into responses, and refuse malformed requests."""
+    """Turns exceptions of handlers and of inner middleware into responses, and refuses malformed requests."""
 
     async def answer(call: ApiCall, error: ApiError) -> None:
         recorded, resource = error, call.found_resource
@@ -135,7 +135,7 @@ def _as_api_error(failure: Exception, call: ApiCall) -> ApiError:
 
 
 def measure(metrics: RequestMetrics) -> Middleware:
-    """Record each request and its duration in the metrics."""
+    """Records each request and its duration in the metrics."""
 
     def middleware(handle: Handler) -> Handler:
         async def measured(call: ApiCall) -> None:
@@ -159,10 +159,11 @@ DELAY_S_MAX: Final = 1.0
 
 
 class FailureThrottle:
-    """Delays answers to requests whose credentials nobody accepts: a token bucket whose debt is waited for.
+    """Delays responses to requests with invalid credentials: a token bucket whose debt is waited for.
 
-    To find a signed token bad takes as long as a read from the cache: a client that sends one after the other
-    would take most of the event loop's time. One whose token has expired asks a few times, without delay.
+    Rejecting a signed token takes as long as a read from the cache: a client that sends one after the other
+    would take most of the event loop's time. A client whose token has expired may try a few times without
+    delay.
     """
 
     def __init__(self) -> None:
@@ -175,7 +176,7 @@ class FailureThrottle:
         return max(0.0, self._next_at - now)
 
     async def wait(self) -> None:
-        """Wait before a failure is answered."""
+        """Wait before a failed authentication is answered."""
         delay_s = self.delay_s(asyncio.get_running_loop().time())
         if delay_s:
             await asyncio.sleep(delay_s)
@@ -191,9 +192,9 @@ def authenticate(
     certificates: PeerCertificates,
     metrics: AuthenticationMetrics,
 ) -> Middleware:
-    """Authenticate the request. chain: returns whose credentials are, for a path.
+    """Authenticates the request. chain: returns the user of the credentials, for a path.
 
-    certificates: tells what client certificates prove.
+    certificates: verifies client certificates.
     """
     failures = FailureThrottle()
 
@@ -237,14 +238,14 @@ def authenticate(
 
 
 def _annotate(call: ApiCall, annotations: Sequence[tuple[str, str]]) -> None:
-    """Have the audit event of a call tell of the credentials."""
+    """Add annotations about the credentials to the audit event of a call."""
     if call.audit is not None:
         for name, value in annotations:
             call.audit.annotate(call.audit.keys.authentication + name, value)
 
 
 def _identify(connection: Connection, certificates: PeerCertificates) -> PeerCertificate:
-    """Returns what the client certificate proves. Once per connection: it does not change."""
+    """Returns the identity that the client certificate proves, determined once per connection."""
     transport, found = connection.transport, NO_CERTIFICATE
     # None, too, if the connection has been lost.
     if transport is not None and (described := transport.get_extra_info("peercert")):
@@ -254,10 +255,11 @@ def _identify(connection: Connection, certificates: PeerCertificates) -> PeerCer
 
 
 def limit_in_flight(limits: SlotLimits, body_limits: BodyLimits, fairness: Fairness | None) -> Middleware:
-    """Give each request a slot, or seats, or reject it (row Q05). Those that run long need none.
+    """Gives each request a slot, or seats, or rejects it (row Q05); long-running requests need none.
 
-    Inside of authorization: who may not do what it asks for gets no slot, nor is its body read. A read takes
-    its slot at once, a write when its body is there, in `bodies.read_body`.
+
+    It runs inside authorization: a request that is not allowed gets no slot, and its body is not read. A read
+    takes its slot at once, a write when its body has arrived, in `bodies.read_body`.
     fairness: None if there are only slots.
     """
 
@@ -313,9 +315,9 @@ def limit_in_flight(limits: SlotLimits, body_limits: BodyLimits, fairness: Fairn
 class Deadlines:
     """Ends requests that take too long, wherever they wait: for the body, or the store (row Q05).
 
-    How long clients may take to read their answers is the business of `UnreadAnswers`. The cancellation
-    reaches the call to the store. Watches have a timeout of their own. All requests are checked together at
-    intervals, which costs each nothing; a timer for each took 4 µs.
+    `UnreadAnswers` limits how long clients may take to read responses. The cancellation reaches the call to
+    the store. Watches have a separate timeout. All requests are checked together at intervals, which costs
+    each nothing; a timer for each took 4 µs.
     """
 
     def __init__(
@@ -372,16 +374,16 @@ def _timeout_s(call: ApiCall) -> float:
 
 # Users whose authorization takes long that are remembered; if there are more, all are forgotten.
 TAKING_LONG_MAX: Final = 1_000
-# After so many quick answers in a row a user is forgotten, too: once it was a pause of the garbage collector,
-# or of a busy machine. Who has many roles gets one answer in so many out of turn.
+# A user is forgotten after this many quick decisions in a row, too: the slow one may have been due to garbage
+# collection or a busy machine. A user with many roles gets one decision in so many out of turn.
 QUICK_ANSWERS: Final = 100
 
 
 def authorize(chain: AuthorizationChain, metrics: AuthorizationMetrics) -> Middleware:
-    """Reject what the user may not do, before the body is read.
+    """Rejects requests that the user is not allowed to make, before the body is read.
 
-    A user to whom ten thousand roles are bound, and who asks for ever new things, takes some of the event
-    loop's turns with each question. So do not many at once: they wait for theirs.
+    Authorizing a user with ten thousand bound roles takes some turns of the event loop for each new request.
+    Only a few such authorizations run at once; others wait for their turns.
     """
     taking_long: dict[str, int] = {}  # how many quick answers are left until each is forgotten
 
@@ -429,7 +431,7 @@ def authorize(chain: AuthorizationChain, metrics: AuthorizationMetrics) -> Middl
 
 
 def authorizer_attributes(call: ApiCall, verb: str = "") -> Attributes:
-    """Returns the attributes by which a request is authorized. verb: instead of the request's own."""
+    """Returns the attributes by which a request is authorized. verb: used instead of the request's own."""
     info = call.info
     field_selector = label_selector = ""
     if info.verb in _COLLECTION_VERBS and call.query and not info.has_watch_prefix:

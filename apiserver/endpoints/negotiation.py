@@ -1,4 +1,4 @@
-"""Content negotiation: which form a request has, and which form its response shall have.
+"""Negotiates content: the form of a request, and the form of its response.
 
 Rows D01-D19. Source: k8s.io/apiserver, pkg/endpoints/handlers/negotiation/negotiate.go.
 """
@@ -27,13 +27,13 @@ MANAGED_FIELDS: Final = "metadata.managedFields"
 class ResponseForm(NamedTuple):
     """The form of a response.
 
-    kind: what objects are turned into before they are encoded: "" (nothing), Table,
+    kind: the kind that objects are turned into before they are encoded: "" (none), Table,
         PartialObjectMetadata or PartialObjectMetadataList.
     version: of that kind.
     drops_managed_fields: whether managedFields are left out.
     is_indented: whether JSON is indented, for people to read.
-    include_object: what the rows of a Table hold of their objects: None, Metadata, Object, or "", which is
-        Metadata. As clients have said it; others are refused.
+    include_object: which part of their objects the rows of a Table hold: None, Metadata, Object, or "", which
+        is Metadata. Other values are refused.
     """
 
     media_type: str = JSON
@@ -66,7 +66,7 @@ def object_targets(brand: Brand) -> tuple[TargetKind, ...]:
 
 
 def stream_types(media_types: Iterable[str]) -> tuple[str, ...]:
-    """Returns the names that the streams of these media types have in errors."""
+    """Returns the names that errors use for the streams of these media types."""
     return tuple(
         CBOR_SEQUENCE if each == CBOR else f"{each};stream=watch"
         for each in media_types
@@ -85,11 +85,11 @@ class _Clause(NamedTuple):
 class Negotiator:
     """Chooses the form of responses.
 
-    targets: the kinds that clients can ask for instead of the object itself.
+    targets: the kinds that clients can request instead of the object itself.
     media_types: the supported types, the preferred one first.
-    unavailable: what cannot be had in some of them: media types and kinds of targets; an empty kind means
-        the object itself.
-    is_routed: a router stands before, which does not understand `application/*`, and has an error of its own.
+    unavailable: pairs of media type and kind of target that are not supported; an empty kind means the object
+        itself.
+    is_routed: a router comes first, which does not understand `application/*`, and has its own error.
     stream_types: the media types of watches, where a list can be watched: the router's error names them, too.
     is_stream: the response is such a stream.
     """
@@ -113,7 +113,7 @@ class Negotiator:
         self._known = lru_cache(maxsize=256)(self._form_for)  # clients send few different headers
 
     def form_for(self, accept: str) -> ResponseForm:
-        """Returns the best form that the Accept header allows; an empty one allows everything.
+        """Returns the best form that the Accept header allows; an empty header allows everything.
 
         Raises NotAcceptable.
         """

@@ -1,4 +1,4 @@
-"""The OpenID documents by which others verify service account tokens without asking this server.
+"""Serves the OpenID documents by which others verify service account tokens without asking this server.
 
 Source: k8s.io/kubernetes, pkg/serviceaccount/openidmetadata.go, pkg/routes/openidmetadata.go.
 """
@@ -23,14 +23,14 @@ from apiserver.wire.media_types import JSON
 CONFIGURATION_PATH: Final = ".well-known/openid-configuration"
 JWKS_PATH: Final = "openid/v1/jwks"
 _JWKS: Final = "application/jwk-set+json"
-# Keys change seldom; who verifies tokens need not ask for them each time.
+# Keys rarely change; verifiers need not fetch them each time.
 _HEADERS: Final = {"Cache-Control": "public, max-age=3600"}
 # The curves of NIST as JSON Web Keys call them, with the length of a coordinate.
 _CURVES: Final = {"ES256": ("P-256", 32), "ES384": ("P-384", 48), "ES512": ("P-521", 66)}
 
 
 class OpenId:
-    """The documents. keys: all that verify tokens; the first is the issuer's."""
+    """The OpenID documents of an issuer. keys: those that verify tokens; the first is the issuer's."""
 
     def __init__(self, issuer: str, jwks_uri: str, keys: Sequence[PublicKey]) -> None:
         self._configuration = orjson.dumps(
@@ -54,7 +54,7 @@ class OpenId:
 
 
 def can_be_discovered(issuer: str) -> bool:
-    """Whether an issuer is one that OpenID Connect knows: an https URL without query and fragment."""
+    """Whether OpenID Connect can discover an issuer: an https URL without query and fragment."""
     try:
         url = urlsplit(issuer)
     except ValueError:
@@ -63,7 +63,7 @@ def can_be_discovered(issuer: str) -> bool:
 
 
 async def _send(call: ApiCall, body: bytes, media_type: str, negotiator: Negotiator) -> None:
-    """Raises MethodNotAllowed, NotAcceptable."""
+    """Send a document."""
     if call.info.method != "GET":
         raise MethodNotAllowed
     negotiator.form_for(call.request.headers.get("Accept", ""))
@@ -71,7 +71,7 @@ async def _send(call: ApiCall, body: bytes, media_type: str, negotiator: Negotia
 
 
 def _web_key(key: PublicKey) -> dict[str, Any]:
-    """Returns a key as RFC 7517 and RFC 7518 have it."""
+    """Returns a key as a JSON Web Key (RFC 7517, RFC 7518)."""
     name = algorithm(key)
     shared = {"use": "sig", "kid": key_id(key), "alg": name}
     if isinstance(key, RSAPublicKey):

@@ -1,9 +1,9 @@
-"""API Priority and Fairness: has each request wait for its seats, or refuses it.
+"""Implements API Priority and Fairness: each request waits for its seats, or is refused.
 
-What decides is in `apiserver.flowcontrol`; here is what needs an event loop. A request is classified before
-it is authorized, so that every answer but that to the unknown tells its flow, and takes its seats where
-others take a slot (`request_slots`): a read at once, a write when its body is there. It gives them back when
-its answer is made; a watch when its initial events are.
+`apiserver.flowcontrol` decides; this module has the part that needs an event loop. A request is classified
+before it is authorized, so that every response after authentication names its flow, and takes its seats where
+others take a slot (`request_slots`): a read at once, a write when its body has arrived. It gives them back
+when its response is made; a watch when its initial events are.
 
 Source: k8s.io/apiserver, pkg/server/filters/priority-and-fairness.go.
 """
@@ -46,17 +46,18 @@ from apiserver.metrics.requests import RequestCount
 # A request waits for its seats for this part of the time that it has, and no longer than the most.
 WAIT_PART: Final = 1 / 4
 WAIT_MAX_S: Final = 60.0
-# Requests that wait for webhooks without their seats. Each holds a small object; large bodies have limits of
-# their own (`body_limits`). Users share these, and keep their seats if they may have no more.
+# Limits the requests that wait for webhooks without their seats. Each holds a small object; large bodies have
+# separate limits (`body_limits`). Users share these places, and keep their seats if they have used their
+# share.
 PAUSED_MAX: Final = 2_048
 _DUMPS: Final = "debug/api_priority_and_fairness/"
 
 
 class Fairness:
-    """The requests of a server, by their flows.
+    """Queues the requests of a server by their flows.
 
-    size_of: tells how much there is to list.
-    request_timeout_s: how long a request may take that does not say it.
+    size_of: returns how much there is to list.
+    request_timeout_s: how long a request without a timeout parameter may take.
     """
 
     def __init__(
@@ -95,7 +96,7 @@ class Fairness:
                 control.adjust(now)
 
     def classify(self) -> Middleware:
-        """Find the flow of each request, and tell it in the answer. Those that are passed on have none."""
+        """Finds the flow of each request, and adds it to the response; forwarded requests have none."""
         control = self.control
 
         def middleware(handle: Handler) -> Handler:
@@ -112,7 +113,7 @@ class Fairness:
         return middleware
 
     def limit_watches(self, handle: Handler) -> Handler:
-        """Have watches wait for their seats, which they give back when they have begun.
+        """Has watches wait for their seats, which they give back when they have begun.
 
         Until then they count as reads in flight.
         """
@@ -180,7 +181,7 @@ class Fairness:
 
     @property
     def dump_handlers(self) -> dict[str, Handler]:
-        """The handlers of the tables for debugging, by their paths."""
+        """The handlers of debugging tables, by their paths."""
         return {
             f"{_DUMPS}dump_priority_levels": self._dump_levels,
             f"{_DUMPS}dump_queues": self._dump_queues,
@@ -200,17 +201,17 @@ class Fairness:
 
 
 async def _send_table(call: ApiCall, lines: dumps.Lines) -> None:
-    """Write a table, in another thread: there may be ten thousand requests."""
+    """Write a table in another thread, as there may be ten thousand requests."""
     text = await call.offload.run(SizeClass.HUGE, "".join, lines)
     await send_text(call, [text.encode()], TEXT)
 
 
 class Seats(Request):
-    """The seats of one request: what it takes in place of a slot.
+    """The seats of one request, which it takes instead of a slot.
 
-    It refers to its call until it is released: a cycle would be left to the garbage collector.
+    It refers to its call until it is released, so that no cycle is left to the garbage collector.
     in_flight: counts requests of its kind; None if `slot` does.
-    slot: what a request of the exempt level takes beside its seats.
+    slot: the slot that a request of the exempt level takes beside its seats.
     """
 
     __slots__ = ("_call", "_fairness", "_in_flight", "_is_paused", "_pauses", "_queue_set", "_slot")
@@ -232,9 +233,10 @@ class Seats(Request):
             in_flight.value += 1
 
     def take(self) -> Awaitable[None] | None:
-        """Take the seats, once. Returns None, or what has to be awaited before they are there.
+        """Take the seats, once; returns None, or an awaitable that ends when they are taken.
 
-        Raises TooManyRequests, as what is awaited does.
+
+        Raises TooManyRequests, as the awaitable does.
         """
         call = self._call
         if self.arrived_at is not None or call is None:
@@ -254,7 +256,7 @@ class Seats(Request):
         return None
 
     def _classify_again(self, call: ApiCall) -> None:
-        """Take the flow that the request has now: its level has ended since, while its body was read.
+        """Classify a request again, because its priority level was removed while its body was read.
 
         Source: k8s.io/apiserver, pkg/util/flowcontrol/apf_controller.go, startRequest.
         """
@@ -265,7 +267,7 @@ class Seats(Request):
         call.head_lines = call.head_lines.replace(before.head, flow.head)
 
     async def _wait(self, call: ApiCall) -> None:
-        """Raises TooManyRequests."""
+        """Wait for the seats."""
         fairness, queue_set = self._fairness, self._queue_set
         kinds = fairness.control.kinds
         kind = kinds.reads if self.target.verb in READ_VERBS else kinds.writes
@@ -331,7 +333,7 @@ class Seats(Request):
         self._queue_set.resume(self, monotonic())
 
     def release(self) -> None:
-        """Give the seats back; it may be called again."""
+        """Give the seats back; may be called again."""
         if self._call is None:
             return
         self._call = None

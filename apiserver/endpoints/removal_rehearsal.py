@@ -1,4 +1,4 @@
-"""Rehearses the removal of APIs for single clients, by a header of their requests."""
+"""Rehearses the removal of APIs for single clients that ask for it by a request header."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ from apiserver.releases.emulation import MAJOR, EmulatedRelease
 from apiserver.releases.lifecycles import last_known_removal
 
 HEADER: Final = "Emulate-Removal"
-# Each has documents of its own for discovery and OpenAPI, of some megabytes. Beyond, the oldest one goes.
+# Each has its own documents for discovery and OpenAPI, of some megabytes. Beyond this number the oldest is
+# dropped.
 REHEARSED_MAX: Final = 4
 _RELEASE: Final = re.compile(rf"v?{MAJOR}\.(\d{{1,3}})")
 
 
 @dataclass(slots=True)
 class _Rehearsed:
-    """What is served without what a release has removed. source: the table that it was made of."""
+    """The resources that are served without those that a release has removed.
+
+    source: the table that they were made from.
+    """
 
     source: ResourceTable
     served: ServedTable
@@ -29,12 +33,12 @@ class _Rehearsed:
 
 
 class RemovalRehearsal:
-    """Routes requests, those with the header as if a later release had removed what it removes.
+    """Routes requests with the header as if a later release had removed its APIs, and others as usual.
 
-    Such a client gets the 404 of that release, and does not find in discovery and OpenAPI what is not there.
-    All others are served as before.
+    A request with the header gets the 404 of that release, and discovery and OpenAPI without the removed
+    APIs.
 
-    routes: of all other requests. routes_of: makes routes to what is served of a table.
+    routes: of all other requests. routes_of: makes the routes to the resources of a table.
     """
 
     def __init__(
@@ -49,12 +53,15 @@ class RemovalRehearsal:
         self._rehearsed: dict[int, _Rehearsed] = {}
 
     def __call__(self, call: ApiCall) -> Awaitable[None]:
-        """Raises BadRequest."""
+        """Route a call."""
         text = call.request.headers.get(HEADER)
         return self._routes(call) if text is None else self._without(self._minor(text))(call)
 
     def _minor(self, text: str) -> int:
-        """Returns the release that is asked for, of those that --emulate-removal takes. Raises BadRequest."""
+        """Returns the minor version of the requested release, which must be one that --emulate-removal takes.
+
+        Raises BadRequest.
+        """
         found = _RELEASE.fullmatch(text.strip())
         if found is None or int(found[1]) <= self._release.minor:
             raise BadRequest(
@@ -65,12 +72,12 @@ class RemovalRehearsal:
         if minor > self._last_known:
             raise BadRequest(
                 f"the header {HEADER}: {MAJOR}.{minor} is after {MAJOR}.{self._last_known}, the last release "
-                "of which it is known what it removes"
+                "whose removals are known"
             )
         return minor
 
     def _without(self, minor: int) -> Handler:
-        """Returns the routes to what is served now, and not removed in a release."""
+        """Returns the routes to the resources that are served now and not removed in a release."""
         table = self._served.current
         rehearsed = self._rehearsed.get(minor)
         if rehearsed is None:

@@ -1,4 +1,4 @@
-"""The server's request handler: makes an `ApiCall` of each request, and passes it to the middleware."""
+"""Makes an `ApiCall` of each HTTP request, and passes it to the middleware."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _path_of(url: str) -> str:
 
 
 def audit_id_source() -> Callable[[], str]:
-    """Returns a function that makes UUIDs without asking for random numbers each time: it counts."""
+    """Returns a function that makes UUIDs by counting, without random numbers for each."""
     random = secrets.token_hex(9)
     prefix = f"{random[:8]}-{random[8:12]}-4{random[12:15]}-a{random[15:18]}-"
     counter = itertools.count()

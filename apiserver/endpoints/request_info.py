@@ -41,9 +41,11 @@ class MalformedRequest(ValueError):
 
 
 def parse_target(method: str, raw_path: str, is_watch: bool) -> RequestInfo:
-    """Parses a path. is_watch: whether the query asks for a watch.
+    """Parses the path of a request, and caches the result, since clients repeat their requests.
 
-    Cached, since clients repeat their requests. Raises MalformedRequest for bytes that are not UTF-8.
+    is_watch: whether the query asks for a watch.
+
+    Raises MalformedRequest for bytes that are not UTF-8.
     """
     parse = _parse_target if len(raw_path) <= CACHED_LENGTH_MAX else _parse_target.__wrapped__
     return parse(method, raw_path, is_watch)
@@ -100,13 +102,13 @@ def _parse_target(method: str, raw_path: str, is_watch: bool) -> RequestInfo:
 
 
 def _is_proxied(parts: list[str]) -> bool:
-    """Whether only the part of a path has empty steps that is another server's business."""
+    """Whether a path has empty segments only in the part that another server interprets."""
     begin = 6 if parts[2:3] == ["namespaces"] else 4
     return parts[begin : begin + 1] == [_PROXY] and "" not in parts[:begin]
 
 
 class _AnyField(frozenset[str]):
-    """Contains every field: which ones the resource supports is checked later."""
+    """Contains every field, because supported fields are checked later, per resource."""
 
     def __contains__(self, field: object) -> bool:
         return True
@@ -118,7 +120,7 @@ _ANY_FIELD: Final = _AnyField()
 def selected_name(info: RequestInfo, query: Query) -> str:
     """Returns the name that the field selector of a list or a watch requires; empty if there is none.
 
-    Users who may read only one object may list or watch it in this way.
+    In this way users may list or watch an object that is the only one they may read.
     """
     if info.has_watch_prefix:
         return ""
@@ -129,8 +131,7 @@ def selected_name(info: RequestInfo, query: Query) -> str:
 def selected_value(info: RequestInfo, query: Query, field: str) -> str:
     """Returns the value that the field selector of a list or a watch requires; empty if there is none.
 
-    Invalid selectors require nothing: the error is reported later, to authorized users. Nor do very long
-    ones.
+    Invalid and very long selectors require nothing: the error is reported later, to authorized users.
     """
     if "fieldSelector" not in query or info.verb not in _SELECTING_VERBS:
         return ""
@@ -147,7 +148,7 @@ _EMPTY: Final[Query] = MappingProxyType({})
 
 
 def parse_query(raw: str) -> Query:
-    """Parses a query string. Cached, as paths are; read-only.
+    """Parses a query string; the result is cached and read-only.
 
     Raises MalformedRequest for too many parameters, or bytes that are not UTF-8.
     """

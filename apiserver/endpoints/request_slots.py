@@ -1,12 +1,14 @@
-"""The slots of requests in flight: how many reads and writes there may be, and who gets them. Row Q05.
+"""Limits the requests in flight by slots: how many reads and writes there may be, and who gets them (row
+Q05).
 
-With API Priority and Fairness on, which is the default, these are the slots of what that does not bound: the
-requests of the exempt level, beside those of `system:masters`; the others have seats in their place. How both
-fit together is told by `apiserver.flowcontrol`. Scrapes have slots of their own in either case.
 
-A request gets its slot when nothing but work is left: its user may do it, and its body is there. It gives the
-slot back when its answer is made (`Slot.release`), not when the client has read it: a client that sends or
-reads slowly keeps no slot from others.
+With API Priority and Fairness on, which is the default, slots limit only requests of the exempt level that
+are not from `system:masters`; all others take seats instead. `apiserver.flowcontrol` explains how both fit
+together. Scrapes have separate slots in either case.
+
+A request gets its slot when it is authorized and its body has arrived. It gives the slot back when its
+response is made (`Slot.release`), not when the client has read it: a client that sends or reads slowly holds
+no slot.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ from apiserver.meta.errors import TooManyRequests
 from apiserver.meta.vocabulary import MASTERS, RequestInfo, UserInfo
 from apiserver.metrics.requests import InFlight, RequestCount
 
-# Renewals of leases that nobody else's requests can keep from a slot: several for each component that elects
-# leaders or sends heartbeats at the same moment, and few enough to add nothing to the server's load.
+# Slots reserved for renewals of leases: several for each component that elects leaders or sends heartbeats at
+# the same moment, and few enough to add nothing to the server's load.
 LEASE_SLOTS: Final = 32
 # Whose leases these are: the subjects of Kubernetes' flow schemas `system-leader-election` and
 # `system-node-high`.
@@ -34,14 +36,14 @@ _LEASE_GROUPS: Final = frozenset({"system:serviceaccounts:kube-system", "system:
 
 
 class SlotLimit:
-    """The slots of one kind of requests: reads, or writes.
+    """The slots for one kind of requests: reads, or writes.
 
-    Users share them, each up to what `SharedPool` gives. As in kube-apiserver a request of `system:masters`
-    gets one in any case, and leases of the system's components have slots in reserve.
+    Users share them, each up to the share that `SharedPool` grants. As in kube-apiserver a request of
+    `system:masters` gets one in any case, and leases of the system's components have slots in reserve.
 
     slots_max: 0 for no limit.
-    in_flight: counts the requests of the kind, those too whose bodies are not there yet.
-    is_apart: who asks for these slots waits for no others, whatever else limits requests.
+    in_flight: counts the requests of the kind, including those whose bodies have not arrived yet.
+    is_apart: requests for these slots wait for no others, whatever else limits requests.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class SlotLimit:
     def take(self, holder: str, user: UserInfo, info: RequestInfo) -> SharedPool | None:
         """Take a slot. holder: of `user`; see `holder_of`.
 
-        Returns the pool that it was taken from; None if the request needs none. Raises TooManyRequests.
+        Returns the pool that the slot was taken from; None if the request needs none. Raises TooManyRequests.
         """
         if self._shared.take(holder):
             return self._shared
@@ -68,7 +70,7 @@ class SlotLimit:
         raise TooManyRequests
 
     def _is_of_the_system(self, user: UserInfo, info: RequestInfo) -> bool:
-        """Whether a request is one for a lease by a component of the system."""
+        """Whether a component of the system reads or writes a lease with this request."""
         return (
             info.resource == "leases"
             and info.group == self._lease_group
@@ -78,10 +80,10 @@ class SlotLimit:
 
 
 class SlotLimits:
-    """The slots of reads, of writes, and of what an operator must be able to ask whatever the others do.
+    """The slots for reads, for writes, and for requests that an operator must always be able to make.
 
-    Probes, and the version, have no limit: their answers are small, and what is asked of the store for them
-    is asked once for all (`health.SharedCheck`). Metrics have a few slots of their own.
+    Probes and /version have no limit: their responses are small, and concurrent probes share one check of the
+    store (`health.SharedCheck`). Metrics have a few separate slots.
     """
 
     def __init__(
@@ -94,7 +96,7 @@ class SlotLimits:
         self._probes = SlotLimit(0, in_flight.read_only, lease_group=lease_group, is_apart=True)
 
     def of_path(self, path: str) -> SlotLimit:
-        """Returns the slots of reads of a path that leads to no resource."""
+        """Returns the slots for reads of a path that is not a resource."""
         first = path.strip("/").partition("/")[0]
         if first in _PROBES:
             return self._probes
@@ -102,30 +104,31 @@ class SlotLimits:
 
 
 class RequestSlot(Protocol):
-    """What a request takes before it is worked on: a `Slot`, or the seats of its flow."""
+    """The slot, or the seats of its flow, that a request takes before its work begins."""
 
     def take(self) -> Awaitable[None] | None:
-        """Take it, once. Returns None, or what has to be awaited before it is there.
+        """Take it, once; returns None, or an awaitable that ends when it is taken.
 
-        Raises TooManyRequests, as what is awaited does.
+
+        Raises TooManyRequests, as the awaitable does.
         """
         ...
 
     def pause(self) -> None:
-        """Give it back while the request waits for another server, as a webhook. Pauses may overlap."""
+        """Give the slot back while the request waits for another server, as a webhook. Pauses may overlap."""
         ...
 
     def resume(self) -> None:
-        """End a pause."""
+        """End a pause, and take the slot again."""
         ...
 
     def release(self) -> None:
-        """Give it back; it may be called again."""
+        """Give the slot back; may be called again."""
         ...
 
 
 class Slot:
-    """The slot of one request, from when it is counted as in flight until its answer is made."""
+    """The slot of one request, which counts as in flight until its response is made."""
 
     __slots__ = ("_holder", "_info", "_limit", "_pool", "_user")
 
@@ -143,7 +146,8 @@ class Slot:
             self._pool = self._limit.take(holder, self._user, self._info)
             self._holder = holder
 
-    # A slot is not given back meanwhile: without fairness nobody waits for one, and these bound what waits.
+    # The slot is not released meanwhile: without fairness no request waits for one, and slots bound the
+    # waiting ones.
 
     def pause(self) -> None:
         pass
@@ -152,7 +156,7 @@ class Slot:
         pass
 
     def release(self) -> None:
-        """Give the slot back; it may be called again."""
+        """Give the slot back; may be called again."""
         limit = self._limit
         if limit is not None:
             self._limit = None

@@ -1,4 +1,4 @@
-"""Bodies of responses that are made slice by slice while they are sent."""
+"""Provides response bodies that are made slice by slice while they are sent."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ NextSlice: TypeAlias = Callable[[], Awaitable[bytes | None]]
 
 
 class ResponseBody(Protocol):
-    """A body of any size.
+    """A response body of any size.
 
     is_gzipped: whether it is compressed; known once the first slice that is not empty has been read.
-    is_shared: whether its slices, and what makes them, are held for others, too.
+    is_shared: whether its slices, and their source, are held for other responses, too.
     """
 
     @property
@@ -29,7 +29,7 @@ class ResponseBody(Protocol):
     def is_shared(self) -> bool: ...
 
     def reader(self, offload: Offload) -> NextSlice:
-        """Returns what reads the body from its beginning. offload: decides where slices are made."""
+        """Returns a reader of the body from its beginning. offload: decides where slices are made."""
         ...
 
 
@@ -50,7 +50,7 @@ class UnsharedBody:
 
 
 class PagedBody:
-    """A list whose objects are read page by page while it is sent; for one reader, or several one by one."""
+    """A list whose objects are read page by page while it is sent, to one reader after the other."""
 
     is_gzipped = False
     is_shared = False
@@ -94,5 +94,5 @@ def _reader(slices: Iterator[Slice], offload: Offload) -> NextSlice:
 
 
 def data_and_work_ahead(made: Slice | None) -> tuple[bytes | None, SizeClass]:
-    """Returns what a slice sends, and how much work the next one is."""
+    """Returns the data of a slice, and how much work the next slice is."""
     return (b"", made.size) if isinstance(made, WorkAhead) else (made, SizeClass.SMALL)

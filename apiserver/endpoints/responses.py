@@ -1,7 +1,7 @@
-"""Answers, written to the connection as bytes.
+"""Writes responses to the connection as bytes, past aiohttp's response objects.
 
-aiohttp's response objects cost more than all else that a get does, so answers are written past them: one
-write for headers and body, or chunks as they come. aiohttp still reads requests and keeps connections.
+These objects cost more than everything else in a get: here headers and body are one write, or chunks as they
+come. aiohttp still reads requests and keeps connections.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ GZIP_STATE_BYTES: Final = 270_000
 _WITHOUT_LENGTH: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _LAST_CHUNK: Final = b"0\r\n\r\n"
 _CHUNKED: Final = b"Transfer-Encoding: chunked\r\n\r\n"
-# Nobody between may keep answers, except where headers say something else.
+# Intermediaries must not cache responses, except where headers allow it.
 CACHING: Final = "no-cache, private"
 _GZIP_HEADERS: Final = {**CONTENT_ENCODING, "Vary": "Accept-Encoding"}
 
 
 def sent(call: ApiCall) -> web.StreamResponse:
-    """What the server's handler returns when the answer has been written."""
+    """Returns the value that the server's handler returns once the response has been written."""
     return SENT_LAST if call.closes_connection or call.connection.is_last_answer else SENT
 
 
@@ -62,12 +62,13 @@ def _keeps_alive(call: ApiCall) -> bool:
     request = call.request
     if not request.keep_alive or call.closes_connection or call.connection.is_last_answer:
         return False
-    # Who asked whether to send a body, and was refused, may or may not send it: what comes next is unclear.
+    # A client that was refused after asking whether to send a body may or may not send it: the next bytes are
+    # ambiguous.
     return call.has_read_body or not request.body_exists or hdrs.EXPECT not in request.headers
 
 
 def _connection(call: ApiCall) -> str:
-    """What the head says about the connection: nothing where all is as HTTP/1.1 has it."""
+    """Returns the head's line about the connection; empty for the defaults of HTTP/1.1."""
     if not _keeps_alive(call):
         call.closes_connection = True
         return "close"
@@ -83,7 +84,9 @@ async def send(
     *,
     is_shared: bool = False,
 ) -> None:
-    """Write a whole answer. is_shared: whether the body is held for others, too, while it is sent."""
+    """Write a whole response. is_shared: whether the body is held for other responses, too, while it is
+    sent.
+    """
     head = _head(call, status, content_type, headers)
     call.body_bytes = len(body)
     transport = call.request.transport
@@ -105,7 +108,7 @@ async def send(
 
 
 async def _send_long(call: ApiCall, head: bytes, body: bytes, *, is_shared: bool) -> None:
-    """Write a long body, of which no copy is made."""
+    """Write a long body without copying it."""
     connection = call.connection
     connection.is_shared = is_shared
     call.is_answered = True
@@ -126,7 +129,7 @@ async def send_document(
 
 
 async def send_error(call: ApiCall, error: ApiError, recorded: ApiError | None = None) -> None:
-    """The Status of a failure. recorded: what audit events tell, if it is another."""
+    """Send the Status of an error. recorded: the error for audit events, if it differs."""
     headers = {}
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(error.retry_after_s)
@@ -138,7 +141,7 @@ async def send_error(call: ApiCall, error: ApiError, recorded: ApiError | None =
 
 
 async def send_status(call: ApiCall, document: Document, status: int = 200) -> None:
-    """A Status in the form that the client understands (row P04)."""
+    """Send a Status in the form that the client understands (row P04)."""
     if call.audit is not None:
         call.audit.record_status(document)
     await _send_status(call, document, status, None)
@@ -157,7 +160,7 @@ async def _send_status(
 
 
 async def send_body(call: ApiCall, status: int, body: bytes, content_type: str) -> None:
-    """A document as the whole answer, compressed if it is long and the client takes that."""
+    """Send a document as the whole response, compressed if it is long and the client accepts that."""
     if len(body) > GZIP_BODY_BYTES_MIN and accepts_gzip(call.request.headers.get(hdrs.ACCEPT_ENCODING)):
         await send_slices(call, UnsharedBody(BodySlices((body,), gzip=True)), content_type, status)
     else:
@@ -165,7 +168,7 @@ async def send_body(call: ApiCall, status: int, body: bytes, content_type: str) 
 
 
 async def send_text(call: ApiCall, pieces: Iterable[bytes], content_type: str) -> None:
-    """Send text of any length that is made while it is sent, compressed if the client takes that."""
+    """Send text of any length, made while it is sent, and compressed if the client accepts that."""
     if call.request.method == hdrs.METH_HEAD:
         pieces = ()
     gzip = accepts_gzip(call.request.headers.get(hdrs.ACCEPT_ENCODING))
@@ -173,7 +176,7 @@ async def send_text(call: ApiCall, pieces: Iterable[bytes], content_type: str) -
 
 
 async def send_object(call: ApiCall, encoder: Encoder, found: StoredObject, status: int = 200) -> None:
-    """Send an object as the whole answer."""
+    """Send an object as the whole response."""
     size = encoder.work(found)
     if size is SizeClass.SMALL:
         body = encoder.object(found)
@@ -187,7 +190,7 @@ async def send_object(call: ApiCall, encoder: Encoder, found: StoredObject, stat
 async def _record_object(
     call: ApiCall, audit: RequestAudit, encoder: Encoder, found: StoredObject, body: bytes
 ) -> None:
-    """body: of the answer. It is recorded as it is, if it is what is recorded."""
+    """Record the object of a response for auditing. It is recorded as it is, if it is what is recorded."""
     recorded = call.audit_encoder
     if recorded is None:
         return
@@ -198,7 +201,10 @@ async def _record_object(
 
 
 async def record_list(call: ApiCall, body: ResponseBody) -> None:
-    """Record a list that is about to be sent, if it is to be recorded. body: made by `call.audit_encoder`."""
+    """Record a list that is about to be sent, if the request is audited at that level.
+
+    body: made by `call.audit_encoder`.
+    """
     audit = call.audit
     if audit is None or not audit.wants_response:
         return
@@ -215,8 +221,8 @@ async def record_list(call: ApiCall, body: ResponseBody) -> None:
 async def send_slices(call: ApiCall, body: ResponseBody, content_type: str = JSON, status: int = 200) -> None:
     """Write a body of any size with no more of it in memory than the connection takes.
 
-    What it is made of must not change while it is sent: slices are made between awaits. Empty ones are not
-    sent: there others may have their turn.
+    The source of the body must not change while it is sent: slices are made between awaits. An empty slice is
+    not sent, but lets other tasks run.
     """
     pieces: list[bytes] = []
     size = 0
@@ -259,16 +265,16 @@ async def send_slices(call: ApiCall, body: ResponseBody, content_type: str = JSO
 
 
 def chunk(data: bytes) -> bytes:
-    """Data in the framing of HTTP/1.1's chunked transfer coding (RFC 9112, 7.1)."""
+    """Returns data in the chunked transfer coding of HTTP/1.1 (RFC 9112, 7.1)."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 class Stream:
-    """An answer of unknown length: head first, then data, then `finish`.
+    """A response of unknown length: head first, then data, then `finish`.
 
     It is also how the events of a watch get to most clients: see `watch_stream.EventTransport`.
 
-    To clients that do not know chunks (HTTP/1.0) the end of the connection is the end of the answer.
+    For clients without chunks (HTTP/1.0) the end of the connection ends the response.
     """
 
     frame = staticmethod(chunk)
@@ -287,7 +293,7 @@ class Stream:
 
     @property
     def can_write(self) -> bool:
-        """False while the client has not taken what was written before, or is gone."""
+        """Whether the client has read what was written before, and is connected."""
         connection = self._connection
         return not connection.writing_paused and connection.transport is not None
 
@@ -296,14 +302,14 @@ class Stream:
         self._write_raw(chunk(data) if self._is_chunked else data)
 
     def write_frames(self, frames: bytes) -> None:
-        """Write data that has been made into chunks already."""
+        """Write data that has been framed as chunks already."""
         self._write_raw(frames if self._is_chunked else _without_framing(frames))
 
     async def drain(self) -> None:
         await self._call.connection.drain(self._call.release_slot)
 
     def abort(self) -> None:
-        """Drop the connection with all that the client has not taken."""
+        """Drop the connection with all unsent data."""
         if self._call.request.transport is not None:
             self._call.request.transport.abort()
 
@@ -322,9 +328,9 @@ class Stream:
 
 
 class ForwardedAnswer(Stream):
-    """The answer of another server, framed for this client: head first, then data, then `finish`.
+    """The response of another server, framed for this client: head first, then data, then `finish`.
 
-    What every answer of this server has is added to its headers.
+    The headers that all responses of this server have are added to it.
     """
 
     def __init__(
@@ -338,7 +344,7 @@ class ForwardedAnswer(Stream):
     ) -> None:
         """headers: without those that frame the body. length: of the body, if it is known.
 
-        has_body: not if it is one to a HEAD, or of a status that has none.
+        has_body: False for a response to HEAD, or for a status without a body.
         """
         self._call = call
         self._connection = call.connection
@@ -369,7 +375,7 @@ def split_chunks(chunks: bytes) -> Sequence[bytes]:
 
 
 def json_text(document: Document, pretty: bool = False) -> bytes:
-    """Compact JSON ends with a line feed, indented JSON does not: as kube-apiserver writes them."""
+    """Returns JSON as kube-apiserver writes it: compact with a line feed at the end, or indented without."""
     if pretty:
         return orjson.dumps(document, option=orjson.OPT_INDENT_2)
     return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
@@ -379,7 +385,7 @@ _BROWSER: Final = re.compile(r"(Mozilla|curl|Wget)/")
 
 
 def is_pretty(call: ApiCall) -> bool:
-    """Whether the answer is indented: when asked for, or for people at a terminal or browser.
+    """Whether the response is indented: on request, or for people at a terminal or browser.
 
     Source: k8s.io/apiserver, pkg/endpoints/handlers/negotiation, isPrettyPrint.
     """
@@ -393,7 +399,7 @@ def is_pretty(call: ApiCall) -> bool:
 
 @lru_cache(maxsize=256)
 def _opening(status: int, content_type: str, connection: str, caching: str = CACHING) -> bytes:
-    """The part of a head that many answers share."""
+    """Returns the part of a head that many responses share."""
     try:
         phrase = HTTPStatus(status).phrase
     except ValueError:
@@ -412,7 +418,7 @@ def _date(second: int) -> bytes:
 
 
 class AnswerLost(Exception):
-    """A request has been done, and its answer is not sent: see `testkit.faults`."""
+    """A request has been executed, but its response is dropped: see `testkit.faults`."""
 
 
 def begin_response(call: ApiCall, status: int) -> None:
@@ -465,14 +471,14 @@ _UNTOLD: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def warning_values(texts: Sequence[str]) -> Iterable[bytes]:
-    """Yields the values of the Warning headers of an answer.
+    """Yields the values of the Warning headers of a response.
 
-    As in Kubernetes, empty texts, and those with control characters, are left out: tabs and line ends, too.
-    If the others do not fit, all of them are cut, from the first.
+    As in Kubernetes, empty texts and those with control characters, tabs and line ends included, are left
+    out. If the others are too long in total, all of them are truncated.
     """
     if not texts:
         return ()
-    different = [text for text in dict.fromkeys(texts) if text]  # each is told once
+    different = [text for text in dict.fromkeys(texts) if text]  # each is sent once
     told = [text for text in different if not _UNTOLD.search(text)]
     if sum(map(len, told)) > WARNINGS_LENGTH_MAX:
         cut = (text[:WARNING_CUT_LENGTH] for text in different)
@@ -481,7 +487,7 @@ def warning_values(texts: Sequence[str]) -> Iterable[bytes]:
 
 
 def _fitting(texts: Iterable[str]) -> list[str]:
-    """Returns the texts up to the one with which the room is used up."""
+    """Returns the texts that fit into the room, the last one truncated."""
     fitting, length = [], 0
     for text in texts:
         fitting.append(text)

@@ -33,7 +33,7 @@ from apiserver.registry.served_resource import ServedResource, ServedTable, Subr
 _COLLECTION: Final = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 _ITEM: Final = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _SUBRESOURCE: Final = {**_ITEM, "POST": "create"}
-# What goes on to another server, beside what discovery shows.
+# Paths that are forwarded to extension servers, beside those in discovery.
 _FORWARDED_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", *_SUBRESOURCE})
 _ALL_NAMESPACES: Final = {"GET": "list"}
 _WATCH: Final = {"GET": "watch"}
@@ -63,7 +63,7 @@ class VerbHandlers(NamedTuple):
 class ResourceHandlers:
     """The handlers of resources and their subresources.
 
-    virtual: of virtual kinds, which subresources and reviews have: by the kind's definition, then by verb.
+    virtual: of the virtual kinds of subresources and reviews, by the kind's definition, then by verb.
     connect: of subresources that connect to a node.
     """
 
@@ -74,15 +74,15 @@ class ResourceHandlers:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class NonResourceEndpoints:
-    """The endpoints of paths that lead to no resource.
+    """The endpoints of paths that are not resources.
 
     openid: None if the issuer of tokens cannot be discovered.
     version: the document of /version.
     metrics: returns the text of /metrics in slices.
-    deprecated_requests: who asks for what goes away; it answers a path that no index names.
+    deprecated_requests: lists the clients of deprecated APIs, on a path that no index names.
     debugging: the handlers of other paths that no index names. zpages: /statusz and /flagz.
-    slis: how health checks have ended, which /metrics/slis tells; None if there is no such path.
-    debug_paths: what serves /debug/NAME and all below it, by NAME; it is given the rest of the path.
+    slis: the results of health checks for /metrics/slis; None if that is not served.
+    debug_paths: the handlers of /debug/NAME and all below it, by NAME; each gets the rest of the path.
     """
 
     discovery: Discovery
@@ -99,7 +99,7 @@ class NonResourceEndpoints:
 
 
 class AggregatedVersions(NamedTuple):
-    """The versions that other servers have. forward: passes a request on to one of their servers."""
+    """The versions that extension servers have. forward: forwards a request to one of these servers."""
 
     remote: RemoteVersions
     forward: Callable[[ApiCall, RemoteVersion], Awaitable[None]]
@@ -107,8 +107,8 @@ class AggregatedVersions(NamedTuple):
     def version_of(self, info: RequestInfo) -> RemoteVersion | None:
         """Returns the version that a request is for: for a resource, its list of resources, or its OpenAPI.
 
-        Paths with empty steps, which other servers may read in another way than they were authorized, are for
-        none, nor are those with dots for steps.
+        Paths with empty segments or dot segments are for none: other servers might interpret them differently
+        from how they were authorized.
         """
         steps = info.path.removesuffix("/").split("/")[1:]
         if any(step in ("", ".", "..") for step in steps):
@@ -177,7 +177,7 @@ class Routes:
     # ---- resources
 
     async def _serve_resource(self, call: ApiCall) -> None:
-        """Raises NoSuchEndpoint, MethodNotAllowed."""
+        """Serve a request for a resource."""
         info = call.info
         if info.group and info.group not in self._served.current.groups:
             await self._no_such_path(call)
@@ -209,7 +209,9 @@ class Routes:
             await handle(call)
 
     def _note_deprecated(self, call: ApiCall, resource: ServedResource) -> None:
-        """Tells the client, the audit log and /debug/deprecations. Rows S05, S06."""
+        """Report the use of a deprecated API to the client, the audit log and /debug/deprecations (rows S05,
+        S06).
+        """
         self._deprecated_requests.count(call, resource)
         deprecation = resource.deprecation_of(call.info.subresource)
         if deprecation is not None:
@@ -335,9 +337,9 @@ class Routes:
             raise MethodNotAllowed
 
     async def _forward_to_extension_server(self, call: ApiCall) -> bool:
-        """Forwards a request for a version that another server has; False if none has it.
+        """Forwards a request for a version that an extension server has; returns False if none has it.
 
-        Raises ServiceUnavailable while it is not known yet what is served here: that is nobody else's.
+        Raises ServiceUnavailable while the resources served here are not known yet: these take precedence.
         """
         version = self._aggregated.version_of(call.info)
         if version is None or version.group_version in self._served.current.group_versions:
@@ -348,7 +350,7 @@ class Routes:
         return True
 
     async def _no_such_path(self, call: ApiCall) -> None:
-        """Raises ServiceUnavailable while it is not known yet: clients give up for good at a 404."""
+        """Refuse a request for an unknown path."""
         if not self._knows_everything() and call.info.path.startswith("/apis/"):
             raise ServiceUnavailable(_NOT_YET)
         if await self._forward_to_extension_server(call):
@@ -361,7 +363,7 @@ async def _send_slis(slis: HealthCheckMetrics, call: ApiCall) -> None:
 
 
 def _matches_scope(call: ApiCall, resource: ServedResource) -> bool:
-    """Paths of namespaced objects name their namespace, those of others none."""
+    """Whether a path names a namespace exactly if its objects are namespaced."""
     info = call.info
     if resource.is_namespaced:
         return bool(info.namespace) or not info.name
@@ -370,7 +372,7 @@ def _matches_scope(call: ApiCall, resource: ServedResource) -> bool:
 
 
 def _has_paths_below(resource: ServedResource, name: str) -> bool:
-    """Whether the subresource has paths below its own, as `proxy` has."""
+    """Whether the subresource has paths below it, as `proxy` has."""
     subresource = resource.subresources.get(name)
     return subresource is not None and subresource.has_paths
 

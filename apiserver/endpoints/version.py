@@ -1,4 +1,4 @@
-"""The endpoint /version: the release of Kubernetes that is emulated, and this server's own version."""
+"""Serves /version: the release of Kubernetes that is emulated, and this server's own version."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from apiserver.releases.emulation import MAJOR, EmulatedRelease
 def version_document(release: EmulatedRelease) -> Document:
     """Returns the body of /version.
 
-    `major` and `minor`, by which clients decide what they can ask for, are the emulated release's: there is
-    no other that this server would be. kube-apiserver has its own there, and what it emulates in the
-    others.
+    `major` and `minor`, by which clients decide what they can use, are those of the emulated release.
+    kube-apiserver has its own release there, and the emulated one in other fields.
     """
     major, minor = str(MAJOR), str(release.minor)
     return {

@@ -1,4 +1,4 @@
-"""Streams watch events: written as they happen, those of one turn of the event loop together."""
+"""Streams watch events, written as they happen, those of one turn of the event loop together."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ ASKING_MAX: Final = 200
 
 
 class EventTransport(Protocol):
-    """How events get to a client: in the chunks of a response, or in the messages of a WebSocket.
+    """Sends events to a client: in the chunks of a response, or in the messages of a WebSocket.
 
     Both have a function `frame`, which frames an event for `write_frames`.
     """
 
     @property
     def can_write(self) -> bool:
-        """False while the client has not taken what was written before, or is gone."""
+        """Whether the client has read what was written before, and is connected."""
         ...
 
     def write(self, event: bytes, /) -> None:
@@ -60,7 +60,7 @@ class EventTransport(Protocol):
         ...
 
     def write_frames(self, frames: bytes) -> None:
-        """Write events that have been framed."""
+        """Write events that have been framed already."""
         ...
 
     async def drain(self) -> None:
@@ -68,16 +68,16 @@ class EventTransport(Protocol):
         ...
 
     def abort(self) -> None:
-        """Drop the connection with all that the client has not taken."""
+        """Drop the connection with all unsent data."""
         ...
 
     async def close(self) -> None:
-        """End the stream, when what has been written before is sent."""
+        """End the stream once everything written before is sent."""
         ...
 
 
 class EventEncodings:
-    """The encodings of large objects' events that threads are making, each for all streams of its form."""
+    """The encodings of large objects' events that threads are making, shared by all streams of a form."""
 
     def __init__(self) -> None:
         self._making: dict[object, asyncio.Task[bytes]] = {}
@@ -85,9 +85,9 @@ class EventEncodings:
     async def encoded(
         self, event: CacheEvent[StoredObject], form: object, make: Callable[[], Awaitable[bytes]]
     ) -> bytes:
-        """Returns an event in one form: what `make` returns, which is called unless another stream has.
+        """Returns an event in one form, made by `make` unless another stream already has it made.
 
-        Cancelled, the encoding goes on: other streams may wait for it.
+        If cancelled, the encoding continues: other streams may wait for it.
         """
         made = event.encodings.get(form)
         if made is not None:
@@ -109,7 +109,7 @@ class EventEncodings:
 
 
 def _mark_retrieved(done: asyncio.Task[bytes]) -> None:
-    """Whoever waits gets the error; if nobody does any more, nothing is lost."""
+    """Retrieve the error of an encoding, so that asyncio does not report it if no stream waits for it."""
     if not done.cancelled():
         done.exception()
 
@@ -124,10 +124,10 @@ _Batch: TypeAlias = tuple[
 class WatchStream:
     """One watch, from its first byte to its last.
 
-    streams: all watches that are open, whose metrics, clock, flush queue and allowed origins it shares.
+    streams: all open watches, whose metrics, clock, flush queue and allowed origins it shares.
     lifetime_s: from now on.
-    view_predicate: selects objects by their views, where these differ from what is stored, so that the
-        watcher lets changes pass that may not be selected.
+    view_predicate: selects objects by their views, where these differ from the stored objects; the watcher
+        then lets changes pass that may not be selected.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class WatchStream:
         return self._call
 
     def on_event(self) -> None:
-        """Called by the watcher when it has events: have the stream flushed."""
+        """Schedule a flush of the stream; called by the watcher when it has events."""
         if self._is_live and not self._is_flush_scheduled:
             self._is_flush_scheduled = True
             self._flush_queue.append(self)
@@ -189,7 +189,7 @@ class WatchStream:
         await stream.close()
 
     async def _open(self) -> EventTransport:
-        """Raises BadRequest, Forbidden."""
+        """Open the stream."""
         if not asks_for_websocket(self._call.request):
             return Stream(self._call, self._encoder.stream_type)
         stream = await open_websocket(self._call, self._encoder, self._origins)
@@ -205,7 +205,8 @@ class WatchStream:
         progress: Callable[[], int],
         sends_bookmarks: bool,
     ) -> None:
-        """Send the initial events, then changes until the time is up, the watcher ends, or the client goes.
+        """Send the initial events, then changes until the time is up, the watcher ends, or the client
+        disconnects.
 
         initial: emptied once it is sent.
         initial_bookmark: the revision of the bookmark after the initial events, if there is to be one.
@@ -250,7 +251,7 @@ class WatchStream:
                 self._preparation.cancel()
 
     async def _send_initial(self, initial: Sequence[KeyVersion[StoredObject]]) -> None:
-        """Send the state as synthetic ADDED events, in slices, which bound memory and turns of the loop."""
+        """Send the state as synthetic ADDED events, in slices that bound memory and turns of the loop."""
         assert self._stream is not None
         codec = self.resource.codec
         pieces: list[bytes] = []
@@ -304,7 +305,7 @@ class WatchStream:
         return event
 
     def flush(self) -> None:
-        """Write the events that wait, or leave them in the watcher's queue while the client does not read."""
+        """Write the waiting events, or leave them in the watcher's queue while the client does not read."""
         self._is_flush_scheduled = False
         watcher, stream = self._watcher, self._stream
         if watcher is None or stream is None or not self._is_live:
@@ -329,11 +330,11 @@ class WatchStream:
                 self.end()
 
     def _has_more(self, watcher: Watcher[StoredObject]) -> bool:
-        """Whether there are events that have not been written."""
+        """Whether there are unwritten events."""
         return bool(len(watcher) or self._pending)
 
     def _end_with(self, error: Exception) -> None:
-        """Send an ERROR event, and end the stream: without the event that has failed it would have a hole."""
+        """Send an ERROR event, and end the stream: without the failed event it would have a gap."""
         if not isinstance(error, ApiError):
             log.error("cannot send an event of %s", self.resource.resource, exc_info=error)
             error = InternalError("Internal error occurred")
@@ -342,7 +343,7 @@ class WatchStream:
         self.end()
 
     def _write_some(self, watcher: Watcher[StoredObject], stream: EventTransport) -> None:
-        """Write events in one piece, bounded in size and time, and begin to prepare the one after them."""
+        """Write events in one piece, bounded in size and time, and begin to prepare the next one."""
         pieces: list[bytes] = []
         size, turn_ends = 0, 0.0
         deliveries = self._pending or watcher.take(BATCH_EVENTS)
@@ -405,7 +406,7 @@ class WatchStream:
     def _converted(
         self, deliveries: Sequence[WatcherEvent[StoredObject]]
     ) -> Sequence[WatcherEvent[StoredObject]]:
-        """Returns the deliveries before the first whose views are missing. The others' views are held."""
+        """Returns the deliveries before the first whose views are missing, and holds the views of these."""
         views, cached_view = self._views, self.resource.codec.cached_view
         for index, delivery in enumerate(deliveries):
             for obj in self._objects_of(delivery):
@@ -444,7 +445,7 @@ class WatchStream:
     # ---- what is done beside the event loop
 
     async def _prepare(self, prepare: Callable[[], Awaitable[None]]) -> None:
-        """Do what the first pending event waits for; then have the stream flushed."""
+        """Do what the first pending event waits for; then schedule a flush."""
         failure: Exception | None = None
         try:
             await prepare()
@@ -457,7 +458,7 @@ class WatchStream:
             self._end_with(failure)
 
     async def _convert(self, deliveries: Sequence[WatcherEvent[StoredObject]]) -> None:
-        """Convert the objects of deliveries. All watches of an object share one conversion."""
+        """Convert the objects of deliveries, once for all watches of an object."""
         objects = [obj for each in deliveries for obj in self._objects_of(each)]
         views = await self.resource.codec.views(objects, self._call.offload)
         self._views = dict(zip(objects, views, strict=True))
@@ -465,8 +466,8 @@ class WatchStream:
     async def _encode_first(
         self, delivery: WatcherEvent[StoredObject], hub: StoredObject, form: object
     ) -> None:
-        """Have the first pending event encoded in a thread. hub: the object in the hub version."""
-        # It is for all streams of the form, and nobody's in particular.
+        """Encode the first pending event in a thread. hub: the object in the hub version."""
+        # The encoding is shared by all streams of the form.
         offload = self._call.offload.for_user(SERVER)
         framed = partial(self._framed, delivery, hub, is_first=not self._has_sent_event)
 
@@ -478,12 +479,12 @@ class WatchStream:
     def _framed(self, delivery: WatcherEvent[StoredObject], hub: StoredObject, *, is_first: bool) -> bytes:
         kind, change = delivery
         obj = self.resource.codec.view_of_hub(hub)
-        # A deletion has a revision of its own (rows M03, M06).
+        # A deletion has its own revision (rows M03, M06).
         tail = obj.at_revision(change.revision) if kind is EventType.DELETED else obj.tail
         return self._frame(self._encoder.event(kind.value, obj, tail, is_first=is_first))
 
     async def _wait_for_end(self, progress: Callable[[], int] | None) -> None:
-        """Wait until the stream has to end; send a bookmark now and then, if `progress` is given."""
+        """Wait until the stream has to end, and send a bookmark now and then, if `progress` is given."""
         while True:
             now = self._clock()
             wakes_at = self._ends_at
@@ -517,7 +518,7 @@ class WatchStream:
 async def _select(
     objects: Sequence[StoredObject], predicate: Callable[[StoredObject], bool]
 ) -> list[StoredObject]:
-    """Returns the objects that a predicate selects; other tasks have their turns meanwhile."""
+    """Returns the objects that a predicate selects, letting other tasks run meanwhile."""
     selected = []
     turn = Turn()
     for obj in objects:
@@ -544,11 +545,11 @@ def _object_of(delivery: WatcherEvent[StoredObject]) -> StoredObject:
 
 
 class WatchStreams:
-    """All watches that are open, so that they can be ended together.
+    """All open watches, so that they can be ended together.
 
     clock: the event loop's, in seconds. origins: of the pages that may open WebSockets.
-    refused_total: how many were refused because their users had their share of all there may be.
-    unauthorized_total: how many have ended because their users may not watch any more what they watched.
+    refused_total: how many were refused because their users had their share of all watches.
+    unauthorized_total: how many ended because their users were no longer authorized.
     """
 
     def __init__(
@@ -596,7 +597,7 @@ class WatchStreams:
 
     @contextmanager
     def place(self, user: UserInfo) -> Iterator[None]:
-        """Hold the place of a watch, of which users share all there are as they do slots.
+        """Reserves a place for a watch; users share all places by the rules for slots.
 
         Raises TooManyRequests if the user has its share.
         """
@@ -627,9 +628,9 @@ class WatchStreams:
             self._open.discard(stream)
 
     def end_all_of(self, resources: Collection[ServedResource]) -> None:
-        """End the watches of resources that are withdrawn or replaced: their clients begin again.
+        """End the watches of resources that are withdrawn or replaced, so that their clients begin again.
 
-        Watches of them that are about to begin end at once.
+        Watches of them that begin later end at once.
         """
         self._withdrawn.update(resources)
         for stream in list(self._open):
@@ -637,15 +638,15 @@ class WatchStreams:
                 stream.end()
 
     def restore_all_of(self, resources: Collection[ServedResource]) -> None:
-        """Have watches last of resources that were withdrawn, and are served again."""
+        """Allow watches again for resources that were withdrawn and are served again."""
         self._withdrawn.difference_update(resources)
 
     async def end_unauthorized(self, is_authorized: Callable[[ApiCall], bool | Awaitable[bool]]) -> int:
-        """End the watches whose users may not watch any more what they watch: their clients begin again.
+        """End the watches whose users are no longer authorized, so that their clients begin again.
 
-        is_authorized: asked once of each watch that is open, in turns of the event loop, and of those that
-            were authorized before now and are about to begin. To end those of a user it looks only at that.
-        Returns how many it has ended.
+        is_authorized: called once for each open watch, in turns of the event loop, and for those that were
+            authorized before now and are about to begin.
+        Returns how many watches it ended.
         """
         self._is_authorized, self._asked_at = is_authorized, self.clock()
         before = self.unauthorized_total
@@ -658,7 +659,7 @@ class WatchStreams:
         return self.unauthorized_total - before
 
     def _ask(self, stream: WatchStream, is_authorized: Callable[[ApiCall], bool | Awaitable[bool]]) -> None:
-        """End a watch if its user may not watch it any more, now or when that is known."""
+        """End a watch if its user is no longer authorized, now or when the decision is known."""
         answer = is_authorized(stream.call)
         if isinstance(answer, bool):
             self._end_unless(answer, stream)

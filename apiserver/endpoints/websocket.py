@@ -1,14 +1,13 @@
-"""Watches over WebSocket, as pages in browsers open them: an event is a message.
+"""Provides watches over WebSocket, as web pages open them: each event is a message.
 
 The handshake, the frames of the client and the closing handshake are aiohttp's (`WebSocketResponse`).
-The frames with events are made here: aiohttp would encode them anew for each client, and send them from a
-coroutine of each, whereas an event is framed once for all watches of the same form, and written by
+The frames with events are made here: aiohttp would encode them again for each client, and send them from a
+coroutine for each. Here an event is framed once for all watches of the same form, and written by
 `WatchStreams.flush_queue` in its turn. A frame from a server is its length and the data; the data is never
 masked, fragmented or compressed.
 
-Like any watch, one over WebSocket buffers what its connection takes and its watcher's queue holds, and ends
-when its time is up. Clients have nothing to say on it: what they send is dropped. aiohttp accepts frames of
-clients that are not masked, which RFC 6455 forbids them to send.
+Like any watch, it buffers only what its connection and its watcher's queue hold, and ends when its time is
+up. Messages from clients are dropped. aiohttp accepts unmasked frames from clients, which RFC 6455 forbids.
 
 Sources: k8s.io/apiserver, pkg/endpoints/handlers/watch.go, HandleWS; golang.org/x/net/websocket. The
 subprotocols `binary.k8s.io` and `base64.binary.k8s.io` change nothing for a watch; they do for logs.
@@ -87,9 +86,9 @@ def _event_message(opcode: int, head_bytes: int, event: bytes) -> bytes:
 
 
 class WebSocketEvents:
-    """The events of one watch, in messages. See `watch_stream.EventTransport`."""
+    """Sends the events of one watch as messages. See `watch_stream.EventTransport`."""
 
-    # What tells its frames from those of `responses.Stream`.
+    # Distinguishes these frames from those of `responses.Stream`.
     framing = "message"
 
     def __init__(self, call: ApiCall, socket: web.WebSocketResponse, encoder: Encoder) -> None:
@@ -102,7 +101,7 @@ class WebSocketEvents:
 
     @property
     def can_write(self) -> bool:
-        """False while the client has not taken what was written before, or is gone."""
+        """Whether the client has read what was written before, and is connected."""
         connection = self._connection
         is_open = connection.transport is not None and not self._socket.closed
         return is_open and not connection.writing_paused
@@ -125,7 +124,7 @@ class WebSocketEvents:
 
     async def close(self) -> None:
         """Close the WebSocket, with the code 1000, and wait a little for the client to do so, too."""
-        # aiohttp waits for the client's answer only if nobody else receives.
+        # aiohttp waits for the client's response only if no other task receives.
         self._reading.cancel()
         await asyncio.wait([self._reading])
         try:
@@ -149,9 +148,9 @@ class WebSocketEvents:
 
 
 class _WebSocket(web.WebSocketResponse):
-    """A WebSocket whose end leaves nothing to the garbage collector.
+    """A WebSocket that leaves no cycles to the garbage collector when it ends.
 
-    aiohttp keeps the exception that has ended it, whose frames refer to it, and to all of its connection.
+    aiohttp keeps the exception that ended it, whose frames refer to it and to its whole connection.
     """
 
     async def close(self, **options: Any) -> bool:
@@ -175,7 +174,7 @@ class _WebSocket(web.WebSocketResponse):
 
 
 async def open_websocket(call: ApiCall, encoder: Encoder, origins: AllowedOrigins) -> WebSocketEvents:
-    """Answer the handshake. Raises BadRequest, Forbidden."""
+    """Answer the WebSocket handshake of a call. Raises BadRequest, Forbidden."""
     protocols = read_protocols(call.request.headers.getall(hdrs.SEC_WEBSOCKET_PROTOCOL, ())).others
     if len(protocols) > 1:
         raise BadRequest("Sec-WebSocket-Protocol: at most one may be offered for a watch, beside the token")
@@ -189,7 +188,9 @@ async def open_websocket(call: ApiCall, encoder: Encoder, origins: AllowedOrigin
 async def accept_websocket(
     call: ApiCall, origins: AllowedOrigins, protocol: str, message_bytes_max: int
 ) -> web.WebSocketResponse:
-    """Answer a handshake. protocol: one that the client has offered; empty for none.
+    """Answer a WebSocket handshake, with the given subprotocol.
+
+    protocol: one that the client offers; empty for none.
 
     Raises BadRequest, Forbidden.
     """
@@ -219,14 +220,14 @@ async def accept_websocket(
 
 
 def require_allowed_origin(request: web.BaseRequest, origins: AllowedOrigins) -> None:
-    """Refuse a page from an origin that may not open WebSockets. Raises Forbidden."""
+    """Refuse a web page whose origin may not open WebSockets. Raises Forbidden."""
     origin = request.headers.get(hdrs.ORIGIN, "")
     if not origins.allows_websocket(origin, request.headers.get(hdrs.HOST, "")):
         raise Forbidden(f"the origin {go_quote(origin)} is not allowed by --cors-allowed-origins")
 
 
 def _handshake(request: web.BaseRequest, protocol: str) -> Mapping[str, str]:
-    """Returns the headers of a handshake that count, once they are checked. Raises BadRequest."""
+    """Returns the relevant headers of a handshake, once they are checked. Raises BadRequest."""
     headers = request.headers
     version = headers.get(hdrs.SEC_WEBSOCKET_VERSION, "")
     if version != VERSION:

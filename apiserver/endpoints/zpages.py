@@ -1,4 +1,4 @@
-"""/statusz and /flagz: the state of this server, and the values of its flags.
+"""Serves /statusz and /flagz: the state of this server, and the values of its flags.
 
 By default they respond with text, whose separators vary so that no program relies on it. With
 `application/json;g=config.k8s.io;v=v1beta1;as=Statusz`, or with YAML or CBOR, they respond with a versioned
@@ -38,12 +38,14 @@ _HEAD: Final = (
 _DEPRECATED: Final = "This version of the {page} endpoint is deprecated. Please use a newer version."
 # The versions of the objects, with the releases that have brought them; the first of several is deprecated.
 _VERSIONS: Final = {"v1alpha1": 35, "v1beta1": 36}
-# Paths that are for clients, and not for whoever looks for what is wrong.
+# Paths that are for clients, and not for debugging.
 _NOT_FOR_DEBUGGING: Final = frozenset({"", "apis", "api", "openid", "openapi", ".well-known"})
 
 
 class ZPagesServer(NamedTuple):
-    """What the pages tell of. started_at, clock: seconds since 1970. language: as /version has it.
+    """The state of the server that the pages show.
+
+    started_at, clock: seconds since 1970. language: as in /version.
 
     flags: returns the values of all flags by name.
     """
@@ -56,7 +58,7 @@ class ZPagesServer(NamedTuple):
 
 
 class ZPages:
-    """The pages of a server. names: of those that it has."""
+    """The z-pages of a server. names: the enabled ones."""
 
     def __init__(self, server: ZPagesServer, brand: Brand, names: Iterable[str], *, has_cbor: bool) -> None:
         self._server, self._group, self._has_cbor = server, brand.group("config"), has_cbor
@@ -78,7 +80,7 @@ class ZPages:
 
 
 class _Page(NamedTuple):
-    """fields: returns those of the object. lines: returns those of the text, with a separator."""
+    """A z-page. lines: returns those of the text, with a separator."""
 
     name: str
     kind: str
@@ -166,7 +168,7 @@ def _uptime_s(server: ZPagesServer) -> int:
 
 
 def _first_steps(paths: Iterable[str]) -> list[str]:
-    """Returns the first steps of paths, of those that are of use for debugging."""
+    """Returns the first segments of paths, of those that are useful for debugging."""
     first = {path.split("/")[1] for path in paths}
     return [f"/{step}" for step in sorted(first - _NOT_FOR_DEBUGGING)]
 

@@ -1,4 +1,4 @@
-"""Parses the bodies of applies, which are YAML, JSON or CBOR, and checks their kind and place. Row F07."""
+"""Parses the bodies of applies, which are YAML, JSON or CBOR, and checks kind and name (row F07)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from apiserver.wire.media_types import APPLY_CBOR
 def parse(body: bytes, content_type: str, *, is_checked: bool) -> Decoded:
     """Returns the document in a body, not checked against a schema, and a warning about each duplicate field.
 
-    is_checked: duplicate fields are looked for. Raises BadRequest, RequestEntityTooLarge.
+    is_checked: whether to look for duplicate fields. Raises BadRequest, RequestEntityTooLarge.
     """
     duplicates: list[str] = []
     try:
@@ -48,7 +48,8 @@ def strict_error(duplicates: Sequence[str]) -> str:
 def _from_yaml(body: bytes, *, is_checked: bool) -> tuple[Any, list[str]]:
     """Returns a document and warnings about its duplicate fields.
 
-    JSON, the usual case, is parsed faster as such, unless it has duplicate fields: these are named by lines.
+    JSON, the usual case, is parsed faster as such, unless it has duplicate fields, which are reported by
+    line.
     """
     if looks_like_json(body):
         try:
@@ -67,7 +68,7 @@ def require_place(
     """Require that a body is about the object in the path.
 
     kind: of the body. resource: of the object.
-    Returns whether it names the object itself; if not, the name is put in. Raises BadRequest.
+    Returns whether the body names the object; if not, the name is added. Raises BadRequest.
     """
     if (document.get("apiVersion"), document.get("kind")) != (kind.api_version, kind.kind):
         raise BadRequest(f"invalid object type: {kind_text(document)}")
@@ -75,7 +76,7 @@ def require_place(
         document["metadata"] = {}
     meta = document["metadata"]
     if type(meta) is not dict:
-        return True  # The schema tells, as it does of other values of wrong types.
+        return True  # The schema reports it, like other values of wrong types.
     if type(meta.get("managedFields")) is list:
         raise BadRequest("metadata.managedFields must be nil")
     has_name = meta.get("name") not in (None, "")

@@ -1,4 +1,5 @@
-"""Merges the body of a server-side apply into the object as it is stored. Rows F08-F15, F24-F29.
+"""Merges the body of a server-side apply into the stored object (rows F08-F15, F24-F29).
+
 
 Source: k8s.io/apiserver, pkg/endpoints/handlers/patch.go, applyPatcher.
 """
@@ -53,17 +54,18 @@ NOOP_DIGESTS_MAX: Final = 8
 
 
 class UndeclaredFields(ApiError):
-    """An apply names fields that its type does not have; with `--strict-kube-compat`."""
+    """An apply names fields that its type does not have, and `--strict-kube-compat` is set."""
 
     code, reason = 500, ""
 
 
 class ApplyConversion(NamedTuple):
-    """How a body of another kind than the resource's (a scale) is applied to an object of the resource.
+    """How a body of another kind than the resource's, as a scale, is applied to an object of the resource.
 
-    view: how admission sees an object of the resource: as one of the body's kind.
+    view: returns an object of the resource as one of the body's kind, for admission.
     to_object: returns the same configuration as a document of the resource.
-    complete: sets, in a merged object, what no body of the kind can take away; told of the object before.
+    complete: sets, in a merged object, the fields that no body of the kind can remove; gets the old object,
+        too.
     check_object: raises for a merged object that must not be stored.
     """
 
@@ -79,10 +81,10 @@ class ApplyConversion(NamedTuple):
 
 
 class NoopApplies:
-    """Remembers which applies leave which version of an object as it is.
+    """Remembers which applies leave which version of an object unchanged.
 
-    Controllers apply the same body in every reconciliation. An apply is known by the digest of its body and
-    of whatever else decides what it does.
+    Controllers apply the same body in every reconciliation. An apply is identified by the digest of its body
+    and everything else that its result depends on.
     """
 
     def __init__(self) -> None:
@@ -102,7 +104,7 @@ class NoopApplies:
 
 
 class _AppliedConfiguration(NamedTuple):
-    """The fields that the sender of an apply has an opinion about, and their values.
+    """The fields that the sender of an apply specifies, and their values.
 
     fields: the set of them. mismatch: the error where the document does not match the schema, else empty.
     has_name: the body names the object; else it takes the name of the one that it is merged into.
@@ -116,7 +118,7 @@ class _AppliedConfiguration(NamedTuple):
 
 
 class ApplyPatcher:
-    """One apply. It merges its body into the current object, or makes a new object of it."""
+    """A server-side apply: merges its body into the current object, or creates a new object from it."""
 
     def __init__(
         self,
@@ -145,14 +147,15 @@ class ApplyPatcher:
 
     @property
     def view(self) -> SubresourceView | None:
-        """How admission sees the object; None: as it is."""
+        """Returns the object as admission sees it; None if admission sees the object itself."""
         return self._conversion.view if self._conversion is not None else None
 
     @cached_property
     def configuration(self) -> _AppliedConfiguration:
-        """What the body states. It is parsed when it is needed, which for a known no-op is never.
+        """The configuration in the body, parsed when it is needed, which for a known no-op is never.
 
-        Its warnings are the caller's to tell, whatever becomes of the apply. A known no-op has none.
+
+        The caller reports its warnings, whether the apply succeeds or fails. A known no-op has none.
         Raises BadRequest.
         """
         info, is_checked = self._info, self._options.field_validation != "Ignore"
@@ -202,14 +205,14 @@ class ApplyPatcher:
         return _AppliedConfiguration(document, fields, mismatch, ())
 
     def is_noop(self, current: StoredObject | None) -> bool:
-        """Returns whether the apply is known to leave this version of the object as it is."""
+        """Returns whether the apply is known to leave this version of the object unchanged."""
         return current is not None and self._noop_applies.has(current, self._resource, self._digest)
 
     def remember_noop(self, current: StoredObject, *, may_be_mutated: bool) -> None:
-        """Remember that the apply has left this version of the object as it is, if it would do so again.
+        """Remember that the apply has left this version of the object unchanged, if it would do so again.
 
-        may_be_mutated: by admission. What that has put back, it may not put back the next time; so only a
-        merge that has changed nothing counts. All other stages do the same with the same object.
+        may_be_mutated: whether admission may mutate it. A change that admission reverted now it may not
+        revert the next time, so only a merge that changes nothing counts. All other stages are deterministic.
         """
         is_alone = self._left_alone is not None and self._left_alone.tail == current.tail
         will_recur = is_alone or not may_be_mutated
@@ -236,9 +239,11 @@ class ApplyPatcher:
         return self._checked(merged, live)
 
     def create_new_object(self) -> Draft:
-        """Returns a new object of the body. Raises as `apply_to_current`; Conflict if the body has a uid.
+        """Returns a new object made from the body.
 
-        There is no object whose name it could take, so it has to have one.
+        Raises as `apply_to_current`; Conflict if the body has a uid.
+
+        The body has to have a name, as there is no object to take it from.
         """
         if not self.configuration.has_name:
             raise nameless(self._info.name)
@@ -283,12 +288,14 @@ class ApplyPatcher:
             raise BadRequest(str(error)) from None
 
     def _allowed_conflicts(self, live: Document | None) -> FieldSet:
-        """Returns the fields that client-side apply has set for this applier: they are no conflicts."""
+        """Returns the fields that client-side apply has set for this applier, which are no conflicts."""
         text = None if live is None else last_applied.annotation_of(live, self._manager.name)
         return last_applied.allowed_conflicts(live, text, self._version) if live and text else LEAF
 
     def _is_last_applied(self, live: Document) -> bool:
-        """Returns whether the last-applied annotation, if there is one, has what is applied now."""
+        """Returns whether the last-applied annotation, if there is one, equals the configuration applied
+        now.
+        """
         text = last_applied.annotation_of(live, self._manager.name)
         return text is None or text == last_applied.annotation_for(self.configuration.document)
 
@@ -328,7 +335,7 @@ def _subject(document: Document) -> str:
 
 
 def _digest(body: Body, manager: FieldManager, options: WriteOptions) -> bytes:
-    """Returns a digest of the body of an apply and of whatever else decides what it does."""
+    """Returns a digest of the body of an apply and of everything else that its result depends on."""
     head = orjson.dumps(
         [base_type(body.content_type), *manager, bool(options.force), options.field_validation]
     )

@@ -1,4 +1,4 @@
-"""Records what clients send, where their requests are audited."""
+"""Records the objects and patches that clients send, if their requests are audited."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _APPLIED = frozenset({APPLY_YAML, APPLY_CBOR})
 
 
 async def record_object(call: ApiCall, body: Body, document: Document) -> None:
-    """Record an object that has been decoded, which nobody has changed yet.
+    """Record an object that has been decoded and not been changed yet.
 
-    Its metadata tell which object the request is about.
+    Its metadata identify the object of the request.
     """
     if (audit := call.audit) is not None:
         audit.refer_to(document.get("metadata"))

@@ -23,7 +23,7 @@ from apiserver.registry.write_request import Draft
 def create_handler(
     encoders: Encoders, decoder: Decoder, requests: WriteRequests, creator: Creator
 ) -> Handler:
-    """Returns a handler that creates the object in a body. Rows A09-A16, B01-B14, I05."""
+    """Returns a handler that creates the object in a body (rows A09-A16, B01-B14, I05)."""
 
     async def create(call: ApiCall) -> None:
         resource, namespace = call.resource, call.info.namespace
@@ -55,7 +55,7 @@ class Creator:
     ) -> StoredObject:
         """Create an object. size: that of the body.
 
-        Raises Invalid, AlreadyExists, and what admission and `lifecycle` raise.
+        Raises Invalid, AlreadyExists, and the errors of admission and `lifecycle`.
         """
         name = draft.document["metadata"].get("name", "")
         try:

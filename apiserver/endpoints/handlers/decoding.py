@@ -1,4 +1,4 @@
-"""Decodes bodies, and checks the kind, the schema, the namespace and the name. Rows A16, E01-E13."""
+"""Decodes bodies, and checks the kind, the schema, the namespace and the name (rows A16, E01-E13)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Decoder:
     async def decode_offloaded(
         self, offload: Offload, body: Body, resource: ServedResource, namespace: str, field_validation: str
     ) -> Decoded:
-        """Decode a body as `decode` does; a large one off the event loop."""
+        """Decode a body as `decode` does, a large one off the event loop."""
         if body.size is not SizeClass.SMALL:
             resource.compile()
         return await offload.run(body.size, self.decode, body, resource, namespace, field_validation)
@@ -90,7 +90,7 @@ class Decoder:
 def _problems_in_order(
     body: Body, parsed: Parsed, resource: ServedResource, duplicates: Sequence[str]
 ) -> _AllProblems:
-    """Returns a function that puts unknown fields among the duplicate ones as Kubernetes does."""
+    """Returns a function that merges unknown fields into the duplicate ones in Kubernetes' order."""
     if parsed.is_json and resource.definition:
         # It decodes a built-in type strictly, and finds both as it goes.
         return lambda unknown: strict_problems(body.data, resource.schema())
@@ -116,7 +116,9 @@ def _summary(body: bytes) -> str:
 
 
 def _require_kind(document: Any, resource: ServedResource) -> Document:
-    """Require that a document is of the resource's kind; of a built-in type it may also name none. Row E13.
+    """Require that a document is of the resource's kind; one of a built-in type may omit it (row E13).
+
+    Row E13.
 
     Raises BadRequest, Invalid.
     """
@@ -156,10 +158,10 @@ def _wrong_version(api_version: str, resource: ServedResource) -> BadRequest:
 
 
 def require_custom_kind(document: Document, resource: ServedResource) -> None:
-    """Validate kind and apiVersion of a custom resource, if they are texts. Raises Invalid."""
+    """Validate the kind and apiVersion of a custom resource, if they are strings. Raises Invalid."""
     kind, api_version = document.get("kind"), document.get("apiVersion")
     if not isinstance(kind, str) or not isinstance(api_version, str):
-        return  # The schema tells it.
+        return  # The schema reports it.
     errors = [
         field_errors.invalid(field, found, f"must be {expected}")
         for field, found, expected in (
@@ -191,8 +193,8 @@ def check_schema(
 ) -> Decoded:
     """Check a document against the schema and prune it. is_merged: see `SchemaCheck`.
 
-    all_problems: returns what field validation finds in the body, in Kubernetes' order; its argument tells of
-        the unknown fields. None if these are all.
+    all_problems: returns the findings of field validation in the body, in Kubernetes' order, given the
+        unknown fields. None if these are all.
     Raises TypeMismatch; BadRequest for unknown and duplicate fields, if they are not allowed.
     """
     unknown, emptied = resource.check.checked(document, is_merged=is_merged)
@@ -215,7 +217,7 @@ def require_name(document: Document, name: str) -> None:
 
 
 def nameless(name: str) -> BadRequest:
-    """The error about a body without a name. name: in the path."""
+    """Returns the error about a body without a name. name: the one in the path."""
     return BadRequest(
         f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
     )
@@ -224,7 +226,7 @@ def nameless(name: str) -> BadRequest:
 def require_namespace(document: Document, resource: ServedResource, namespace: str) -> None:
     """Require that the namespace of a patched object is the one in the path. Raises BadRequest.
 
-    What belongs to the cluster loses the namespace that it is given, as in POST and PUT.
+    A cluster-scoped object loses its namespace, as in POST and PUT.
     """
     meta = document["metadata"]
     if not resource.is_namespaced:
@@ -236,10 +238,10 @@ def require_namespace(document: Document, resource: ServedResource, namespace: s
 
 
 def require_storable(document: Document, resource: ServedResource) -> None:
-    """Refuse a document that is too large, or nested too deeply, to be stored, before more is done with it.
+    """Refuse a document that is too large, or nested too deeply, to be stored.
 
-    Defaults make documents larger: a container may be sent as `{}`, and become a hundred times as long. What
-    is deep, the functions that compare, check and copy documents could not go through.
+    Defaults make documents larger: a container may be sent as `{}`, and become a hundred times as long.
+    Deeply nested documents would exceed the recursion limit of functions that compare, check and copy them.
     Raises RequestEntityTooLarge, Invalid (the kind has a rule for its size), BadRequest.
     """
     try:

@@ -38,9 +38,9 @@ def delete_handler(
     requests: WriteRequests,
     authorization: AuthorizationChain,
 ) -> Handler:
-    """Returns a handler that deletes an object. Rows G01-G10.
+    """Returns a handler that deletes an object (rows G01-G10).
 
-    It answers with the object if that is still there, else with a Status for most resources (G04).
+    It responds with the object if that still exists, otherwise with a Status for most resources (G04).
     """
 
     async def delete(call: ApiCall) -> None:
@@ -70,7 +70,7 @@ def delete_handler(
 
 
 async def _require_may_delete_unread(call: ApiCall, authorization: AuthorizationChain) -> None:
-    """Raises Forbidden unless the caller may do what is beyond deleting. Row O07.
+    """Require that the caller may delete objects that cannot be read (row O07). Row O07.
 
     Source: k8s.io/apiserver, pkg/endpoints/handlers/delete.go, authorizeUnsafeDelete.
     """
@@ -82,9 +82,9 @@ async def _require_may_delete_unread(call: ApiCall, authorization: Authorization
 
 
 class DeleteOptionsReader:
-    """Reads DeleteOptions from the body if there is one, else from the query (row G09).
+    """Reads DeleteOptions from the body if there is one, otherwise from the query (row G09).
 
-    A body replaces the options of the query altogether, a dry run included, as in Kubernetes.
+    A body replaces all options of the query, a dry run included, as in Kubernetes.
     """
 
     def __init__(

@@ -1,12 +1,12 @@
-"""Handles DELETE of a collection. Rows A06, G16.
+"""Handles DELETE of a collection (rows A06, G16).
 
-What is deleted is the collection at one revision, which is read page by page: objects that are created
-meanwhile stay. They go in the order of the list. An error ends the deletion, and what comes before the object
-that it is about is deleted, and nothing that comes after it, as in Kubernetes.
+It deletes the collection as of one revision, which is read page by page: objects created meanwhile are kept.
+They are deleted in the order of the list. An error ends the deletion: objects before the failed one are
+deleted, those after it are not, as in Kubernetes.
 
-The answer is the list of all of them, as they were. A small one is kept until then. A large one is read page
-by page once more, at that revision, while it is sent: the watch cache, and then the store, remember it for
-some minutes after all is gone. So no more than a page is in memory for it, however large the collection is.
+The response is the list of all deleted objects. A small list is kept until then. A large one is read page by
+page again, at that revision, while it is sent: the watch cache, and then the store, keep that revision for
+some minutes. So no more than a page is in memory, however large the collection is.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ KEPT_BYTES_MAX: Final = 4 * 1024 * 1024
 
 
 class _DeletedObjects:
-    """What has been deleted, for the answer."""
+    """The objects that have been deleted, for the response."""
 
     def __init__(self, kept_bytes_max: int) -> None:
         self._room = kept_bytes_max
@@ -68,7 +68,7 @@ def delete_collection_handler(
     requests: WriteRequests,
     deviations: Deviations,
 ) -> Handler:
-    """Returns a handler that deletes each object of a list, and answers with that list."""
+    """Returns a handler that deletes each object of a list, and responds with that list."""
 
     async def delete_collection(call: ApiCall) -> None:
         resource, namespace = call.resource, call.info.namespace
@@ -122,10 +122,11 @@ def delete_collection_handler(
 async def in_order(
     delete: Callable[[str, Callable[[], None]], Awaitable[None]], names: Iterable[str]
 ) -> None:
-    """Delete objects one after the other, up to the first that may not be deleted. Raises its error.
+    """Delete objects one after the other, up to the first that may not be deleted, and raise its error.
 
-    delete: (name, on_decided): deletes an object; see `DeleteRequest`. Only the store is not waited for: it
-    commits together what has been decided, in the order in which it was.
+
+    delete: (name, on_decided): deletes an object; see `DeleteRequest`. Decisions are awaited one by one, but
+    not the store, which commits them together, in their order.
     """
     left, turn = enumerate(names), asyncio.Lock()
     errors: list[tuple[int, Exception]] = []

@@ -1,4 +1,4 @@
-"""Chooses the encoder of a call's answer."""
+"""Chooses the encoder of a call's response."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from apiserver.wire.media_types import JSON, supported_media_types
 
 
 class Encoders:
-    """Chooses encoders by the Accept header. They are kept with their resource: they have no state."""
+    """Chooses encoders by the Accept header, and keeps them with their resource, as they have no state."""
 
     def __init__(
         self, brand: Brand, clock: Callable[[], float], meta: MetaV1Encoders, *, has_cbor: bool = False
@@ -39,7 +39,7 @@ class Encoders:
         self._negotiators: dict[tuple[bool, ...], Negotiator] = {}
 
     def for_call(self, call: ApiCall, kind: ServedResource | None = None) -> Encoder:
-        """Returns the encoder of a call's answer. kind: of the answer, if not the resource's own.
+        """Returns the encoder of a call's response. kind: of the response, if not the resource's own.
 
         Raises NotAcceptable, BadRequest.
         """
@@ -60,9 +60,9 @@ class Encoders:
         return encoder
 
     def _recorder(self, resource: ServedResource, form: ResponseForm, omits: bool) -> Encoder:
-        """Returns the encoder of what is recorded of an answer: the same in compact JSON.
+        """Returns the encoder of the recorded response, which is compact JSON in the same form.
 
-        omits: managedFields are left out.
+        omits: whether managedFields are left out.
         """
         form = form._replace(media_type=JSON, is_indented=False, drops_managed_fields=omits)
         return self._encoder(resource, FULL if form == FULL else form)
@@ -78,7 +78,9 @@ class Encoders:
         return encoder
 
     def _negotiator(self, call: ApiCall, resource: ServedResource) -> Negotiator:
-        """Returns the negotiator for what resources like this one have. resource: the answer's."""
+        """Returns the negotiator for the forms that resources like this one have. resource: that of the
+        response.
+        """
         is_stream, lists = call.info.verb == "watch", call.info.verb in ("list", "watch")
         is_routed = not call.resource.is_custom
         likeness = (resource.has_protobuf, resource.has_table, is_routed, lists, is_stream)

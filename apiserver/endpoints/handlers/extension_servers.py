@@ -1,7 +1,7 @@
-"""Forwards requests for versions that other servers have to these servers, with who asks in the headers.
+"""Forwards requests for versions that extension servers have, with the user in request headers.
 
-The answers are what the other server says; what this server itself has to say is plain text, as in
-Kubernetes. Source: k8s.io/kube-aggregator, pkg/apiserver/handler_proxy.go.
+Responses are those of the extension server; this server's own errors are plain text, as in Kubernetes.
+Source: k8s.io/kube-aggregator, pkg/apiserver/handler_proxy.go.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NO_SNIFF: Final = {"X-Content-Type-Options": "nosniff"}
 
 
 def forward_handler(remote: RemoteVersions, client: ExtensionClient, forwarder: Forwarder) -> Forward:
-    """Returns what forwards a request for a version to one of the servers that have it."""
+    """Returns the handler that forwards a request for a version to one of the servers that have it."""
 
     async def forward(call: ApiCall, version: RemoteVersion) -> None:
         if not remote.is_available(version):
@@ -37,7 +37,7 @@ def forward_handler(remote: RemoteVersions, client: ExtensionClient, forwarder: 
             return
         await call.take_slot()
         if call.info.is_long_running:
-            call.release_slot()  # How it begins, and goes on, is the other server's work.
+            call.release_slot()  # The other server is responsible for how the response begins and continues.
         try:
             target = await _target(call, version, client)
         except ServiceUnreachable:
@@ -61,7 +61,7 @@ def forward_handler(remote: RemoteVersions, client: ExtensionClient, forwarder: 
 
 
 async def _target(call: ApiCall, version: RemoteVersion, client: ExtensionClient) -> ProxyTarget:
-    """Raises ServiceUnreachable, UnusableBundle, OSError, NotAHeader."""
+    """Returns the server that a request is forwarded to."""
     # Under one id a request is found in the audit logs of both.
     headers = [*identity_headers(call.user), ("Audit-Id", call.audit_id)]
     endpoint = await client.endpoint(version.service)
@@ -83,7 +83,7 @@ async def _target(call: ApiCall, version: RemoteVersion, client: ExtensionClient
 
 
 async def _send_unavailable(call: ApiCall, status: int, text: str) -> None:
-    """Answer for an extension server that cannot be asked."""
+    """Send the response for an extension server that cannot be reached."""
     call.ending = RequestEnding.UNAVAILABLE
     await _send_text(call, status, text)
 

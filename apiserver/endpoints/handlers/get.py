@@ -10,7 +10,7 @@ from apiserver.registry.store import Registry
 
 
 def get_handler(registry: Registry, encoders: Encoders) -> Handler:
-    """Returns a handler that sends an object of the cache, at once if any version will do. Rows K01-K03."""
+    """Returns a handler that sends a cached object, at once if any version will do (rows K01-K03)."""
 
     async def get(call: ApiCall) -> None:
         encoder = encoders.for_call(call)

@@ -34,7 +34,7 @@ ATTEMPTS_MAX: Final = 5
 
 
 def list_handler(registry: Registry, encoders: Encoders, brand: Brand, deviations: Deviations) -> Handler:
-    """Returns a handler that sends the objects of a collection. Rows C01-C10, K04-K25."""
+    """Returns a handler that sends the objects of a collection (rows C01-C10, K04-K25)."""
     cache, shared = registry.cache, SharedLists()
 
     async def list_(call: ApiCall) -> None:
@@ -60,7 +60,7 @@ def list_handler(registry: Registry, encoders: Encoders, brand: Brand, deviation
     async def shared_body(
         resource: ServedResource, namespace: str, options: ListOptions, encoder: Encoder, gzip: bool
     ) -> ResponseBody:
-        """Returns the body of a list at one revision, which calls of the same list share."""
+        """Returns the body of a list at one revision, shared by calls for the same list."""
 
         def body_at(revision: int) -> Awaitable[ResponseBody]:
             return shared.body(
@@ -77,10 +77,10 @@ def list_handler(registry: Registry, encoders: Encoders, brand: Brand, deviation
 async def read_newest(
     cache: WatchCache[Any], at: ReadAt, prefix: str, read: Callable[[int], Awaitable[R]]
 ) -> R:
-    """Returns what `read` does, at the revision at which a list is answered.
+    """Reads a list at the newest revision with `read`, again if the store has compacted it meanwhile.
 
-    The client has named no revision: if the store has compacted it meanwhile, a newer one is read. The list
-    is counted once, however often it is read. prefix: of the keys. Raises as `read`, and as `WatchCache.get`.
+    The client has named no revision, so a newer one will do. The list is counted once, however often it is
+    read. prefix: of the keys. Raises as `read`, and as `WatchCache.get`.
     """
     revision, is_late = await cache.revision_for_list(at, prefix)
 
@@ -97,14 +97,14 @@ async def read_newest(
 
 
 async def send_list(call: ApiCall, encoder: Encoder, found: ObjectList) -> None:
-    """Send a collection as the whole answer, in slices if it is large."""
+    """Send a collection as the whole response, in slices if it is large."""
     if call.audit_encoder is not None:
         await record_list(call, UnsharedBody(_list_body(call.audit_encoder, False, found)))
     await send_slices(call, UnsharedBody(_list_body(encoder, _accepts_gzip(call), found)), encoder.media_type)
 
 
 async def send_paged_list(call: ApiCall, encoder: Encoder, listed: PagedList) -> None:
-    """Send a collection as the whole answer, uncompressed, with one page of it in memory at a time."""
+    """Send a collection as the whole response, uncompressed, with one page of it in memory at a time."""
     if call.audit_encoder is not None:
         await record_list(call, PagedBody(call.audit_encoder, listed))
     await send_slices(call, PagedBody(encoder, listed), encoder.media_type)

@@ -1,4 +1,4 @@
-"""Lets clients with long selectors have their turns."""
+"""Makes requests with long selectors take turns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LONG: Final = 1_024
 
 
 async def wait_for_turn(query: Query) -> None:
-    """Wait until the selectors of a query may be parsed, if they are long: many may come at once."""
+    """Wait until the selectors of a query may be parsed, if they are long, as many may arrive at once."""
     if query and max(len(first(query, "labelSelector")), len(first(query, "fieldSelector"))) > LONG:
         turn = Turn()
         if turn.is_over():

@@ -43,7 +43,7 @@ def patch_handler(
     applier: Applier,
     deviations: Deviations,
 ) -> Handler:
-    """Returns a handler that patches an object, or applies. Rows I08, L03-L05, L07."""
+    """Returns a handler that patches an object, or applies a configuration (rows I08, L03-L05, L07)."""
 
     async def patch(call: ApiCall) -> None:
         resource = call.resource
@@ -66,9 +66,9 @@ def patch_handler(
 
 
 class PatchRequest(NamedTuple):
-    """A patch that has been read.
+    """A patch that has been read from a request.
 
-    kind: of the documents that it changes. size: how much work there may be with them.
+    kind: of the documents that it changes. size: how much work these may be.
     condition: the resourceVersions that allow it; None for any.
     """
 
@@ -87,7 +87,7 @@ class PatchRequest(NamedTuple):
     ) -> Decoded:
         """Returns the patched document.
 
-        view: returns the document of the current object that is patched. before_schema: see `apply_patch`.
+        view: returns the document to patch, made from the current object. before_schema: see `apply_patch`.
         Raises Conflict, BadRequest, and what `view` and `apply_patch` raise.
         """
         resource, info = self.call.resource, self.call.info
@@ -133,7 +133,7 @@ def patch_type(call: ApiCall) -> str:
 
 
 def version_condition(call: ApiCall, content_type: str, deviations: Deviations) -> Collection[str] | None:
-    """Returns the resourceVersions of which If-Match on a JSON patch requires one, if any. Row L04.
+    """Returns the resourceVersions that If-Match on a JSON patch allows, if there are any (row L04).
 
     Weak tags match nothing (RFC 9110, 13.1.1).
     """

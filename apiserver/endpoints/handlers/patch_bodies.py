@@ -1,4 +1,4 @@
-"""Parses the bodies of patches, and applies them to documents. Rows E07-E09, L03-L07."""
+"""Parses the bodies of patches, and applies them to documents (rows E07-E09, L03-L07)."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def _as_json(patched: Any) -> str:
 
 
 class Patch(NamedTuple):
-    """A patch that has been parsed.
+    """A parsed patch.
 
     apply: returns the patched document; its argument may be changed. Raises BadRequest, UnprocessablePatch,
         UnmergeablePatch.
-    problems: what field validation finds in the text of the patch. problems_in_object: what it finds in the
+    problems: the findings of field validation in the text of the patch. problems_in_object: those in the
         values of a JSON patch, in the patched object.
-    size: how much work there may be with the patched document, if the sizes of patch and document do not
-        tell.
+    size: how much work the patched document may be, if that does not follow from the sizes of patch and
+        document.
     merges_maps: see `SchemaCheck.is_merged`.
     copies: whether it copies values from one field to another.
-    quoted: how an error quotes a new document that the schema does not allow. mismatch: what it says about
-        that; empty if it has the words of a decoder of JSON.
+    quoted: how an error quotes a new document that the schema does not allow. mismatch: the error's text;
+        empty for the text of a JSON decoder.
     """
 
     apply: Callable[[Document], Any]
@@ -60,7 +60,7 @@ class Patch(NamedTuple):
 
 
 def parse_patch(body: bytes, content_type: str, resource: ServedResource, field_validation: str) -> Patch:
-    """Returns the patch in a body. resource: what is patched.
+    """Returns the patch in a body. resource: that of the object to patch.
 
     Raises BadRequest, RequestEntityTooLarge.
     """
@@ -82,7 +82,7 @@ def parse_patch(body: bytes, content_type: str, resource: ServedResource, field_
     problems = problems_of.merge_patch_problems(body, patch) if is_checked else ()
     if content_type == STRATEGIC_MERGE_PATCH:
         return _strategic_merge_patch(body, resource, problems)
-    # Merged values become part of the document; another attempt needs a patch of its own.
+    # Merged values become part of the document; another attempt needs its own copy of the patch.
     return Patch(lambda document: merge_patch.apply(document, orjson.loads(body)), problems)
 
 
@@ -181,8 +181,8 @@ def apply_patch(
 def _all_problems(patch: Patch, resource: ServedResource, unknown: Sequence[str]) -> Sequence[str]:
     """Returns the problems of a patch, then those of the patched object, in Kubernetes' order.
 
-    The members of what a patch has changed are sorted there. Custom resources are searched for unknown fields
-    after they have been decoded.
+    Kubernetes sorts the members of a patched object. It searches custom resources for unknown fields after
+    they have been decoded.
     """
     if resource.definition:
         return [*patch.problems, *sorted([*patch.problems_in_object, *unknown], key=_path_in)]

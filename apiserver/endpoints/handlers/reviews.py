@@ -1,4 +1,5 @@
-"""Handles POST of reviews: questions about who somebody is and what they may do. They are not stored.
+"""Handles POST of reviews, which ask who a user is and what the user may do, and are not stored.
+
 
 Source: k8s.io/kubernetes, pkg/registry/{authentication,authorization}. Rows A14, I14.
 """
@@ -81,7 +82,7 @@ def review_handlers(
 
 
 def _encoded(resource: ServedResource, answer: Answer, is_bounded: bool) -> StoredObject:
-    """Raises TakesLong."""
+    """Encode a review."""
     return virtual_object(resource, resource.codec.from_hub(answer(is_bounded)))
 
 
@@ -96,8 +97,9 @@ def all_reviews(
 ) -> Mapping[str, Review]:
     """Returns all reviews that the server answers, by definition.
 
-    policy: by which the decisions of RBAC are explained to who asks about itself, if they are to be.
-    clock: seconds since 1970. has_selectors: access reviews may have some (gate AuthorizeWithSelectors).
+    policy: explains the decisions of RBAC to users who ask about themselves; None to leave that out.
+    clock: seconds since 1970. has_selectors: whether access reviews may have selectors (gate
+        AuthorizeWithSelectors).
     """
     explain = partial(explained, policy) if policy is not None else None
     access_reviews = {
@@ -125,7 +127,7 @@ def all_reviews(
     return {**reviews, **others}
 
 
-# ---- who
+# ---- users
 
 
 def self_subject_review(clock: Callable[[], float]) -> Review:
@@ -177,9 +179,9 @@ def access_review(
     is_about_caller: bool = False,
     explain: Callable[[Attributes, Verdict], str] | None = None,
 ) -> Review:
-    """Returns a review that says whether the caller, or the user that it names, may do what it says.
+    """Returns a review of whether the caller, or the user that it names, may make the given request.
 
-    explain: returns the reason that is told, instead of the verdict's.
+    explain: returns the reason in the response, instead of the verdict's.
     """
 
     async def review(call: ApiCall, document: Document, size: SizeClass) -> Answer:
@@ -216,7 +218,7 @@ def access_review(
 
 
 def _without_selectors(review: Review) -> Review:
-    """Returns a review that loses the selectors that it is sent with."""
+    """Wraps a review so that it drops the selectors that it is sent with."""
 
     async def without_selectors(call: ApiCall, document: Document, size: SizeClass) -> Answer:
         spec = document["spec"]
@@ -229,10 +231,10 @@ def _without_selectors(review: Review) -> Review:
 
 
 def explained(policy: RbacPolicy, attributes: Attributes, verdict: Verdict) -> str:
-    """Returns the reason of a verdict for the user whom it is about: Kubernetes' words, then what we add.
+    """Returns the reason of a verdict for the user it is about: Kubernetes' text, then an explanation.
 
-    Others may not know the rules of its roles. A request that another authorizer than RBAC has decided about
-    is explained by what that one said.
+    Other users may not see the rules of its roles. If another authorizer than RBAC decided, its own reason is
+    the explanation.
     """
     if verdict.decision is Decision.ALLOW:
         if not verdict.reason.startswith(RBAC_ALLOWED):
@@ -254,7 +256,7 @@ def reviewed_user(spec: Document) -> UserInfo:
 
 
 def attributes_of(spec: Document, user: UserInfo) -> Attributes:
-    """Returns what an access review asks about, in the form that authorizers take."""
+    """Returns the attributes that an access review asks about, for authorizers."""
     resource = spec.get("resourceAttributes")
     if resource is None:
         other = spec["nonResourceAttributes"]
@@ -269,7 +271,7 @@ def attributes_of(spec: Document, user: UserInfo) -> Attributes:
         subresource=resource.get("subresource", ""),
         namespace=resource.get("namespace", ""),
         name=resource.get("name", ""),
-        # As in Kubernetes: who names none asks about all.
+        # As in Kubernetes, no name means all.
         version=resource.get("version") or ANY_VERSION,
         field_selector=readable_field_selector(resource.get("fieldSelector") or {}),
         label_selector=readable_label_selector(resource.get("labelSelector") or {}),

@@ -1,9 +1,9 @@
-"""Lets identical lists that are answered at the same time share one read and one body.
+"""Lets identical lists that are requested at the same time share one read and one body.
 
 After an outage a thousand clients list the same objects at once. The answers are the same, so the first call
-encodes the slices of the body, and the others send them, too. A body is kept only while somebody sends it,
-and the total size of shared bodies is bounded. Beyond that, and where one body alone is large, each call
-encodes its own slices, of which no more are in memory than the connection takes.
+encodes the slices of the body, and the others send them, too. A body is kept only while a call sends it, and
+the total size of shared bodies is bounded. Beyond that, and where one body alone is large, each call encodes
+its own slices, and only as many as the connection takes are in memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SAMPLES_MAX: Final = 100
 
 
 class SharedBody:
-    """The slices of one body. The first reader to need a slice has it made; others wait for it."""
+    """The slices of one body, each made for the first reader that needs it while others wait."""
 
     is_shared = True
 
@@ -50,7 +50,7 @@ class SharedBody:
         return lambda: self._slice_at(next(indexes), offload)
 
     async def _slice_at(self, index: int, offload: Offload) -> bytes | None:
-        """Returns the slice, or None behind the last. Raises what making it has raised, to each reader."""
+        """Returns a slice, or None after the last. Raises the error of making it, to each reader."""
         while index == len(self._made):
             if self._failure is not None:
                 raise self._failure  # To the next reader the source would seem to have ended.
@@ -61,7 +61,7 @@ class SharedBody:
             elif self._ahead is SizeClass.SMALL:
                 self._make_one()
             else:
-                # A task of its own: a thread makes the slice although this reader's client may go.
+                # A separate task: the slice is made in a thread even if this reader's client disconnects.
                 self._making = asyncio.ensure_future(self._make_one_aside(offload))
         return self._made[index]
 
@@ -85,14 +85,14 @@ class SharedBody:
 
 
 class _NotShared(enum.Enum):
-    """Why the calls that waited for the first one do not get its body."""
+    """The reason why calls that waited for the first one do not get its body."""
 
     TOO_LARGE = "the body, or all shared bodies together, would be too large"
     CANCELLED = "the first call was cancelled"
 
 
 class SharedLists:
-    """The bodies of the lists that are being answered, and the reads under way for them."""
+    """The shared bodies of lists, and the reads under way for them."""
 
     def __init__(self) -> None:
         self._reads: dict[Hashable, asyncio.Future[SharedBody | _NotShared]] = {}
@@ -107,9 +107,9 @@ class SharedLists:
     ) -> ResponseBody:
         """Returns the body of a list, which may be shared.
 
-        key: of the same objects at the same revision in the same form.
+        key: identifies the objects, the revision and the form.
         find: reads the list. encode: begins its body.
-        Raises what `find` and `encode` raise, to every call that waited for them: each would get the same.
+        Raises the errors of `find` and `encode`, to every call that waited for them.
         """
         while True:
             body = self._bodies.get(key)

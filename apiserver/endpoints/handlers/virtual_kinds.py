@@ -1,4 +1,6 @@
-"""Reads and answers documents of virtual kinds: those of subresources and reviews, which are never stored."""
+"""Reads and answers documents of virtual kinds, which subresources and reviews have and which are never
+stored.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ KEEPING_IDENTITY: Final = frozenset({"binding", "token"})
 
 
 class PostedDocument(NamedTuple):
-    """A document that was posted. encoder: of the answer."""
+    """A document that was posted, and the encoder of its response."""
 
     document: Document
     options: WriteOptions
@@ -54,7 +56,7 @@ class PostedDocument(NamedTuple):
 class VirtualKinds(NamedTuple):
     """Reads, admits and encodes documents of kinds that are not stored.
 
-    kinds: of the subresources that have one of their own, by definition.
+    kinds: those of subresources that have their own kind, by definition.
     """
 
     decoder: Decoder
@@ -63,9 +65,9 @@ class VirtualKinds(NamedTuple):
     kinds: Mapping[str, ServedResource]
 
     async def read_posted(self, call: ApiCall, kind: ServedResource) -> PostedDocument:
-        """Returns the document in the body of a POST, and how its answer is encoded.
+        """Returns the document in the body of a POST, and the encoder of its response.
 
-        What is not acceptable is not done. Raises NotAcceptable, and what `read` raises.
+        Raises NotAcceptable before anything is done, and the errors of `read`.
         """
         encoder = self.encoders.for_call(call, kind)
         options = self.requests.options(call, "CreateOptions")
@@ -95,9 +97,11 @@ class VirtualKinds(NamedTuple):
         options: WriteOptions,
         complete: Callable[[Document], object] | None = None,
     ) -> None:
-        """Have admission plugins mutate and validate a document that was posted. Raises what they raise.
+        """Run admission plugins, mutating and validating, on a document that was posted.
 
-        complete: sets what the client has left out, after it was mutated.
+        Raises their errors.
+
+        complete: sets the fields that the client has left out, after mutation.
         """
         view = SubresourceView(kind)
         admission = self.requests.admission(call, Operation.CREATE, name, options, view)
@@ -115,14 +119,14 @@ async def send_virtual(
     status: int = HTTPStatus.OK,
     size: SizeClass = SizeClass.SMALL,
 ) -> None:
-    """Send a document that is not stored as the whole answer. size: of the document."""
+    """Send a document that is not stored as the whole response. size: of the document."""
     kind.compile()
     made = await call.offload.run_begun(size, virtual_object, kind, document)
     await send_object(call, encoder, made, status)
 
 
 async def send_success(call: ApiCall) -> None:
-    """Send a Status that says that an order (a binding, an eviction) has been carried out."""
+    """Send a Status that reports that a command (a binding, an eviction) has been carried out."""
     status = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -134,7 +138,7 @@ async def send_success(call: ApiCall) -> None:
 
 
 def virtual_object(kind: ServedResource, document: Document) -> StoredObject:
-    """Returns a document in the form that encoders take. It is checked, and gets its defaults, first."""
+    """Returns a document in the form that encoders take, checked and with its defaults."""
     kind.check(document)
     version = document["metadata"].get("resourceVersion")
     rest = encode(document, kind.head)[len(kind.head) :]
@@ -142,7 +146,7 @@ def virtual_object(kind: ServedResource, document: Document) -> StoredObject:
 
 
 def virtual_kinds(schemas: BuiltinSchemas, brand: Brand) -> Mapping[str, ServedResource]:
-    """Returns the kinds of subresources that have one of their own, by definition."""
+    """Returns the kinds of subresources that have their own kind, by definition."""
     schema_compiler = SchemaCompiler(token_requests.DEFAULTS)
 
     def virtual_kind(

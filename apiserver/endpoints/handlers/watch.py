@@ -1,4 +1,4 @@
-"""Handles GET with `watch`: sends the current state, if it is asked for, and every change after it."""
+"""Handles GET with `watch`: sends the current state, if requested, and every change after it."""
 
 from __future__ import annotations
 
@@ -96,5 +96,7 @@ def watch_handler(
 
 
 def _lifetime_s(least_s: float) -> float:
-    """Returns once to twice the least: watches that began together must not end together. Row J10."""
+    """Returns a random lifetime between the minimum and twice that, so that watches do not end together (row
+    J10).
+    """
     return least_s * (1 + secrets.randbelow(_RANDOM_STEPS) / _RANDOM_STEPS)

@@ -108,7 +108,7 @@ class WriteRequests:
         options: WriteOptions | DeleteOptions | None,
         view: SubresourceView | None = None,
     ) -> Admission:
-        """Returns the admission of a write by a call; options: None for one that has none."""
+        """Returns the admission of a write by a call; options: None for a write without options."""
         return self._admission.admission_for(
             AdmissionAttributes(
                 operation,
@@ -139,9 +139,9 @@ def draft_of(
 
 
 def as_new(draft: Draft) -> Draft:
-    """Returns a draft that was to replace an object, for a new one, as there is none to replace.
+    """Returns a draft of a new object, made from one that was to replace a missing object.
 
-    The version that it was to replace is of no matter then. Raises BadRequest if that is no version.
+    The version that it was to replace is ignored. Raises BadRequest if that is not a valid version.
     """
     if version := draft.document["metadata"].pop("resourceVersion", ""):
         required_revision(version)

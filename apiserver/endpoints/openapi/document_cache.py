@@ -1,13 +1,13 @@
-"""Caches encoded documents: each is built on first use, and again when the resources in it have changed.
+"""Caches encoded documents: each is built on first use, and again when its resources have changed.
 
 Building all of them takes up to seconds of CPU: it is done in a thread, by one request at a time. They are
 cached compressed, at a tenth of their size; nearly all clients accept gzip. There is a document of v3 for
 each group version and one of v2, each with the resources that it was built from: when the table of resources
 is replaced, versions whose resources are the same keep their documents.
 
-A document that has changed is joined from parts, which are text: only those of custom resources that have
-changed are built anew. A thousand definitions of one group would otherwise be built for each change of one of
-them, and 70 MB of small objects left behind.
+A document that has changed is joined from parts, which are text: only those of changed custom resources are
+built again. A thousand definitions of one group would otherwise be built for each change of one of them, and
+70 MB of small objects left behind.
 
 The documents of the server's own paths (`apis/apps`, `version`) are small: they are built together.
 """
@@ -67,14 +67,14 @@ class PlainDocument:
 
 
 class PlainDocuments:
-    """Documents for the few clients that do not accept gzip, who share them for as long as they are sent."""
+    """Documents for the few clients that do not accept gzip, shared for as long as they are being sent."""
 
     def __init__(self) -> None:
         self._documents: WeakValueDictionary[GzipBytes, PlainDocument] = WeakValueDictionary()
         self._decompressing = asyncio.Lock()
 
     async def of(self, document: CompressedDocument) -> PlainDocument:
-        """Returns a document decompressed. Who sends it holds on to what is returned."""
+        """Returns a document decompressed; the caller holds it while sending."""
         async with self._decompressing:
             plain = self._documents.get(document.compressed)
             if plain is None:
@@ -85,7 +85,7 @@ class PlainDocuments:
 
 @dataclass(slots=True)
 class _CachedDocument:
-    """A document in all the forms that were asked for.
+    """A document in all the forms that were requested.
 
     source: what the document was built from. forms: compressed by gzip, by media type.
     """
@@ -97,14 +97,16 @@ class _CachedDocument:
 
 @dataclass(slots=True)
 class _OfTable:
-    """What is built of a whole table, once it is asked for. others: what of other servers is in it."""
+    """The documents of one resource table, built on first use. others: the parts of extension servers in
+    v2.
+    """
 
     v2: _CachedDocument | None = None
     others: Sequence[OpenApiPart] = ()
 
 
 class _WantedPart(NamedTuple):
-    """A part of a document. source: what it is built from, as values that can be compared."""
+    """Identifies a part of a document. source: the comparable values that it is built from."""
 
     source: object
     build: Callable[[Documents], DocumentPart]
@@ -113,7 +115,7 @@ class _WantedPart(NamedTuple):
 class _CachedPart(NamedTuple):
     """A part of a document: the members of its paths and of its schemas, as text, compressed.
 
-    source: what it was built from.
+    source: the values that it was built from.
     """
 
     source: object
@@ -133,8 +135,8 @@ class _CachedPart(NamedTuple):
 class _PartCache:
     """The parts of all documents of one version of OpenAPI.
 
-    They are kept for each group version by the names of its custom resources; the name is empty for what they
-    share. The group version is None for all that is not custom.
+    They are kept for each group version by the names of its custom resources; the name is empty for the
+    shared part. The group version is None for everything that is not custom.
     """
 
     def __init__(self) -> None:
@@ -150,7 +152,7 @@ class _PartCache:
         wanted: Mapping[str, _WantedPart],
         documents: Documents,
     ) -> Iterable[_CachedPart]:
-        """Returns the parts of a group version, built anew where their source is another one."""
+        """Returns the parts of a group version, rebuilt where their source has changed."""
         known, parts = self._parts.get(group_version, {}), {}
         for name, part in wanted.items():
             cached = known.get(name)
@@ -171,7 +173,10 @@ class DocumentCache:
         *,
         shows_enums: bool = True,
     ) -> None:
-        """operations: makes what the documents say of each resource's paths. shows_enums: see `Documents`."""
+        """operations: makes the documents' paths of each resource. shows_enums: see `Documents`.
+
+        shows_enums: see `Documents`.
+        """
         self._release = release
         self._documents: Callable[[], Documents] = lambda: Documents(
             schemas.definitions(), brand, operations, release, shows_enums=shows_enums
@@ -213,10 +218,10 @@ class DocumentCache:
     ) -> CompressedDocument:
         """Returns the document of all group versions. form: a media type. others: parts of other servers."""
         async with self._building:
-            # It goes with its table: nobody holds the old one while the new one is built.
+            # The table holds it, so that the old one is released before the new one is built.
             built = table.derived(self, lambda _: _OfTable())
             if built.v2 is None or built.others != others:
-                built.v2 = None  # Nobody holds it while the new one is built.
+                built.v2 = None  # The old one is released before the new one is built.
                 built.v2 = await compute_in_thread(self._build_v2, table, others)
                 built.others = others
             return await _in_form(built.v2, form, gnostic.to_v2)
@@ -297,7 +302,7 @@ _EMPTY: Final = DocumentPart({}, {})
 
 
 def _fixed_groups(table: ResourceTable) -> frozenset[str]:
-    """Returns the built-in groups. As in Kubernetes, those of definitions have no document of their own."""
+    """Returns the built-in groups, as groups of definitions have no document, like in Kubernetes."""
     return frozenset(
         group_version.group
         for group_version, resources in table.group_versions.items()
@@ -312,7 +317,7 @@ def _are_custom(resources: Iterable[ServedResource]) -> bool:
 def _own_parts(
     resources: Iterable[ServedResource], build: Callable[[Documents, ServedResource], DocumentPart]
 ) -> Mapping[str, _WantedPart]:
-    """Returns the parts of custom resources, by the names of these."""
+    """Returns the parts of custom resources, by resource name."""
 
     def part_of(resource: ServedResource) -> _WantedPart:
         return _WantedPart(resource.cache_key, lambda documents: build(documents, resource))
@@ -321,13 +326,15 @@ def _own_parts(
 
 
 def _members(parts: Iterable[_CachedPart]) -> tuple[list[bytes], list[bytes]]:
-    """Returns the members of paths and of schemas that parts have."""
+    """Returns the members of paths and of schemas in some parts."""
     both = [part.both() for part in parts]
     return [paths for paths, _ in both if paths], [schemas for _, schemas in both if schemas]
 
 
 def _text(empty: Document, schemas_key: bytes, paths: Sequence[bytes], schemas: Sequence[bytes]) -> bytes:
-    """Returns a document as text. empty: one without members. schemas_key: under which its schemas are."""
+    """Returns a document as text. empty: the document without members. schemas_key: the key of its
+    schemas.
+    """
     opening, schemas_opening = b'"paths":{', b'"%b":{' % schemas_key
     before, rest = orjson.dumps(empty).split(opening, 1)
     between, after = rest.split(schemas_opening, 1)

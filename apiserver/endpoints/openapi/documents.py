@@ -27,14 +27,16 @@ _SECURITY: Final = {
 
 
 class DocumentPart(NamedTuple):
-    """Members of `paths`, and of the schemas: of `components.schemas` in v3, of `definitions` in v2."""
+    """The members of `paths` and of the schemas, which are `components.schemas` in v3 and `definitions` in
+    v2.
+    """
 
     paths: Document
     schemas: Document
 
 
 def v3_document(part: DocumentPart, release: EmulatedRelease) -> Document:
-    """Returns a document of v3 that has all these members."""
+    """Returns a v3 document with all the given members."""
     return {
         "openapi": "3.0.0",
         "info": _info(release),
@@ -44,7 +46,7 @@ def v3_document(part: DocumentPart, release: EmulatedRelease) -> Document:
 
 
 def v2_document(part: DocumentPart, release: EmulatedRelease) -> Document:
-    """Returns a document of v2 that has all these members."""
+    """Returns a v2 document with all the given members."""
     return {
         "swagger": "2.0",
         "info": _info(release),
@@ -116,13 +118,13 @@ class Documents:
         return Components(self._definitions, self._brand, shows_enums=self._shows_enums)
 
     def shared_definitions(self, resources: Iterable[ServedResource]) -> frozenset[str]:
-        """Returns the names of the definitions that some resources need, apart from those in their parts."""
+        """Returns the names of the definitions that some resources need, beside those in their parts."""
         return frozenset(name for name in _definition_names(resources) if name in self._definitions)
 
     def v3_shared_part(
         self, group_version: GroupVersion, names: Iterable[str], others: Iterable[GroupVersion] = ()
     ) -> DocumentPart:
-        """Returns what the document of a group version has beside the parts of its resources.
+        """Returns the part of a group version's document that its resources share.
 
         names: of definitions, see `shared_definitions`. others: further versions of kinds like DeleteOptions.
         """
@@ -131,13 +133,13 @@ class Documents:
         return DocumentPart(dict([self._operations.of_version(group_version)]), schemas)
 
     def v3_part(self, resource: ServedResource) -> DocumentPart:
-        """Returns the part of a resource: its paths, and its schemas if these are not definitions."""
+        """Returns the part of a resource: its paths, and its schemas if they are not definitions."""
         return DocumentPart(self._paths(resource), self._own_schemas(resource, is_v2=False))
 
     def v2_all(self, versions: Mapping[GroupVersion, Iterable[ServedResource]]) -> DocumentPart:
-        """Returns the part of all built-in group versions in v2, with all that their schemas refer to.
+        """Returns the part of all built-in group versions in v2, with everything that their schemas refer to.
 
-        The paths of the server itself and of groups are in it.
+        It includes the paths of the server itself and of groups.
         """
         paths: Document = {}
         definitions: Document = {}
@@ -160,11 +162,13 @@ class Documents:
         return DocumentPart(paths, definitions)
 
     def v2_version_part(self, group_version: GroupVersion) -> DocumentPart:
-        """Returns what v2 has of a group version beside the parts of its resources, and of others."""
+        """Returns the part of a group version in v2 that its resources share."""
         return DocumentPart(_paths_v2(dict([self._operations.of_version(group_version)])), {})
 
     def v2_part(self, resource: ServedResource) -> DocumentPart:
-        """Returns the part of a resource in v2. What its schemas refer to is in other parts."""
+        """Returns the part of a resource in v2. The definitions that its schemas refer to are in other
+        parts.
+        """
         schemas = self._own_schemas(resource, is_v2=True)
         return DocumentPart(
             _paths_v2(self._paths(resource)), {name: _schema_v2(each) for name, each in schemas.items()}
@@ -182,7 +186,7 @@ class Documents:
         return self._undefined_kind(resource, is_v2=is_v2)
 
     def _with_texts(self, operation: Any) -> Any:
-        """Returns an operation whose options of deletions have the texts of the definitions."""
+        """Returns an operation whose DeleteOptions parameters have the descriptions of the definitions."""
         if not isinstance(operation, dict) or "parameters" not in operation:
             return operation
         parameters = [
@@ -237,13 +241,13 @@ class Documents:
         }
 
     def _metadata_of(self, name: str) -> Document:
-        """Returns the schema of the metadata of objects or lists, with what it is there for."""
+        """Returns the schema of the metadata of objects or lists, with its description."""
         texts = self._metadata[name]
         return {"allOf": [reference(name)], "description": texts["metadata"]} if texts else reference(name)
 
 
 def _texts(definitions: Mapping[str, Any], name: str, *fields: str) -> dict[str, str]:
-    """Returns the descriptions of some fields of a definition, as far as it has them."""
+    """Returns the descriptions of some fields of a definition, if there are any."""
     properties = definitions.get(name, {}).get("properties", {})
     return {
         field: properties[field]["description"]
@@ -331,7 +335,7 @@ def _schema_v2(schema: Document) -> Document:
         if key == "$ref":
             converted[key] = value.replace(REFERENCE, "#/definitions/")
         elif key == "allOf" and len(value) == 1 and "$ref" in value[0]:
-            # In v2 other keywords may stand beside a reference.
+            # In v2 other keywords may accompany a reference.
             converted |= _schema_v2(value[0])
         elif key == "properties":
             converted[key] = {name: _schema_v2(each) for name, each in value.items()}

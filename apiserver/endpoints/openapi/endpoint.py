@@ -1,6 +1,6 @@
 """Serves /openapi/v3, the documents below it, and /openapi/v2.
 
-URLs of documents hold a hash, so that caches may keep them for good. As in Kubernetes the hash is also the
+URLs of documents contain a hash, so that caches may keep them forever. As in Kubernetes the hash is also the
 ETag, of every form. Source: k8s.io/kube-openapi, pkg/handler3 and pkg/handler.
 """
 
@@ -45,7 +45,9 @@ _VARY: Final = "Accept, Accept-Encoding"
 
 
 class OpenApi:
-    """Serves the documents of the current table of resources, and tells where those of other servers are."""
+    """Serves the OpenAPI documents of the current table of resources, and links those of extension
+    servers.
+    """
 
     def __init__(self, documents: DocumentCache, served: ServedTable, remote: RemoteVersions) -> None:
         self._served = served
@@ -70,7 +72,9 @@ class OpenApi:
             await send(call, 200, body, TEXT, {"ETag": etag})
 
     async def v3(self, call: ApiCall, key: str) -> bool:
-        """Serve /openapi/v3/{key}, as `apis/apps/v1` or `version`; False if there is no such document."""
+        """Serve /openapi/v3/{key}, as `apis/apps/v1` or `version`; returns False if there is no such
+        document.
+        """
         table = self._served.current
         group_version = _find_version(key, table.group_versions)
         form = _negotiated(call, _V3_FORMS)

@@ -1,7 +1,7 @@
 """Encodes OpenAPI documents as protobuf messages, which kubectl and client-go ask for.
 
-Only what our own documents contain is supported. Values of any type (extensions, enumerations, defaults in
-v2) are YAML in a string; JSON is YAML. Source of the numbers: google/gnostic-models,
+Only the constructs in this server's documents are supported. Values of any type (extensions, enumerations,
+defaults in v2) are YAML in a string; JSON is YAML. Source of the numbers: google/gnostic-models,
 openapiv2/OpenAPIv2.proto and openapiv3/OpenAPIv3.proto.
 """
 
@@ -217,7 +217,7 @@ def _v2() -> GnosticMessage:
 
 
 def _default_v3(number: int, value: Any) -> bytes:
-    """Encodes a default; only scalars can be."""
+    """Encodes a default; only scalars are supported."""
     if isinstance(value, bool):
         content = flag(2, value)
     elif isinstance(value, int | float):

@@ -17,9 +17,9 @@ from apiserver.registry.served_resource import ServedResource, Subresource
 
 
 class _Verb(NamedTuple):
-    """An operation on a path.
+    """An operation on a path, as the table of verbs has it.
 
-    method: of HTTP. prefix: of operation ids. action: the verb in extensions. about: the description.
+    method: the HTTP method. prefix: of operation ids. action: the verb in extensions. about: the description.
     """
 
     method: str
@@ -50,8 +50,8 @@ _METHODS: Final = {
 class _Page(NamedTuple):
     """A path of the server itself that answers a GET.
 
-    operation_id, tag: of its operation. media_type: of what it answers, if not of all kinds.
-    definition: of what it answers; a text if there is none.
+    operation_id, tag: of its operation. media_type: of its response, if not of all kinds.
+    definition: of its response, which is text without one.
     """
 
     about: str
@@ -120,7 +120,7 @@ class Operations:
     def of_pages(self, groups: Iterable[str]) -> Iterator[tuple[str, Document, str]]:
         """Yields the paths of the server itself and of groups, each with its item and its definition.
 
-        groups: the built-in ones. A path that answers with text has an empty definition.
+        groups: the built-in ones. A path that responds with text has an empty definition.
         """
         pages = dict(_PAGES)
         for group in groups:
@@ -332,7 +332,7 @@ class Operations:
         return None
 
     def _words(self, group_version: GroupVersion) -> str:
-        """Returns a group version as it is in operation ids, like `RbacAuthorizationV1`."""
+        """Returns a group version as it appears in operation ids, like `RbacAuthorizationV1`."""
         return _camel(self._short_group(group_version.group)) + _camel(group_version.version)
 
     def _tags(self, group_version: GroupVersion) -> list[str]:
@@ -350,7 +350,7 @@ def root(group_version: GroupVersion) -> str:
 
 
 def definition_name(resource: ServedResource) -> str:
-    """Returns the name of a resource's schema; of custom ones like `com.example.v1.Widget`."""
+    """Returns the name of a resource's schema; that of a custom resource is like `com.example.v1.Widget`."""
     group, version = resource.group_version
     return resource.definition or ".".join((*reversed(group.split(".")), version, resource.kind))
 
@@ -395,7 +395,7 @@ def _parameter(name: str, kind: str, description: str, *, where: str = "query") 
 
 
 def _parameters(*named: tuple[str, str, str]) -> tuple[Document, ...]:
-    """Returns parameters of queries, each given by its name, its type and its description."""
+    """Returns query parameters from their names, types and descriptions."""
     return tuple(_parameter(*each) for each in named)
 
 

@@ -1,8 +1,8 @@
-"""Merges what other servers' documents of OpenAPI v2 say of their versions into this server's.
+"""Merges the OpenAPI v2 documents of extension servers into this server's.
 
-A definition that is another than the one of the same name here gets another name, `…_v2`, as everything in
-its document that refers to it. What other servers say breaks nothing but their own part: one of which no
-protobuf message can be made, which readers of the whole would stumble over, is left out.
+A definition that differs from the one of the same name here is renamed to `…_v2`, with everything in its
+document that refers to it. An invalid part does not break the document: one that cannot be encoded in
+protobuf is left out.
 Source: k8s.io/kube-openapi, pkg/aggregator, MergeSpecsIgnorePathConflictRenamingDefinitionsAndParameters.
 """
 
@@ -30,13 +30,13 @@ _DEFINITIONS: Final = "#/definitions/"
 
 
 class RemoteParts:
-    """Merges parts. To find out whether one can be read takes up to seconds, and is done once for each."""
+    """Merges parts, and remembers which parts are readable, as finding out takes up to seconds."""
 
     def __init__(self) -> None:
         self._readable: dict[str, bool] = {}  # by digest
 
     def merged(self, parts: Sequence[OpenApiPart], known: dict[str, Any]) -> Iterator[DocumentPart]:
-        """Yields the parts as they go into a document.
+        """Yields the parts as they are added to a document.
 
         known: the definitions that the document has; those of the parts are added.
         """
@@ -82,7 +82,7 @@ def _document(part: OpenApiPart) -> DocumentPart:
 
 
 def _renamed(part: DocumentPart, known: dict[str, Any]) -> DocumentPart:
-    """Returns what is new in a part, its definitions by names that are not taken."""
+    """Returns the new members of a part, with its definitions renamed where their names are taken."""
     definitions: dict[str, Any] = part.schemas
     names = {name: _free_name(name, definitions, known) for name in definitions}
     new = {names[name]: each for name, each in definitions.items() if names[name] not in known}
@@ -93,7 +93,7 @@ def _renamed(part: DocumentPart, known: dict[str, Any]) -> DocumentPart:
 
 
 def _free_name(name: str, definitions: dict[str, Any], known: dict[str, Any]) -> str:
-    """Returns a name under which nothing else is known."""
+    """Returns a name that no other definition has."""
     wanted, found, number = _without_kinds(definitions[name]), name, 1
     while found in known and _without_kinds(known[found]) != wanted:
         number += 1
@@ -105,5 +105,5 @@ def _free_name(name: str, definitions: dict[str, Any], known: dict[str, Any]) ->
 
 
 def _without_kinds(definition: Any) -> Any:
-    """Of what all servers have, each tells for which kinds."""
+    """Removes from shared definitions the lists of kinds, which differ between servers."""
     return {key: value for key, value in definition.items() if key != KINDS}

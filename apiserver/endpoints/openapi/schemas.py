@@ -91,7 +91,7 @@ class Components:
         self._shows_enums = shows_enums
 
     def closure(self, names: Iterable[str]) -> list[str]:
-        """Returns those of the names that are defined, and all that they refer to, sorted."""
+        """Returns the given names that are defined, and all names that they refer to, sorted."""
         found: set[str] = set()
         pending = [name for name in names if name in self._definitions]
         while pending:
@@ -189,7 +189,7 @@ class Components:
 
 
 def _add_enum(properties: Document, path: str, values: list[str]) -> None:
-    """Adds the values that a field may have, unless the definition is of a release without the field."""
+    """Adds the allowed values of a field, unless the definition is from a release without the field."""
     node: Any = properties
     for name in path.split("."):
         node = node.get(name)

@@ -1,21 +1,21 @@
-"""Encodes objects, lists and watch events in the form that the client asked for.
+"""Encodes objects, lists and watch events in the form that the client requested.
 
 An `Encoder` serves one resource in one form: full objects, table rows or metadata alone, in JSON, YAML,
 protobuf or CBOR. Plain JSON is copied without parsing: see `registry.stored_object`. Rows C01-C09, D01-D16,
 D22-D25.
 
-    factory           chooses the encoder for what was negotiated; a Status
+    factory           chooses the encoder for the negotiated form; encodes a Status
     json_forms        JSON: full objects, tables, PartialObjectMetadata
     transcoding       the same forms, rewritten in YAML, CBOR or indented JSON
     protobuf          protobuf: full objects and PartialObjectMetadata
     table_cells       the cells of a table row, and how long they stay valid
     lists             the parts of a list and its slices
     list_segments     parts of lists that are encoded once and reused
-    form_cache        bounds what is cached of objects and of segments
+    form_cache        bounds the cached forms of objects and segments
     discovery_schema  the schema of aggregated discovery
 
 A list is an iterator of slices, made while it is sent. An empty slice sends nothing: it is a point at which
-the event loop may serve others. Before the slice of a large object stands a `WorkAhead`: that slice should be
+the event loop may serve other requests. A `WorkAhead` precedes the slice of a large object, which should be
 made in a thread (`load.offload`). Everything here is pure; the clock is an argument.
 """
 

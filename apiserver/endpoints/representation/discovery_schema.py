@@ -16,7 +16,7 @@ _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 
 
 def schema(schemas: Callable[[str], Schema]) -> Schema:
-    """Returns the schema of APIGroupDiscoveryList. schemas: of other definitions, by name."""
+    """Returns the schema of APIGroupDiscoveryList. schemas: those of other definitions, by name."""
     text = Schema(ValueKind.STRING, "string")
     texts = _list(text)
     kind = _struct(f"{_META}GroupVersionKind", {"group": text, "version": text, "kind": text})

@@ -16,9 +16,9 @@ class Encoder(Protocol):
     """Encodes the objects of one resource in one form.
 
     media_type: of objects and lists. stream_type: of watches.
-    is_text: whether what it encodes is text.
-    event_head_bytes: how many bytes at the head of an event mark it off from others in a stream.
-    first_event_differs: whether the first event of a stream has more in it than it would have later.
+    is_text: whether the encoded form is text.
+    event_head_bytes: how many bytes frame an event in a stream, before its content.
+    first_event_differs: whether the first event of a stream has additional content.
     key: identifies the form; encoders with equal keys encode an event to equal bytes.
     has_length_ahead: whether the length of all items has to be known before the first is sent.
     """
@@ -32,7 +32,9 @@ class Encoder(Protocol):
     has_length_ahead: bool
 
     def work(self, obj: StoredObject) -> SizeClass:
-        """Returns how much work it is to encode an object, or an event with it: SMALL if bytes are copied."""
+        """Returns how much work it is to encode an object, or an event with it; SMALL if bytes are only
+        copied.
+        """
         ...
 
     def object(self, obj: StoredObject) -> bytes:
@@ -40,35 +42,37 @@ class Encoder(Protocol):
         ...
 
     def list(self, result: ObjectList) -> Iterator[Slice]:
-        """Returns the body of a response that holds a list, in slices (the package says what empty ones are).
+        """Returns the body of a response that holds a list, in slices, some of which may be empty.
 
-        Raises NotAcceptable, before the first slice that is not empty.
+        Raises NotAcceptable, before the first non-empty slice.
         """
         ...
 
     def envelope(self, result: ObjectList, extent: ListTotals) -> Envelope:
-        """Returns what is around the items of a list whose objects are not all there at a time.
+        """Returns the text around the items of a list whose objects are never all in memory.
 
         Raises NotAcceptable.
         """
         ...
 
     def encoded_items(self, objects: Sequence[StoredObject]) -> Iterator[Slice]:
-        """Returns the items of some objects of such a list, several at a time.
+        """Returns the encoded items of some objects of a list, several in one piece.
 
-        They are separated where they are in one piece. No slice is empty.
+        Items in one piece are separated. No slice is empty.
         """
         ...
 
     def event(self, kind: str, obj: StoredObject, tail: bytes, *, is_first: bool) -> bytes:
-        """Returns a watch event. tail: the object's own, or the same at another revision (for a deletion).
+        """Returns an encoded watch event.
 
-        is_first: no other event was sent on this stream before.
+        tail: the object's own, or, for a deletion, the same at another revision.
+
+        is_first: whether it is the first event on its stream.
         """
         ...
 
     def bookmark(self, revision: int, *, ends_initial_events: bool) -> bytes: ...
 
     def error(self, status: Document) -> bytes:
-        """Returns the event that ends a watch which cannot go on."""
+        """Returns the error event that ends a watch."""
         ...

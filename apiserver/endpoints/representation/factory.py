@@ -1,4 +1,4 @@
-"""Chooses the encoder for the form that was negotiated, and encodes a Status (row P04)."""
+"""Chooses the encoder for the negotiated form, and encodes a Status (row P04)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _INDENTED: Final = IndentedJsonFormat()
 def document_encoder(kind: str, media_type: str, meta: MetaV1Encoders) -> Callable[[Document], bytes]:
     """Returns a function that encodes documents which are not resources, in another form than JSON.
 
-    kind: Status, or one of discovery's.
+    kind: Status, or a kind of discovery.
     """
     format_ = _FORMATS.get(media_type)
     return meta.document_encoder(kind) if format_ is None else format_.document
@@ -87,9 +87,9 @@ class StatusEncoder:
         self._negotiator = Negotiator((), supported_media_types(brand, has_cbor=has_cbor))
 
     def media_type(self, accept: str) -> str:
-        """Returns the media type for an Accept header: JSON if nothing acceptable can be served.
+        """Returns the media type for an Accept header, which is JSON if no acceptable one is supported.
 
-        That a request failed must reach the client in any case.
+        A failure must reach the client in any case.
         """
         try:
             return self._negotiator.form_for(accept).media_type

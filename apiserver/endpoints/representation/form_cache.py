@@ -1,4 +1,4 @@
-"""Caches of encoded forms, bounded by size. The forms are stored on the objects that they were made of."""
+"""Caches encoded forms, which are stored on the objects that they were made from, bounded by size."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apiserver.registry.stored_object import StoredObject
 
 # Enough for some forty thousand objects in protobuf, and little beside the objects themselves.
 OBJECT_FORMS_BYTES_MAX: Final = 48 * 1024 * 1024
-# Segments of lists have a bound of their own: a long list must not evict the forms of single objects.
+# Segments of lists have a separate bound: a long list must not evict the forms of single objects.
 SEGMENTS_BYTES_MAX: Final = 16 * 1024 * 1024
 # What a cached form takes beside its own bytes: an entry here, a weak reference, the object's dict.
 ENTRY_OVERHEAD_BYTES: Final = 400
@@ -25,7 +25,7 @@ class FormCache:
     """
 
     def __init__(self, bytes_max: int, lock: AbstractContextManager[Any]) -> None:
-        """lock: is held for every change; needed if more than one thread adds forms."""
+        """lock: held for every change; required if more than one thread adds forms."""
         self._bytes_max = bytes_max
         self._entries: deque[tuple[ref[StoredObject], object, int]] = deque()
         self.bytes = 0
@@ -66,7 +66,7 @@ class FormCaches:
         segments_bytes_max: int = SEGMENTS_BYTES_MAX,
         lock: AbstractContextManager[Any] | None = None,
     ) -> None:
-        """lock: is held for every change; needed if more than one thread encodes."""
+        """lock: held for every change; required if more than one thread encodes."""
         lock = lock or nullcontext()
         self.objects = FormCache(objects_bytes_max, lock)
         self.segments = FormCache(segments_bytes_max, lock)

@@ -45,9 +45,9 @@ Projection = Callable[[StoredObject], StoredObject]
 
 
 class ItemizedEncoder(Encoder, Protocol):
-    """An encoder whose lists can be taken apart, so that they can be transcoded item by item.
+    """An encoder whose lists can be split into items, so that each item can be transcoded.
 
-    has_stable_items: the item of an object never changes.
+    has_stable_items: whether the item of an object never changes.
     """
 
     has_stable_items: bool
@@ -57,7 +57,7 @@ class ItemizedEncoder(Encoder, Protocol):
         ...
 
     def items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
-        """Returns the encoded item of each object."""
+        """Returns the encoded items, one for each object."""
         ...
 
 
@@ -66,7 +66,7 @@ def unchanged(obj: StoredObject) -> StoredObject:
 
 
 def projection(form: ResponseForm) -> Projection:
-    """Returns what objects become before they are encoded in a form."""
+    """Returns the function that transforms objects before they are encoded in a form."""
     return without_managed_fields if form.drops_managed_fields else unchanged
 
 
@@ -248,7 +248,7 @@ SEGMENT_CELLS_MAX: Final = 2_000
 
 
 class TableEncoder(_JsonForm):
-    """Encodes objects as the rows of a Table. Caches cells by object, and rows by segment."""
+    """Encodes objects as the rows of a Table, and caches cells by object and rows by segment."""
 
     first_event_differs = True  # it has the column definitions
     has_stable_items = False
@@ -354,7 +354,7 @@ class TableEncoder(_JsonForm):
         return b"".join(pieces), until
 
     def _included(self, objects: Sequence[StoredObject]) -> Iterable[bytes]:
-        """Returns what rows hold of their objects."""
+        """Returns the part of the objects that rows include."""
         match self._include_object:
             case "Metadata":
                 return _metadata(objects, self._project)
@@ -363,7 +363,7 @@ class TableEncoder(_JsonForm):
         return repeat(b"null")
 
     def _cells_at(self, now: float, obj: StoredObject, cells: EncodedCells | None) -> EncodedCells:
-        """Returns an object's cells as they are now. cells: the cached ones, if any."""
+        """Returns an object's cells as of now. cells: the cached ones, if any."""
         if cells is None or now >= cells.until:
             cells = encode_cells(self._resource.columns.columns, obj.document(), now)
             self._caches.objects.put(obj, self._cells_key, cells, 2 * (len(cells.before) + len(cells.after)))

@@ -1,8 +1,8 @@
-"""Lists are encoded in segments: as many items as may be encoded before others have their turn.
+"""Encodes lists in segments, each of as many items as may be encoded in one turn of the event loop.
 
-Most of a list has not changed since it was last requested. An encoded segment is stored on its first
-object, and is valid as long as the same versions of the same objects follow that one: comparing them by
-identity is enough, none has to be looked into.
+Most of a list has not changed since it was last requested. An encoded segment is stored on its first object,
+and is valid as long as the same versions of the same objects follow that one: comparing them by identity is
+enough.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class _Segment(NamedTuple):
     """An encoded segment.
 
     rest: its objects except the first, on which it is stored; a reference to that one would be a cycle.
-    encoded: the items, right from `since` until before `until`.
+    encoded: the items, valid from `since` until before `until`.
     size: at most how many bytes would be freed with it.
-    ends_list: it is as short as it is because its list ended; in a longer one it would be too short.
+    ends_list: it is short because its list ended there; it is not valid within a longer list.
     """
 
     rest: Sequence[StoredObject]
@@ -36,14 +36,14 @@ class _Segment(NamedTuple):
     ends_list: bool
 
     def is_valid(self, now: float, objects: Sequence[StoredObject], start: int) -> bool:
-        """Whether it is what a list has from the object at `start`, on which it is stored."""
+        """Whether the segment equals the list's objects from `start`, the object on which it is stored."""
         end = start + 1 + len(self.rest)
         if self.ends_list and end != len(objects):
             return False
         return self._is_current(now) and self.rest == objects[start + 1 : end]
 
     def serves_longer(self, now: float, shorter: _Segment) -> bool:
-        """Whether it is what a longer list still has where `shorter` ends one."""
+        """Whether the segment is still valid in a longer list, which `shorter` is the beginning of."""
         is_longer = shorter.ends_list and len(self.rest) > len(shorter.rest)
         return is_longer and self._is_current(now) and self.rest[: len(shorter.rest)] == shorter.rest
 

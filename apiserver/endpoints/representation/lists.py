@@ -1,4 +1,4 @@
-"""The parts that lists are put together from, and the slices in which they are sent."""
+"""The parts that a list is put together from, and the slices in which it is sent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LIST_END: Final = b"]}\n"
 
 
 class Envelope(NamedTuple):
-    """What is around the items of a list: before, between and after them."""
+    """The text around the items of a list: before, between and after them."""
 
     opening: bytes
     separator: bytes
@@ -31,9 +31,9 @@ class Envelope(NamedTuple):
 
 
 class ListTotals(NamedTuple):
-    """How much is in a list.
+    """The totals of a list: the number of its objects and the length of its items.
 
-    objects: how many. items_bytes: the length of all its items, encoded; 0 where it need not be known.
+    items_bytes: the length of all encoded items; 0 where it is not needed.
     """
 
     objects: int
@@ -41,7 +41,7 @@ class ListTotals(NamedTuple):
 
 
 class WorkAhead(NamedTuple):
-    """Announces how much work it is to make the next slice; it stands before a slice that is not small."""
+    """Announces how much work the next slice is; it precedes each slice that is not small."""
 
     size: SizeClass
 
@@ -51,7 +51,7 @@ Slice: TypeAlias = bytes | WorkAhead
 
 
 def work_ahead(objects: Sequence[StoredObject]) -> Iterator[WorkAhead]:
-    """Announces the work with objects that are encoded next, if they are not small."""
+    """Announces the work of encoding the next objects, if they are not small."""
     size = size_class(max([len(each.tail) for each in objects], default=0))
     if size is not SizeClass.SMALL:
         yield WorkAhead(size)
@@ -71,19 +71,19 @@ def list_metadata(result: ObjectList) -> Document:
 
 
 def custom_list_metadata(result: ObjectList) -> Document:
-    """Lists of custom resources have an empty `continue` where built-in ones have none."""
+    """Returns the metadata of a list of custom resources, whose empty `continue` built-in ones omit."""
     return {"continue": "", **list_metadata(result)}
 
 
 def slices_of_tails(head: bytes, item_opening: bytes, tails: Sequence[bytes]) -> Iterator[bytes]:
-    """Returns a JSON list whose items are `item_opening` and a tail each; nothing is done but joining."""
+    """Returns a JSON list by joining `item_opening` and a tail for each item."""
     separator = b"," + item_opening
     lead, remaining = head + item_opening, len(tails)
     for batch in batches(tails):
         batch[0] = lead + batch[0]
         remaining -= len(batch)
         if not remaining:
-            batch[-1] += LIST_END  # A slice of its own would be one more to send.
+            batch[-1] += LIST_END  # A separate slice would be one more to send.
         yield separator.join(batch)
         lead = separator
     if not tails:
@@ -106,7 +106,7 @@ def batches(tails: Sequence[bytes]) -> Iterator[list[bytes]]:
 
 
 class Slicer:
-    """Puts the segments of a list together to slices."""
+    """Joins the segments of a list into slices."""
 
     def __init__(self, envelope: Envelope) -> None:
         self._envelope = envelope
@@ -115,7 +115,7 @@ class Slicer:
         self._lead = b""
 
     def add(self, segment: bytes) -> bytes:
-        """Returns the next slice, which is empty while there is too little for one."""
+        """Adds a segment, and returns the next slice, which is empty while there is too little for one."""
         if not segment:
             return segment
         self._pieces += (self._lead, segment)
@@ -134,9 +134,9 @@ class Slicer:
 
 
 def slices_of_segments(envelope: Envelope, segments: Iterable[Slice]) -> Iterator[Slice]:
-    """Returns a list that is encoded while it is sent.
+    """Yields the slices of a list that is encoded while it is sent.
 
-    segments: the items, one or several at a time. After each others may have their turn.
+    segments: the items, one or several at a time. Other tasks may run after each.
     """
     slicer = Slicer(envelope)
     for segment in segments:
@@ -145,7 +145,9 @@ def slices_of_segments(envelope: Envelope, segments: Iterable[Slice]) -> Iterato
 
 
 def bookmark_object(type_meta: Document, revision: int, brand: Brand | None) -> Document:
-    """Returns the object of a bookmark. brand: given if it is to say that it ends the initial events."""
+    """Returns the object of a bookmark. brand: given if the bookmark ends the initial events, for the
+    annotation that says so.
+    """
     metadata: Document = {"resourceVersion": str(revision)}
     if brand is not None:
         metadata["annotations"] = {brand.initial_events_end: "true"}
@@ -153,7 +155,7 @@ def bookmark_object(type_meta: Document, revision: int, brand: Brand | None) -> 
 
 
 def require_object_kind(kind: str, resource: ServedResource) -> None:
-    """A single object cannot be sent as a list (row D16). Raises NotAcceptable."""
+    """Require a form that single objects have, which a list is not (row D16). Raises NotAcceptable."""
     if kind == "PartialObjectMetadataList":
         raise NotAcceptable(
             "you requested PartialObjectMetadataList, but the requested object is not a list "
@@ -162,7 +164,7 @@ def require_object_kind(kind: str, resource: ServedResource) -> None:
 
 
 def require_list_kind(kind: str, resource: ServedResource) -> None:
-    """A list cannot be sent as a single object (row D16). Raises NotAcceptable."""
+    """Require a form that lists have, which a single object is not (row D16). Raises NotAcceptable."""
     if kind == "PartialObjectMetadata":
         raise NotAcceptable(
             f"you requested PartialObjectMetadata, but the requested object is a list ({resource.list_kind})"

@@ -1,4 +1,4 @@
-"""Encoders for protobuf: full objects and PartialObjectMetadata. There are no tables (row D14)."""
+"""Encoders for protobuf: full objects and PartialObjectMetadata, but no tables (row D14)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class MetaV1Encoders:
     def document_encoder(self, kind: str) -> Callable[[Document], bytes]:
         """Returns a function that encodes documents of a kind, in their envelopes.
 
-        kind: Status, or one of discovery's.
+        kind: Status, or a kind of discovery.
         """
         encode = self._encoders.get(kind)
         if encode is None:
@@ -82,7 +82,7 @@ class MetaV1Encoders:
 
 
 class ProtobufEncoder:
-    """Encodes objects as messages. Caches the items of lists by object."""
+    """Encodes objects as protobuf messages, and caches the items of lists by object."""
 
     has_length_ahead = True
 

@@ -1,7 +1,7 @@
-"""The cells of table rows, encoded, and how long they stay valid.
+"""Encodes the cells of table rows, and finds out how long they stay valid.
 
-Most cells change only with their object. Ages change by themselves: which cells show one, and since when it
-counts, is found out by passing the columns a clock that records how they use it.
+Most cells change only with their object. Ages change by themselves: the columns get a clock that records how
+they use it, which reveals the cells that show an age, and its start.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _age(seconds: int) -> bytes:
 
 
 class _TracedTime(float):
-    """The time as columns see it: records what they subtract from it, and whether they use it otherwise."""
+    """A time for columns that records what they subtract from it, and whether they use it otherwise."""
 
     __slots__ = ("is_inspected", "since")
 

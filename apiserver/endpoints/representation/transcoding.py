@@ -1,4 +1,4 @@
-"""Encoders for YAML, CBOR and indented JSON: they transcode what the encoders for JSON make."""
+"""Encoders for YAML, CBOR and indented JSON, which transcode the output of the JSON encoders."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from apiserver.wire.media_types import CBOR, CBOR_SEQUENCE, JSON, YAML
 class SerializationFormat(Protocol):
     """A serialization format other than compact JSON.
 
-    is_cheap: to encode an item again takes no longer than to keep it.
+    is_cheap: whether encoding an item again costs no more than caching it.
     """
 
     media_type: str
@@ -38,11 +38,11 @@ class SerializationFormat(Protocol):
     def document(self, document: Document) -> bytes: ...
 
     def item(self, document: Document) -> bytes:
-        """Returns a document as it is inside a list."""
+        """Returns a document encoded as an item of a list."""
         ...
 
     def envelope(self, frame: Document, name: str, count: int) -> Envelope:
-        """Returns what is around the items of a list, which are encoded by `item`.
+        """Returns the text around the items of a list, which are encoded by `item`.
 
         frame: the list without its items. name: the field that holds them. count: how many there are.
         """
@@ -62,7 +62,7 @@ class YamlFormat:
         return yaml.dump([document])
 
     def envelope(self, frame: Document, name: str, count: int) -> Envelope:
-        """Fields are sorted by name, so that some come before the items and some after."""
+        """Returns the text around the items, where fields are sorted by name and so may follow the items."""
         if not count:
             return Envelope(yaml.dump({**frame, name: []}), b"", b"")
         before = {field: value for field, value in frame.items() if field < name}
@@ -93,7 +93,7 @@ class CborFormat:
 
 
 class IndentedJsonFormat:
-    """JSON for people to read. Its events would not be lines, so that watches have no such form."""
+    """Indented JSON for people to read; watches do not have it, as its events would not be lines."""
 
     media_type = JSON
     stream_type = JSON
@@ -119,7 +119,8 @@ _ITEM_LINE: Final = b"\n    "
 
 
 class TranscodingEncoder:
-    """Transcodes what another encoder makes in JSON. Caches items that never change.
+    """Transcodes the output of a JSON encoder, and caches items that never change.
+
 
     key: identifies the form among those of all resources.
     """

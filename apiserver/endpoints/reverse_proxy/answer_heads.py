@@ -1,8 +1,8 @@
 """Rejects responses with malformed line ends in the head, in which two parsers may see different headers.
 
 aiohttp takes a bare line feed for the end of a header, as Go does, where RFC 9112 (2.2) has a carriage return
-and a line feed. A proxy that looks at an answer before this server may take what follows for a part of the
-value; a client of this server would get it as a header.
+and a line feed. A proxy in front of the backend may take the next line as part of the value, while a client
+of this server would get it as a header.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _INTERIM: Final = re.compile(rb"[^ ]* +1(?!01\b)")
 
 
 class MalformedHead(aiohttp.ClientError):
-    """A line in the head of an answer is malformed."""
+    """The head of a response has a malformed line."""
 
     def __init__(self) -> None:
         super().__init__("net/http: HTTP/1.x transport connection broken: malformed MIME header line")
 
 
 def is_malformed(head: bytes) -> bool:
-    """Tells whether the head of an answer has such a line."""
+    """Returns whether the head of a response has a malformed line end."""
     return _MALFORMED.search(head) is not None
 
 
 class HeadCheck(asyncio.Protocol):
-    """Stands between a connection of aiohttp's client and its protocol: checks the head of each answer."""
+    """Checks the head of each response, between a connection of aiohttp's client and its protocol."""
 
     def __init__(self, protocol: ResponseHandler) -> None:
         self._protocol = protocol
@@ -43,10 +43,12 @@ class HeadCheck(asyncio.Protocol):
 
     @classmethod
     def begin(cls, protocol: ResponseHandler) -> None:
-        """Checks the next bytes of a connection as the head of an answer: a request is about to be sent."""
+        """Checks the next bytes of a connection as the head of a response, because a request is about to be
+        sent.
+        """
         transport = protocol.transport
         if transport is None:
-            return  # A connection that is lost is for aiohttp to tell.
+            return  # aiohttp reports a lost connection.
         check = transport.get_protocol()
         if not isinstance(check, HeadCheck):
             check = cls(protocol)
@@ -64,7 +66,7 @@ class HeadCheck(asyncio.Protocol):
         self._protocol.data_received(data)
 
     def _is_sound(self, head: bytearray, data: bytes) -> bool:
-        """Takes in what has come. Returns whether the head may be sound, as far as it is there."""
+        """Records received bytes; returns whether the head may be valid, as far as it has arrived."""
         seen = len(head)
         head += data
         while True:

@@ -1,4 +1,4 @@
-"""The HTTP client through which requests are forwarded, and connections that are going to be upgraded."""
+"""The HTTP client that forwards requests, and opens connections that are to be upgraded."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _NO_HEADERS_OF_ITS_OWN: Final = (hdrs.USER_AGENT, hdrs.ACCEPT, hdrs.ACCEPT_ENCOD
 
 
 class AnswerHead(NamedTuple):
-    """The head of an answer. raw: as it came, with the empty line at its end."""
+    """The head of a response. raw: the received bytes, with the empty line at the end."""
 
     status: int
     headers: list[tuple[bytes, bytes]]
@@ -74,12 +74,12 @@ class BackendConnection(NamedTuple):
 class BackendConnector:
     """Connects to backends.
 
-    denied: addresses that are never connected to. resolver: of names; None for the machine's.
-    in_process: kubelets that are in this process; None if there are none.
+    denied: addresses that are never connected to. resolver: resolves names; None for the machine's own.
+    in_process: the simulated kubelets in this process; None if there are none.
 
-    Connections are kept for later requests if the backend is one of a few, as kubelets are: those to any
-    number of pods would use up the files that may be open. Requests with a body get a new one: that the
-    backend has closed an old one is noticed only when the body is gone.
+    Connections are kept for later requests only to backends of which there are few, as kubelets: connections
+    to any number of pods would exhaust the open files. Requests with a body get a new connection: the client
+    would notice that the backend has closed an old one only after the body was sent.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class BackendConnector:
     async def request(
         self, method: str, target: ProxyTarget, headers: Headers, body: AsyncIterator[bytes] | None
     ) -> aiohttp.ClientResponse:
-        """Returns the answer to a request, once its head is there. The caller closes it.
+        """Returns the response to a request, once its head has arrived. The caller closes it.
 
         body: None if there is none. Raises RequestFailed, AddressDenied.
         """
@@ -127,7 +127,7 @@ class BackendConnector:
             raise _failure(error, target.backend) from None
 
     async def pieces(self, response: aiohttp.ClientResponse, backend: ProxyBackend) -> AsyncIterator[bytes]:
-        """Yields an answer's body, each time what has come of it. Raises RequestFailed."""
+        """Yields a response's body in pieces as they arrive. Raises RequestFailed."""
         turn = Turn()
         try:
             while piece := await response.content.readany():
@@ -184,7 +184,7 @@ class BackendConnector:
         raise failure
 
     def _require_allowed(self, backend: ProxyBackend) -> None:
-        """Raises AddressDenied, InvalidHost, ValueError."""
+        """Require that an address may be connected to."""
         if not 0 < backend.port <= PORT_MAX:
             raise ValueError(f"dial tcp: address {backend.port}: invalid port")
         self._rules[backend.only_proxyable].require_host(backend.host)
@@ -192,7 +192,7 @@ class BackendConnector:
     async def require_addresses(self, backend: ProxyBackend) -> None:
         """Require that a backend has an address that is allowed. Raises RequestFailed, AddressDenied.
 
-        A moment later it may have others: those are checked once more.
+        Its addresses may change a moment later, and are checked again then.
         """
         try:
             self._rules[backend.only_proxyable].require_host(backend.host)
@@ -201,7 +201,7 @@ class BackendConnector:
             raise _failure(error, backend) from None
 
     async def _resolve(self, backend: ProxyBackend) -> list[str]:
-        """Raises OSError: the host has no address; UnicodeError: it is no name."""
+        """Resolves a host name."""
         if is_address(backend.host):
             return [backend.host]
         resolver = self._resolver(only_proxyable=backend.only_proxyable)
@@ -256,7 +256,7 @@ class BackendConnector:
 
 
 async def read_head(reader: asyncio.StreamReader) -> AnswerHead:
-    """Reads the head of an answer. Raises RequestFailed."""
+    """Reads the head of a response. Raises RequestFailed."""
     try:
         while True:
             raw = await reader.readuntil(b"\r\n\r\n")
@@ -274,7 +274,7 @@ async def read_head(reader: asyncio.StreamReader) -> AnswerHead:
 
 
 def _parse_head(raw: bytes) -> AnswerHead:
-    """Raises RequestFailed."""
+    """Parses the head of a response."""
     if is_malformed(raw):
         raise AmbiguousAnswer(str(MalformedHead()))
     status, *lines = raw[:-4].split(b"\r\n")
@@ -291,7 +291,7 @@ def _parse_head(raw: bytes) -> AnswerHead:
 
 
 def _failure(error: Exception, backend: ProxyBackend) -> BackendRequestFailed | AddressDenied:
-    """Returns what has gone wrong, in the words of Go's client."""
+    """Returns the text of an error, in the words of Go's client."""
     cause: Exception = error
     if isinstance(error, aiohttp.ClientConnectorError):
         cause = error.os_error

@@ -1,4 +1,4 @@
-"""What can go wrong between this server and a backend, as clients are told."""
+"""Errors between this server and a backend, as clients see them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class BackendUnreachable(ApiError):
 
 
 class BadGateway(ApiError):
-    """A backend has answered what must not be passed on. There is no reason for that in Kubernetes."""
+    """A backend responded with something that must not be passed on; as in Kubernetes there is no reason."""
 
     code, reason = 502, ""
 
@@ -24,20 +24,22 @@ class BadGateway(ApiError):
 
 
 class NoBackend(ApiError):
-    """There is nowhere to send a request to now."""
+    """There is currently no backend to send a request to."""
 
     code, reason = 503, "ServiceUnavailable"
 
 
 class ForwardingFailed(ApiError):
-    """A connection cannot be upgraded, or a kubelet not be asked. As in kube-apiserver there is no reason."""
+    """A connection cannot be upgraded, or a kubelet cannot be reached; as in kube-apiserver there is no
+    reason.
+    """
 
     code, reason = 500, ""
 
 
 class BackendRequestFailed(Exception):
-    """A request to a backend has failed. The message is that of Go's client."""
+    """A request to a backend has failed, with the message of Go's client."""
 
 
 class AmbiguousAnswer(BackendRequestFailed):
-    """A backend has answered with headers that different readers may understand differently."""
+    """A backend responded with headers that different parsers may read differently."""

@@ -1,7 +1,7 @@
-"""Requests whose header values are sent as the bytes that came, where aiohttp's client sends UTF-8 only.
+"""Sends header values as the bytes that were received, where aiohttp's client sends UTF-8 only.
 
-Browsers and other clients may send any bytes but control characters (RFC 9110, 5.5), most often latin-1. They
-stand in a value as surrogates, as Python has them in what is not UTF-8.
+Browsers and other clients may send any bytes but control characters (RFC 9110, 5.5), most often latin-1. In
+Python strings such bytes are surrogates.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _STAND_IN_BYTES: Final = 16
 
 
 def encoded(text: str) -> bytes:
-    """Returns the bytes that a header, or a part of it, was received as."""
+    """Returns the bytes in which a header, or a part of it, was received."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -38,7 +38,7 @@ def is_utf8(value: str) -> bool:
 
 
 class ExactRequest(aiohttp.ClientRequest):
-    """A request of aiohttp's client whose header values need not be UTF-8, and whose answer is looked at."""
+    """A request of aiohttp's client whose header values need not be UTF-8, and whose response is checked."""
 
     async def send(self, conn: Connection) -> aiohttp.ClientResponse:
         assert conn.protocol is not None
@@ -48,7 +48,7 @@ class ExactRequest(aiohttp.ClientRequest):
         return await super().send(conn)
 
     def _stand_ins(self) -> dict[bytes, bytes]:
-        """Replaces each value that is not UTF-8. Returns the values by what stands for them."""
+        """Replaces each value that is not UTF-8 with a placeholder, and returns the values by placeholder."""
         values: dict[bytes, bytes] = {}
         headers: CIMultiDict[str] = CIMultiDict()
         for name, value in self.headers.items():
@@ -63,7 +63,9 @@ class ExactRequest(aiohttp.ClientRequest):
 
 
 class _HeadTransport:
-    """The transport of a connection until the first bytes of a request, which hold its head, are written."""
+    """The transport of a connection until the first bytes of a request, which contain its head, are
+    written.
+    """
 
     def __init__(
         self, protocol: ResponseHandler, transport: asyncio.Transport, values: Mapping[bytes, bytes]
@@ -72,11 +74,11 @@ class _HeadTransport:
 
     @classmethod
     def begin(cls, protocol: ResponseHandler, values: Mapping[bytes, bytes]) -> None:
-        """Puts this transport in front of a connection's own, until the next head is written.
+        """Replaces a connection's own transport until the next head is written.
 
-        values: the bytes that are written, by the bytes that stand for them.
+        values: the bytes to write, by their placeholders.
         """
-        if protocol.transport is not None:  # A connection that is lost is for aiohttp to tell.
+        if protocol.transport is not None:  # aiohttp reports a lost connection.
             protocol.transport = cast(asyncio.Transport, cls(protocol, protocol.transport, values))
 
     def write(self, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Forwards one request to a backend, and its answer back."""
+"""Forwards one request to a backend, and its response to the client."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _denial(error: AddressDenied) -> ApiError:
 
 
 class Forwarder:
-    """Forwards requests to backends. identity: headers that are for this server alone."""
+    """Forwards requests to backends. identity: the headers that only this server may read."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Forwarder:
         self._endless: set[asyncio.Task[object]] = set()
 
     async def forward(self, call: ApiCall, target: ProxyTarget, upgrader: Upgrader = upgrade) -> None:
-        """Forwards a request, until its answer has been passed on, or its connection has been closed.
+        """Forwards a request, until its response has been passed on, or its connection has been closed.
 
         upgrader: relays the connection of a request that asks for an upgrade.
         Raises BackendUnreachable, ForwardingFailed, BadGateway, Forbidden (the address is denied),
@@ -95,7 +95,7 @@ class Forwarder:
 
     @contextmanager
     def place(self, call: ApiCall) -> Iterator[None]:
-        """Takes a place among the requests that are forwarded. Raises TooManyRequests."""
+        """Takes one of the places for forwarded requests. Raises TooManyRequests."""
         holder = holder_of(call.user)
         if not self._pool.take(holder):
             raise TooManyRequests
@@ -106,7 +106,7 @@ class Forwarder:
 
     @contextmanager
     def until_stopped(self) -> Iterator[None]:
-        """Mark what has no end by itself, as a log that is followed: it ends when the server stops."""
+        """Mark an endless response, as a followed log, which ends when the server stops."""
         task = asyncio.current_task()
         assert task is not None
         self._endless.add(task)
@@ -116,7 +116,7 @@ class Forwarder:
             self._endless.discard(task)
 
     def stop(self) -> None:
-        """End what has no end by itself."""
+        """End the endless responses."""
         for task in self._endless:
             task.cancel()
 
@@ -151,7 +151,7 @@ class Forwarder:
             response.close()
 
     async def _answer(self, call: ApiCall, target: ProxyTarget, response: aiohttp.ClientResponse) -> None:
-        """Passes on an answer. Raises RequestFailed."""
+        """Passes on a response. Raises RequestFailed."""
         if response.status < 200:
             raise BackendRequestFailed(f"unexpected status {response.status}")
         if target.rejects_redirects and 300 <= response.status < 400 and response.headers.get(hdrs.LOCATION):
@@ -183,7 +183,7 @@ class Forwarder:
     async def _pieces(
         self, response: aiohttp.ClientResponse, backend: ProxyBackend, rewriter: _HtmlRewriter | None
     ) -> AsyncIterator[bytes]:
-        """Yields the pieces of an answer's body. Raises RequestFailed."""
+        """Yields the pieces of a response's body. Raises RequestFailed."""
         turn = Turn()
         async for piece in self.backends.pieces(response, backend):
             if rewriter is None:
@@ -199,14 +199,14 @@ class Forwarder:
 
 
 class _HtmlRewriter:
-    """Rewrites the links of HTML, and decompresses it first where that has to be. encoding: of the body."""
+    """Rewrites the links of HTML, and decompresses it first where necessary. encoding: of the body."""
 
     def __init__(self, links: ProxiedLinks, encoding: bytes) -> None:
         self._rewriter = LinkRewriter(links.rewrite)
         self._inflate = zlib.decompressobj(_WINDOW_BITS[encoding]) if encoding else None
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Yields what can be passed on, a little at a time. Raises RequestFailed."""
+        """Yields the parts that can be passed on, a little at a time. Raises RequestFailed."""
         if self._inflate is None:
             for begin in range(0, len(data), HTML_BYTES):
                 yield self._rewriter.feed(data[begin : begin + HTML_BYTES])
@@ -227,7 +227,7 @@ class _HtmlRewriter:
 def _html_rewriter(
     call: ApiCall, response: aiohttp.ClientResponse, links: ProxiedLinks
 ) -> _HtmlRewriter | None:
-    """Returns what rewrites the body of an answer; None if it is no HTML, or in an unknown encoding."""
+    """Returns the rewriter of a response's body; None if it is not HTML, or has an unknown encoding."""
     # A part of a document has a place in it that would be wrong.
     is_part = response.status == HTTPStatus.PARTIAL_CONTENT
     if call.request.method == hdrs.METH_HEAD or response.status in _NO_BODY or is_part:
@@ -241,7 +241,7 @@ def _html_rewriter(
 def _with_location(
     lines: list[tuple[bytes, bytes]], links: ProxiedLinks
 ) -> tuple[list[tuple[bytes, bytes]], bool]:
-    """Returns headers with a redirect that leads back through the proxy, and whether there is one."""
+    """Returns the headers with a rewritten redirect, and whether there is one."""
     changed, redirects = [], False
     for name, value in lines:
         if name.lower() == b"location" and value:
@@ -260,14 +260,14 @@ def _content_length(response: aiohttp.ClientResponse) -> int | None:
 
 
 async def _redirect_to_root(call: ApiCall) -> None:
-    """Sends who asks for the backend's root without a slash to where links of the page are right."""
+    """Redirects a request for the backend's root without a slash to the URL that relative links need."""
     path, mark, query = call.request.raw_path.partition("?")
     location = f"{path}/{mark}{query}"
     await send(call, HTTPStatus.MOVED_PERMANENTLY, b"", "", {hdrs.LOCATION: location})
 
 
 async def _body(call: ApiCall) -> AsyncIterator[bytes]:
-    """Yields the pieces of a request's body as they come."""
+    """Yields the pieces of a request's body as they arrive."""
     call.has_read_body = True
     send_continue(call.request)
     content = call.request.content

@@ -1,8 +1,8 @@
-"""Decides which headers are passed on: from a client to a backend, and back.
+"""Decides which headers are passed on from a client to a backend, and back.
 
-Source: Go's net/http/httputil, ReverseProxy; k8s.io/apimachinery, pkg/util/proxy; RFC 9110, 7.6.1. What tells
-who the client is (`Authorization`, `Impersonate-…`, `X-Remote-…`, a token among WebSocket protocols) is for
-this server alone: kube-apiserver drops it once it has been used.
+Source: Go's net/http/httputil, ReverseProxy; k8s.io/apimachinery, pkg/util/proxy; RFC 9110, 7.6.1. Headers
+that identify the client (`Authorization`, `Impersonate-…`, `X-Remote-…`, a token among WebSocket protocols)
+are for this server alone, and are dropped as in kube-apiserver.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _OWN: Final = frozenset(
 
 
 class IdentityHeaders(NamedTuple):
-    """The headers that tell who a client is, beside those that have always the same names.
+    """The headers that identify a client, beside those with fixed names.
 
     names, prefixes: in lower case.
     """
@@ -58,7 +58,7 @@ class IdentityHeaders(NamedTuple):
 
     @classmethod
     def of(cls, names: RequestHeaderNames) -> Self:
-        """Returns the headers in which front proxies name the user, as configured."""
+        """Returns the configured headers in which front proxies name the user."""
         headers = (*names.users, *names.uids, *names.groups)
         prefixes = tuple(each.lower() for each in names.extra_prefixes)
         return cls(frozenset(each.lower() for each in headers), prefixes)
@@ -118,13 +118,13 @@ def to_backend(
 
 
 def replaced(headers: Headers, others: Sequence[tuple[str, str]]) -> Headers:
-    """Returns headers with others in the place of those of the same names."""
+    """Returns headers with some replaced by others of the same names."""
     names = {name.lower() for name, _ in others}
     return [*(each for each in headers if each[0].lower() not in names), *others]
 
 
 def to_client(received: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Returns the headers of a backend's answer for the client, but for those that frame its body."""
+    """Returns the headers of a backend's response for the client, except those that frame its body."""
     received = list(received)
     connections = (value.decode("latin-1") for name, value in received if name.lower() == b"connection")
     dropped = (
@@ -136,7 +136,7 @@ def to_client(received: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, byte
 def require_utf8(added: Sequence[tuple[str, str]]) -> None:
     """Checks that all headers that this server adds, such as a user's name, are UTF-8. Raises BadRequest.
 
-    A backend might read other bytes as the name of another user than the one that was authorized.
+    A backend might read other bytes as another user's name.
     """
     for name, value in added:
         if not is_utf8(value):

@@ -1,7 +1,7 @@
-"""Finds the links in HTML while it passes through, piece by piece, and has them rewritten.
+"""Rewrites the links in HTML, piece by piece, while it passes through.
 
-Everything but the values that change stays as it is, byte for byte: markup that cannot be understood is
-passed on. Source: k8s.io/apimachinery, pkg/util/proxy/transport.go, rewriteHTML.
+Everything but the rewritten values is passed on byte for byte, as is invalid markup. Source:
+k8s.io/apimachinery, pkg/util/proxy/transport.go, rewriteHTML.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _ATTRIBUTE: Final = re.compile(rb"""([^\s=/>"']++)(?:(\s*+=\s*+)("[^"]*+"|'[^']*
 
 
 class LinkRewriter:
-    """Rewrites the links of one document. rewrite: returns a link as it has to be."""
+    """Rewrites the links of one document. rewrite: returns the new link."""
 
     def __init__(self, rewrite: Callable[[str], str]) -> None:
         self._rewrite = rewrite
@@ -64,7 +64,7 @@ class LinkRewriter:
         self._raw_end: re.Pattern[bytes] | None = None  # the end tag of the text that it is in
 
     def feed(self, data: bytes, *, is_last: bool = False) -> bytes:
-        """Returns what can be passed on of the document so far; all of it when the last piece is there."""
+        """Returns the part of the document that can be passed on so far; all of it after the last piece."""
         text, done, passed = self._pending + data, 0, []
         while True:
             start, end = self._next(text, done, is_last=is_last)
@@ -82,7 +82,7 @@ class LinkRewriter:
     def _next(self, text: bytes, begin: int, *, is_last: bool) -> tuple[int, int]:
         """Returns where the next markup begins and ends.
 
-        An end below 0: there is none that is complete; the begin is that of what may still become one.
+        An end below 0 means that no markup is complete; it may still be completed from the begin on.
         """
         if self._raw_end is not None:
             found = self._raw_end.search(text, begin)

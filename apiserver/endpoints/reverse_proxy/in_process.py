@@ -1,4 +1,4 @@
-"""Kubelets that this process is itself, and the connections to them."""
+"""Kubelets in this process, and the connections to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 class InProcessKubelets(Protocol):
-    """The kubelets of some nodes. They speak as any, over connections that do not leave the process.
+    """The simulated kubelets of some nodes, which are reached over connections within the process.
+
 
     serves: whether the kubelet of a node is one of them.
     connect: returns the client's end of a new connection to the kubelet of a node. Raises OSError.
@@ -30,7 +31,7 @@ class InProcessKubelets(Protocol):
 
 
 class InProcessConnector(aiohttp.BaseConnector):
-    """Connects aiohttp's client to in-process kubelets. The host of a URL is the name of a node."""
+    """Connects aiohttp's client to in-process kubelets; the host of a URL is the name of a node."""
 
     def __init__(self, kubelets: InProcessKubelets) -> None:
         super().__init__(force_close=True, limit=0)

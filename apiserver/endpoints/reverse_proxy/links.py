@@ -1,6 +1,6 @@
-"""Makes redirects and links of a backend lead back through the proxy.
+"""Rewrites redirects and links of a backend so that they lead back through the proxy.
 
-Only those that lead to the backend itself, by a path from its root; a relative path needs nothing.
+Only absolute paths and URLs of the backend itself are rewritten; relative paths work unchanged.
 Source: k8s.io/apimachinery, pkg/util/proxy/transport.go, rewriteURL.
 """
 
@@ -15,10 +15,10 @@ _SAFE = "/$&+,:;=@"
 
 
 class ProxiedLinks(NamedTuple):
-    """Rewrites the links in one answer.
+    """Rewrites the links in one response.
 
-    prefix: the path that stands for the backend's root, escaped.
-    backend, request_host: the hosts that stand for the backend: where it is, and what the client has asked.
+    prefix: the escaped path below which the client sees the backend's root.
+    backend, request_host: the hosts that mean the backend: its own, and the one in the client's request.
     """
 
     prefix: str
@@ -26,7 +26,7 @@ class ProxiedLinks(NamedTuple):
     request_host: str
 
     def rewrite(self, link: str) -> str:
-        """Returns a link as the client has to follow it; what is no URL stays as it is."""
+        """Returns a link as the client has to follow it; an invalid URL is returned unchanged."""
         try:
             url = urlsplit(link)
         except ValueError:
@@ -41,7 +41,7 @@ class ProxiedLinks(NamedTuple):
 
 
 def joined(prefix: str, path: str) -> str:
-    """Joins two paths, without `.`, `..` and double slashes; a slash at the end stays."""
+    """Joins two paths, resolving `.`, `..` and double slashes; a slash at the end is kept."""
     whole = posixpath.normpath(f"/{prefix}/{path}")
     whole = f"/{whole.lstrip('/')}"
     return f"{whole}/" if path.endswith("/") and not whole.endswith("/") else whole

@@ -1,7 +1,6 @@
 """SPDY/3.1 as kubelets speak it: frames, and the client's end of a connection.
 
-As in the library that kubelets use, streams have no flow control of their own: that of the connection has to
-do.
+As in the library that kubelets use, there is no flow control per stream, only that of the connection.
 Source: https://www.chromium.org/spdy/spdy-protocol/spdy-protocol-draft3-1/; github.com/moby/spdystream.
 """
 
@@ -46,7 +45,7 @@ _TAIL: Final = (
 
 
 def _dictionary() -> bytes:
-    """Returns what both sides know of headers before they begin (section 2.6.10.1)."""
+    """Returns the dictionary that both sides compress headers with (section 2.6.10.1)."""
     names = (name.replace("_", " ").encode() for name in _NAMES.split())
     return b"".join(struct.pack(">I", len(name)) + name for name in names) + _TAIL.encode()
 
@@ -55,7 +54,7 @@ HEADER_DICTIONARY: Final = _dictionary()
 
 
 class Frame(NamedTuple):
-    """A frame. kind: of a control frame; 0 for data. number: of the stream, for data."""
+    """A SPDY frame. kind: that of a control frame; 0 for data. number: that of the stream, for data."""
 
     kind: int
     number: int
@@ -72,7 +71,7 @@ def control_frame(kind: int, data: bytes) -> bytes:
 
 
 def header_block(headers: Mapping[str, str]) -> bytes:
-    """Returns headers as they are before they are compressed."""
+    """Returns an uncompressed block of headers."""
     texts = [text.encode() for pair in headers.items() for text in pair]
     return struct.pack(">I", len(headers)) + b"".join(struct.pack(">I", len(text)) + text for text in texts)
 
@@ -96,7 +95,7 @@ async def read_frame(reader: asyncio.StreamReader) -> Frame | None:
 
 
 class StreamData(NamedTuple):
-    """What has come on a stream. is_last: nothing follows."""
+    """The data received on a stream. is_last: whether it is the last of the stream."""
 
     number: int
     data: bytes
@@ -104,7 +103,7 @@ class StreamData(NamedTuple):
 
 
 class SpdyClient:
-    """The client's end of a connection that has been upgraded."""
+    """The client's end of an upgraded connection."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -129,7 +128,7 @@ class SpdyClient:
             await self._writer.drain()
 
     async def arrivals(self) -> AsyncIterator[StreamData]:
-        """Yields what comes, until the other side has nothing more to send. Raises RequestFailed."""
+        """Yields received data, until the other side has nothing more to send. Raises RequestFailed."""
         turn = Turn()
         while (frame := await read_frame(self._reader)) is not None:
             # Thousands of small ones may have come at once, for which nothing waits.

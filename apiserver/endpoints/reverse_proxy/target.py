@@ -1,4 +1,4 @@
-"""Where a forwarded request goes to."""
+"""The destination of a forwarded request."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class ProxyBackend(NamedTuple):
     """A server that requests are forwarded to.
 
     host: a name or an address. tls: None for plain HTTP.
-    server_name: that its certificate must have, if it is not the host.
-    keeps_connections: connections are kept for later requests; for servers of which there are few.
-    only_proxyable: see `AddressRules`; of those whose address users of a namespace choose.
-    is_in_process: it is the kubelet of a node with the host as its name, in this process.
+    server_name: the name in its certificate, if not the host.
+    keeps_connections: whether connections are kept for later requests, for servers of which there are few.
+    only_proxyable: see `AddressRules`; for backends whose address users of a namespace choose.
+    is_in_process: whether it is the simulated kubelet, in this process, of the node named by the host.
     """
 
     host: str
@@ -37,15 +37,15 @@ class ProxyBackend(NamedTuple):
 
 
 class ProxyTarget(NamedTuple):
-    """Where a request goes to, and how.
+    """The destination of a forwarded request, and how it is forwarded.
 
     path: escaped, from the root; empty if the request has none, not even a slash.
     query: as it is in the URL.
-    prefix: the path, escaped, that stands for the backend's root in the client's eyes: redirects and links
-        lead back below it. None: they are left alone.
-    headers: more of them for the backend, in place of those that the client has sent.
-    upgrade_required: requests that upgrade nothing are refused.
-    rejects_redirects: a redirect is not passed on: the client would be led past this server.
+    prefix: the escaped path below which the client sees the backend's root: redirects and links are rewritten
+        to it; None: they are left unchanged.
+    headers: further ones for the backend, which replace those of the client.
+    upgrade_required: whether requests without an upgrade are refused.
+    rejects_redirects: whether redirects are rejected, which could lead the client past this server.
     """
 
     backend: ProxyBackend
@@ -63,11 +63,14 @@ class ProxyTarget(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The URL as messages tell it."""
+        """The URL as shown in messages."""
         return f"{self.backend.scheme}://{self.backend.authority}{self.path_and_query}"
 
     def url(self) -> URL:
-        """Returns the URL, of its parts as they are. Its host is another if the backend's is none."""
+        """Returns the URL for the HTTP client, with its parts unchanged.
+
+        Its host is a placeholder if the backend's is not a valid one.
+        """
         return URL.build(
             scheme=self.backend.scheme,
             authority=self.backend.authority,

@@ -1,7 +1,7 @@
-"""WebSockets of clients to kubelets that speak SPDY: a shell, and ports.
+"""Translates WebSockets of clients for kubelets that speak SPDY: a shell, and ports.
 
-Kubelets know the protocols of shells up to v4; the fifth can tell that the input has ended. So this server is
-the WebSocket's other end, and SPDY's client. Ports are simpler: the WebSocket carries SPDY as it is.
+Kubelets know the protocols of shells up to v4; v5 can also signal the end of the input. So this server
+terminates the WebSocket, and is the client of SPDY. Ports are simpler: the WebSocket carries SPDY unchanged.
 Source: k8s.io/kubernetes, pkg/registry/core/pod/rest; k8s.io/apiserver, pkg/util/proxy (streamtranslator.go,
 streamtunnel.go).
 """
@@ -33,7 +33,7 @@ SHELL_PROTOCOL: Final = "v5.channel.k8s.io"
 PORTS_PROTOCOL: Final = "SPDY/3.1+portforward.k8s.io"
 # Clients send what a terminal or a file gives them, some kilobytes at a time.
 MESSAGE_BYTES_MAX: Final = 1024 * 1024
-# How a shell has ended is told in a short Status.
+# A short Status reports how a shell has ended.
 ERROR_BYTES_MAX: Final = 64 * 1024
 
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)
@@ -44,7 +44,7 @@ _SUCCESS: Final = orjson.dumps({"metadata": {}, "status": "Success"})
 
 
 class _ProtocolPair(NamedTuple):
-    """How something is relayed: by the protocol of the WebSocket, and the kubelet's for the same."""
+    """The protocol of a WebSocket, and the kubelet's protocol that it is translated to."""
 
     protocol: str
     kubelet_protocol: str
@@ -52,7 +52,7 @@ class _ProtocolPair(NamedTuple):
 
 
 def protocol_to_translate(call: ApiCall) -> str:
-    """Returns the protocol that a client offers and kubelets do not know; empty if there is none."""
+    """Returns the offered protocol that kubelets do not support; empty if there is none."""
     if not asks_for_websocket(call.request):
         return ""
     offered = read_protocols(call.request.headers.getall("Sec-WebSocket-Protocol", ())).others
@@ -68,7 +68,7 @@ async def translate_shell(
     origins: AllowedOrigins,
     streams: Sequence[str],
 ) -> None:
-    """Relays a shell. streams: those that it has, beside that of errors.
+    """Relays a shell. streams: the shell's streams, except that of errors.
 
     Raises ForwardingFailed, AddressDenied, Forbidden, BadRequest.
     """
@@ -132,7 +132,7 @@ def _spdy_headers(headers: Headers, protocol: str) -> Headers:
 
 
 async def messages(socket: web.WebSocketResponse) -> AsyncIterator[bytes]:
-    """Yields the messages of a client, until it has no more."""
+    """Yields the messages of a client, until there are no more."""
     turn = Turn()
     while True:
         message = await socket.receive()
@@ -174,7 +174,7 @@ class _Shell:
         self._has_left = False
 
     async def run(self, streams: Sequence[str]) -> None:
-        """Relays until the shell has ended, or the client has left."""
+        """Relays until the shell has ended, or the client has disconnected."""
         with contextlib.suppress(OSError):
             for name in streams:
                 self._numbers[_CHANNELS[name]] = await self._spdy.open({"streamtype": name})

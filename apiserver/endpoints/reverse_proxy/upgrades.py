@@ -1,6 +1,6 @@
-"""Connections that are upgraded: the backend decides, and after its answer 101 bytes pass as they are.
+"""Upgrades connections: if the backend agrees with a response 101, bytes are relayed unchanged.
 
-What is spoken then (WebSocket, SPDY or anything else) is not looked at. When one side is done, the other is.
+The protocol (WebSocket, SPDY or any other) is not interpreted. When one side closes, so does the other.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from apiserver.endpoints.reverse_proxy.exact_headers import encoded
 from apiserver.endpoints.reverse_proxy.headers import Headers
 from apiserver.endpoints.reverse_proxy.target import ProxyTarget
 
-# Of what one side has sent and the other has not taken; reading goes on below it.
+# How much one side may have sent that the other has not read; reading resumes below it.
 UNSENT_BYTES_MAX: Final = 64 * 1024
 # A refusal of the backend is read for so long, and as far as this.
 REFUSAL_WITHIN_S: Final = 10.0
@@ -39,9 +39,9 @@ REFUSAL_BYTES_MAX: Final = 64 * 1024
 
 
 class UpgradedClientReader:
-    """Takes what the client sends once its connection is upgraded, in place of aiohttp's parser of requests.
+    """Reads from the client once its connection is upgraded, in place of aiohttp's parser of requests.
 
-    The client is not read on while more than `UNSENT_BYTES_MAX` waits for the backend.
+    Reading from the client pauses while more than `UNSENT_BYTES_MAX` waits for the backend.
     """
 
     def __init__(self, call: ApiCall) -> None:
@@ -64,7 +64,7 @@ class UpgradedClientReader:
         self._arrived.set()
 
     async def read(self) -> bytes:
-        """Returns what has come; empty when the client is gone."""
+        """Returns received bytes; empty when the client has disconnected."""
         while not self._data and not self._has_ended:
             self._arrived.clear()
             await self._arrived.wait()
@@ -77,7 +77,7 @@ class UpgradedClientReader:
 
 
 async def upgrade(call: ApiCall, backends: BackendConnector, target: ProxyTarget, headers: Headers) -> None:
-    """Asks a backend to upgrade the connection, and relays the connection until one side ends it.
+    """Requests an upgrade from a backend, and relays the connection until one side ends it.
 
     headers: of the request. Raises ForwardingFailed, BadGateway, AddressDenied.
     """
@@ -102,7 +102,7 @@ async def dial(backends: BackendConnector, target: ProxyTarget) -> BackendConnec
 
 
 async def ask(backend: BackendConnection, method: str, target: ProxyTarget, headers: Headers) -> AnswerHead:
-    """Sends the request, and returns the head of the answer. Raises ForwardingFailed, BadGateway."""
+    """Sends the request, and returns the head of the response. Raises ForwardingFailed, BadGateway."""
     lines = [f"{method} {target.path_and_query} HTTP/1.1"]
     lines += [f"{name}: {value}" for name, value in headers]
     backend.writer.write(encoded("\r\n".join((*lines, "", ""))))
@@ -131,7 +131,7 @@ async def _relay(call: ApiCall, backend: BackendConnection, head: AnswerHead) ->
 
 
 async def first_of(*relays: Coroutine[Any, Any, None]) -> None:
-    """Relay in both directions until one has ended. Raises what the first has raised."""
+    """Relay in both directions until one has ended, and raise the error of that one."""
     tasks = {asyncio.ensure_future(relay) for relay in relays}
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -162,7 +162,7 @@ async def _to_client(call: ApiCall, reader: asyncio.StreamReader) -> None:
 
 
 async def refuse(call: ApiCall, backend: BackendConnection, head: AnswerHead) -> None:
-    """Passes on an answer that is no upgrade, up to a limit, and closes the connection."""
+    """Passes on a response that is no upgrade, up to a limit, and closes the connection."""
     fields = {name.lower(): value for name, value in head.headers}
     length = fields.get(b"content-length", b"")
     bytes_max = REFUSAL_BYTES_MAX

@@ -1,7 +1,7 @@
 """Handles subresources that connect to another server: a proxy, a shell, forwarded ports, logs.
 
-Admission is asked first, about the options in the query, as an object; not about logs, which are only read.
-Source: k8s.io/apiserver, pkg/endpoints/handlers/rest.go, ConnectResource.
+Admission runs first, on the options in the query as an object; not for logs, which are only read. Source:
+k8s.io/apiserver, pkg/endpoints/handlers/rest.go, ConnectResource.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads the options of subresources that connect, which come in the query of a request.
+"""Reads the options of subresources that connect from the query of a request.
 
 Source: k8s.io/api, core/v1, and k8s.io/apimachinery, pkg/runtime/conversion.go.
 """
@@ -47,7 +47,7 @@ _LOG_NUMBERS: Final = ("sinceSeconds", "tailLines", "limitBytes")
 
 
 def options_kinds() -> Mapping[str, ServedResource]:
-    """Returns the kinds of options that admission is asked about, as if they were served, by name."""
+    """Returns the kinds of options that admission gets, as if they were served, by name."""
     return {kind: _options_kind(kind, fields) for kind, fields in _OPTIONS.items()}
 
 
@@ -94,7 +94,7 @@ _READERS: Final[Mapping[ValueKind, Callable[[Query, str], Any]]] = {
 
 
 def _number(text: str, greatest: int) -> int:
-    """Raises BadRequest."""
+    """Returns a number in the query."""
     if not _INTEGER.fullmatch(text):
         raise BadRequest(f"strconv.ParseInt: parsing {go_quote(text)}: invalid syntax")
     value = int(text) if len(text) <= _DIGITS_MAX else greatest + 1
@@ -104,9 +104,9 @@ def _number(text: str, greatest: int) -> int:
 
 
 def read_log_options(query: Query, pod: str, *, splits_streams: bool = False) -> Document:
-    """Returns the PodLogOptions of a query, of a pod. Raises BadRequest, Invalid.
+    """Returns the PodLogOptions in the query of a request for a pod's log. Raises BadRequest, Invalid.
 
-    splits_streams: whether one of the streams of a log may be asked for (PodLogsQuerySplitStreams).
+    splits_streams: whether a single stream of a log may be requested (PodLogsQuerySplitStreams).
     """
     options: Document = {field: True for field in _LOG_FLAGS if field in query and is_true(query, field)}
     for field in _LOG_NUMBERS:
@@ -137,7 +137,7 @@ def _time(text: str) -> str:
 
 
 def _validate_log_options(options: Document) -> Errors:
-    """Source: pkg/apis/core/validation, ValidatePodLogOptions."""
+    """Validate PodLogOptions."""
     errors: Errors = []
     if options.get("tailLines", 0) < 0:
         text = "must be greater than or equal to 0"
@@ -153,7 +153,7 @@ def _validate_log_options(options: Document) -> Errors:
 
 
 def _validate_stream(options: Document) -> Errors:
-    """Source: the same."""
+    """Validate the stream in PodLogOptions."""
     errors: Errors = []
     stream = options["stream"]
     if stream not in _LOG_STREAMS:

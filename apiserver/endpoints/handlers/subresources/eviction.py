@@ -39,7 +39,7 @@ _BY_SERVER: Final = UpdateStrategy(change_checks=0, object_checks=1)
 
 
 class DisruptionBudgetViolated(ApiError):
-    """The budget does not allow the eviction now."""
+    """The disruption budget does not allow the eviction now."""
 
     code, reason = 429, "TooManyRequests"
 
@@ -52,13 +52,13 @@ class DisruptionBudgetViolated(ApiError):
 
     @classmethod
     def not_processed(cls, name: str) -> DisruptionBudgetViolated:
-        """Returns the refusal by a budget whose status is older than its spec."""
+        """Returns the refusal for a budget whose status is older than its spec."""
         why = f"The disruption budget {name} is still being processed by the server."
         return cls(why, BUSY_RETRY_S)
 
 
 class MultipleDisruptionBudgets(ApiError):
-    """More than one budget selects the pod. kube-apiserver answers 500 here, though the objects are wrong."""
+    """More than one disruption budget selects the pod, for which kube-apiserver responds with 500."""
 
     code, reason = 422, "Invalid"
 

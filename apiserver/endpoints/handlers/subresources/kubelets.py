@@ -1,4 +1,4 @@
-"""Where the kubelet of a node is, and how it is spoken to.
+"""Finds the kubelet of a node, and how to connect to it.
 
 Source: k8s.io/kubernetes, pkg/kubelet/client/kubelet_client.go and pkg/util/node.
 """
@@ -19,7 +19,7 @@ DEFAULT_PORT: Final = 10_250
 
 
 class NoNodeAddress(ApiError):
-    """A node has no address of a type that is looked for. As in kube-apiserver the Status has no reason."""
+    """A node has no address of the configured types; as in kube-apiserver the Status has no reason."""
 
     code, reason = 500, ""
 
@@ -30,12 +30,12 @@ class NoNodeAddress(ApiError):
 
 
 class Kubelets:
-    """Speaks to kubelets over TLS.
+    """Connects to kubelets over TLS.
 
-    context: proves who this server is, and knows which certificates are trusted.
-    trusting: the same, but for it all certificates are trusted.
+    context: has this server's client certificate, and the CAs of kubelets.
+    trusting: the same, but it trusts any certificate.
     address_types: those of node addresses that are used, the preferred first.
-    in_process: those that are in this process; None if there are none.
+    in_process: the simulated kubelets in this process; None if there are none.
     """
 
     def __init__(
@@ -50,11 +50,11 @@ class Kubelets:
         self._in_process = in_process
 
     def use(self, context: ssl.SSLContext, trusting: ssl.SSLContext) -> None:
-        """Speak like that on connections that are made from now on."""
+        """Use new TLS contexts for connections that are made from now on."""
         self._context, self._trusting = context, trusting
 
     def backend_of(self, node: Document, *, trusts_any: bool = False) -> ProxyBackend:
-        """Returns where the kubelet of a node is. Raises NoNodeAddress."""
+        """Returns the backend of a node's kubelet. Raises NoNodeAddress."""
         if self._in_process is not None and self._in_process.serves(node):
             return ProxyBackend(node["metadata"]["name"], DEFAULT_PORT, is_in_process=True)
         status = node.get("status") or {}

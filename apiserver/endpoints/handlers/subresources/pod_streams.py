@@ -1,4 +1,4 @@
-"""Handles the logs of pods, `exec`, `attach` and `portforward`: their kubelets answer.
+"""Handles the logs of pods, `exec`, `attach` and `portforward`, which kubelets answer.
 
 Source: k8s.io/kubernetes, pkg/registry/core/pod/strategy.go and pkg/registry/core/pod/rest;
 k8s.io/apiserver, pkg/registry/generic/rest/streamer.go and response_checker.go.
@@ -54,7 +54,7 @@ from apiserver.storage.interface import MOST_RECENT
 from apiserver.webhooks.addresses import AddressDenied
 from apiserver.webhooks.caller import MESSAGES
 
-# How much of a kubelet's error is read and told, and for how long.
+# How much of a kubelet's error is read and reported, and for how long.
 ERROR_BYTES_MAX: Final = 50_000
 ERROR_WITHIN_S: Final = 10.0
 _TEXT: Final = "text/plain"
@@ -112,9 +112,9 @@ class KubeletAnswered(ApiError):
 
 
 class _PodLocation(NamedTuple):
-    """Where a pod is: that is kept while it is connected to, which takes hours, and not the whole pod.
+    """The location of a pod, kept instead of the whole pod while it is connected to, which may take hours.
 
-    node: the name of its node; empty if it has none. path: what is asked of the node's kubelet.
+    node: the name of its node; empty if it has none. path: that of the request to the node's kubelet.
     """
 
     node: str
@@ -132,11 +132,11 @@ def pod_connectors(
 ) -> Mapping[str, Connector]:
     """Returns the connectors of `log`, `exec`, `attach` and `portforward`.
 
-    splits_log_streams: whether one of the streams of a log may be asked for.
+    splits_log_streams: whether a single stream of a log may be requested.
     """
 
     async def place_of(call: ApiCall, place: Callable[[Document], _PodLocation]) -> _PodLocation:
-        """Returns where the pod is that is asked for. Raises NotFound, and what `place` raises."""
+        """Returns the location of the requested pod. Raises NotFound, and the errors of `place`."""
         info = call.info
         found = await registry.get(call.resource, info.namespace, info.name, MOST_RECENT)
         return await call.offload.read(found, place)
@@ -196,9 +196,9 @@ def pod_connectors(
 
 
 def for_creators(chain: AuthorizationChain, connectors: Mapping[str, Connector]) -> Mapping[str, Connector]:
-    """Returns connectors to what runs in pods that need the verb create, whatever the method of a request.
+    """Returns connectors that require the verb create on the pod, whatever the method of a request.
 
-    WebSockets begin with a GET, for which get is enough, as roles of readers often have it.
+    WebSockets begin with a GET, for which the verb get, which roles of readers often have, would be enough.
     Source: k8s.io/kubernetes, pkg/registry/core/pod/rest/authorize.go.
     """
 
@@ -208,7 +208,7 @@ def for_creators(chain: AuthorizationChain, connectors: Mapping[str, Connector])
                 attributes = authorizer_attributes(call, "create")
                 verdict = await chain.decide(attributes)
                 if verdict.decision is not ALLOW and not verdict.error:
-                    # Kubernetes tells here no more than the authorizer does.
+                    # As in Kubernetes the reason is only the authorizer's.
                     pods = GroupResource(attributes.group, attributes.resource)
                     raise Forbidden.to_resource(pods, attributes.name, verdict.reason)
                 require_allowed(attributes, verdict)
@@ -220,12 +220,12 @@ def for_creators(chain: AuthorizationChain, connectors: Mapping[str, Connector])
 
 
 def _place_of_container(pod: Document, *, what: str, name: str) -> _PodLocation:
-    """As `_place_of_pod`, with the container that is meant. Raises BadRequest."""
+    """Returns the location of a pod, for the container of a request. Raises BadRequest."""
     return _place_of_pod(pod, what=what, container=container_of(pod, name))
 
 
 def _place_of_pod(pod: Document, *, what: str, container: str = "") -> _PodLocation:
-    """what: what its kubelet is asked for."""
+    """Returns the location of a pod."""
     meta = pod["metadata"]
     end = f"/{container}" if container else ""
     path = escaped(f"/{what}/{meta['namespace']}/{meta['name']}{end}")
@@ -233,7 +233,7 @@ def _place_of_pod(pod: Document, *, what: str, container: str = "") -> _PodLocat
 
 
 def container_of(pod: Document, name: str) -> str:
-    """Returns the container of a pod that is meant. name: what is asked for; empty for the only one there is.
+    """Returns the requested container of a pod. name: the requested one; empty for the only container.
 
     Raises BadRequest.
     """
@@ -255,7 +255,7 @@ def container_of(pod: Document, name: str) -> str:
 
 
 def _streams_of(options: Document) -> list[str]:
-    """Returns the streams that a shell has by its options. A terminal has one output, for errors, too."""
+    """Returns the streams that a shell has by its options; a terminal has one output, for errors, too."""
     is_terminal = bool(options.get("tty"))
     wanted = {
         "stdin": bool(options.get("stdin")),
@@ -275,7 +275,7 @@ def _text(value: Any) -> str:
 
 
 def _encoded(query: Sequence[tuple[str, str]]) -> str:
-    """Returns a query as Go writes it: sorted by names."""
+    """Returns a query as Go encodes it: sorted by names."""
     ordered = sorted(query, key=lambda pair: pair[0])
     return "&".join(f"{quote_plus(name)}={quote_plus(value)}" for name, value in ordered)
 
@@ -339,7 +339,7 @@ async def _send_messages(
 
 
 async def _require_success(call: ApiCall, response: aiohttp.ClientResponse) -> None:
-    """Raises what a kubelet's error becomes."""
+    """Require that a kubelet responds with success, and raise an error otherwise."""
     status = response.status
     if 200 <= status <= 206:
         return

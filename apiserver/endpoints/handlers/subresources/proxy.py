@@ -1,8 +1,8 @@
-"""Handles the subresource `proxy` of services, pods and nodes: where requests to it go.
+"""Handles the subresource `proxy` of services, pods and nodes by finding the backend of each request.
 
-Names are `NAME`, `NAME:PORT` or `SCHEME:NAME:PORT`; the scheme is `http` unless it is said. Backends within
-the cluster have certificates that nobody can check here: with `https` any is accepted, as in kube-apiserver.
-Source: k8s.io/kubernetes, pkg/registry/core/{service,pod,node}, ResourceLocation.
+Names are `NAME`, `NAME:PORT` or `SCHEME:NAME:PORT`; the default scheme is `http`. Certificates of backends in
+the cluster cannot be verified: with `https` any is accepted, as in kube-apiserver. Source: k8s.io/kubernetes,
+pkg/registry/core/{service,pod,node}, ResourceLocation.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PROXYABLE: Final = AddressRules((), only_proxyable=True)
 
 
 class Address(NamedTuple):
-    """What the name in the path of a proxied request says. port: empty if it does not say any."""
+    """The address in the name that the path of a proxied request has. port: empty if there is none."""
 
     scheme: str
     name: str
@@ -48,7 +48,7 @@ class Address(NamedTuple):
 
 
 def parse_address(text: str) -> Address | None:
-    """Parses `NAME`, `NAME:PORT` or `SCHEME:NAME:PORT`; None if it is nothing of that.
+    """Parses `NAME`, `NAME:PORT` or `SCHEME:NAME:PORT`; returns None for anything else.
 
     Source: k8s.io/apimachinery, pkg/util/net, SplitSchemeNamePort.
     """
@@ -66,7 +66,7 @@ def parse_address(text: str) -> Address | None:
 
 @functools.cache
 def insecure_context() -> ssl.SSLContext:
-    """Returns the context, shared by all, for servers whose certificate cannot be checked."""
+    """Returns the shared TLS context for servers whose certificate cannot be verified."""
     return unverified_context()
 
 
@@ -100,7 +100,9 @@ def proxy_connectors(
         return ProxyBackend(host, port, context if scheme == "https" else None, only_proxyable=True)
 
     async def read(call: ApiCall, address: Address, reading: Callable[[Document], _T]) -> _T:
-        """Returns what is read of the object of a name. Raises NotFound, and what `reading` raises."""
+        """Returns the result of reading the object of a name. Raises NotFound, and the errors of
+        `reading`.
+        """
         found = await registry.get(call.resource, call.info.namespace, address.name, MOST_RECENT)
         return await call.offload.read(found, reading)
 
@@ -132,7 +134,7 @@ def proxy_connectors(
 
 
 async def _require_addresses(forwarder: Forwarder, backend: ProxyBackend) -> None:
-    """Raises BadRequest."""
+    """Require that requests may be proxied to addresses."""
     try:
         await forwarder.backends.require_addresses(backend)
     except (BackendRequestFailed, AddressDenied) as error:
@@ -140,7 +142,7 @@ async def _require_addresses(forwarder: Forwarder, backend: ProxyBackend) -> Non
 
 
 def _address_of(call: ApiCall, what: str) -> Address:
-    """Raises BadRequest."""
+    """Returns the address in a name."""
     address = parse_address(call.info.name)
     if address is None:
         raise BadRequest(f'invalid {what} request "{call.info.name}"')
@@ -148,7 +150,7 @@ def _address_of(call: ApiCall, what: str) -> Address:
 
 
 def _require_proxyable(host: str) -> None:
-    """Raises BadRequest for what is no address, and for one that is not proxyable."""
+    """Require that an address is valid and may be proxied to."""
     try:
         _PROXYABLE.require_allowed(host)
     except (ValueError, NotProxyable):
@@ -156,7 +158,7 @@ def _require_proxyable(host: str) -> None:
 
 
 def _address_of_pod(pod: Document) -> tuple[str, str]:
-    """Returns the IP of a pod, and the port that is meant where none is said; empty if it has none."""
+    """Returns the IP of a pod and its default port, which is empty if it has none."""
     host = (pod.get("status") or {}).get("podIP") or ""
     for container in pod["spec"].get("containers") or ():
         if ports := container.get("ports"):
@@ -176,7 +178,7 @@ def _port_name(service: Document, *, port: str) -> str:
 
 
 def _number(port: str) -> int:
-    """Raises BackendUnreachable."""
+    """Returns the number of a port."""
     if not (port.isascii() and port.isdigit()):
         raise BackendUnreachable(f"dial tcp: lookup tcp/{port}: unknown port")
     if len(port) > len(str(_PORT_MAX)) or not 0 < int(port) <= _PORT_MAX:
@@ -200,7 +202,7 @@ class _Services:
         self._service_label = service_label
 
     async def endpoint(self, call: ApiCall, name: str, port_name: str) -> tuple[str, int]:
-        """Returns address and port of an endpoint of a Service that is ready, any one of them.
+        """Returns address and port of a randomly chosen ready endpoint of a Service.
 
         Raises NotFound, NoBackend, BadRequest.
         """
@@ -216,10 +218,10 @@ class _Services:
         return host, port
 
     async def _nothing_ready(self, call: ApiCall, name: str, slices: Sequence[StoredObject]) -> ApiError:
-        """Returns the error for a Service without an endpoint that is ready.
+        """Returns the error for a Service without a ready endpoint.
 
-        It tells, as in Kubernetes, whether there is no object Endpoints, whether that is empty, and whether
-        nothing in it is ready or has the port.
+        As in Kubernetes its text depends on whether the Endpoints object is missing, is empty, or has no
+        ready address or no such port.
         """
         found, resource = [*slices], self._endpoints()
         if resource is not None:
@@ -242,12 +244,12 @@ class _Services:
 
 
 def _has_endpoints(described: Document) -> bool:
-    """Returns whether there is anything in an EndpointSlice, or in Endpoints."""
+    """Returns whether an EndpointSlice, or Endpoints, has any endpoints."""
     return bool(described.get("endpoints") or described.get("subsets"))
 
 
 def _ready_endpoints(described: Document, port_name: str) -> list[tuple[str, int]]:
-    """Returns the ready endpoints in a slice, with the port of a name."""
+    """Returns the ready endpoints in a slice, with the port of the given name."""
     port = next(
         (each.get("port") for each in described.get("ports") or () if (each.get("name") or "") == port_name),
         None,

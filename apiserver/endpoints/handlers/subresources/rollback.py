@@ -1,8 +1,7 @@
-"""Handles rollbacks: a Deployment is told to go back to a former revision, which its controller does.
+"""Handles rollbacks, which tell a Deployment's controller to return to a former revision.
 
-Versions before apps/v1 had this subresource. It writes the revision into the Deployment, and annotations
-that the client wants there. Source: k8s.io/kubernetes, pkg/registry/apps/deployment/storage, RollbackREST.
-Row T27.
+Versions before apps/v1 had this subresource. It writes the revision into the Deployment, and the annotations
+that the client sends. Source: k8s.io/kubernetes, pkg/registry/apps/deployment/storage, RollbackREST. Row T27.
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.schema.validation.checks import non_negative
 
-# The server changes the object: the rules for changes by clients do not apply, and what is wanted of it is
-# what its controller will write.
+# The server itself changes the object: rules for client changes do not apply, and its controller does the
+# rest.
 _BY_SERVER: Final = UpdateStrategy(change_checks=0, object_checks=1, raises_generation=False)
 
 
 def rollback_handlers(registry: Registry, virtual: VirtualKinds, definition: str) -> Mapping[str, Handler]:
-    """Returns the handlers of deployments/{name}/rollback, by verb. definition: of the kind of its orders."""
+    """Returns the handlers of deployments/{name}/rollback, by verb. definition: of the kind of its bodies."""
     kind = virtual.kinds[definition]
 
     async def create(call: ApiCall) -> None:

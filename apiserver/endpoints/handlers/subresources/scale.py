@@ -1,7 +1,8 @@
-"""Handles the scale subresource: how many replicas an object wants and has, in one form for all types.
+"""Handles the scale subresource: the desired and current replicas of an object, in one form for all types.
 
-A scale is a view: reads make it of the object, writes set the replicas of the object, which is then validated
-and stored like any other. Source: k8s.io/kubernetes, pkg/registry/apps/deployment/storage. Rows A17, I13.
+A scale is a view: reads make it from the object, writes set the replicas of the object, which is then
+validated and stored like any other. Source: k8s.io/kubernetes, pkg/registry/apps/deployment/storage. Rows
+A17, I13.
 """
 
 from __future__ import annotations
@@ -69,13 +70,13 @@ class ScaledType(NamedTuple):
         return cls(call.resource, fields, kind)
 
     def with_default(self, replicas: int) -> Self:
-        """Returns the type with a number for objects that have none, if there is no other default."""
+        """Returns the type with a default number of replicas, if it has no other default."""
         default = replicas if self.fields.default is None else self.fields.default
         return self._replace(fields=self.fields._replace(default=default))
 
     @property
     def view(self) -> SubresourceView:
-        """How admission sees the scale of an object. The old object may have no number of replicas yet."""
+        """Returns the scale of an object as admission sees it; the old object may have no replicas yet."""
 
         def put(document: Document, scale: Document) -> None:
             self.put_replicas(document, (scale.get("spec") or {}).get("replicas", 0))
@@ -84,11 +85,11 @@ class ScaledType(NamedTuple):
 
     @property
     def conversion(self) -> ApplyConversion:
-        """How a scale is applied to an object."""
+        """Returns the conversion by which a scale is applied to an object."""
         return ApplyConversion(self.view, self._to_object, self._complete, self.scale_of)
 
     def scale_of(self, document: Document) -> Document:
-        """Returns the scale of an object. Raises Invalid if there is no number of replicas."""
+        """Returns the scale of an object. Raises Invalid if the object has no number of replicas."""
         fields, meta = self.fields, document["metadata"]
         replicas = _number(document, fields.replicas)
         if replicas is None:
@@ -109,7 +110,7 @@ class ScaledType(NamedTuple):
         }
 
     def require_valid(self, scale: Document, document: Document) -> None:
-        """Require that a scale is valid, and of this object. Raises Invalid, Conflict."""
+        """Require that a scale is valid, and belongs to this object. Raises Invalid, Conflict."""
         meta, own = scale["metadata"], document["metadata"]
         if self.fields.checks_replicas:
             errors = object_meta.validate(
@@ -148,7 +149,7 @@ class ScaledType(NamedTuple):
         return document
 
     def _complete(self, document: Document, before: Document) -> None:
-        """Set what an apply has taken away: a scale has a number, and who gives it up scales to 0."""
+        """Set the fields that an apply has removed: a scale needs a number, and giving it up scales to 0."""
         path = self.fields.replicas
         if at(document, *path) is None and at(before, *path) is not None:
             self.put_replicas(document, 0)
@@ -187,7 +188,9 @@ class _ScaleHandlers(NamedTuple):
         scaled = ScaledType.of(call, self.kind).with_default(_NO_REPLICAS)
 
         def scale_with_defaults(current: StoredObject) -> Document:
-            """Returns the scale as clients see it: a JSON patch may name any part of it."""
+            """Returns the scale with its defaults, as clients see it, since a JSON patch may name any part of
+            it.
+            """
             return virtual_object(self.kind, scaled.scale_of(current.document())).document()
 
         def patched(current: StoredObject) -> Decoded:
@@ -221,14 +224,14 @@ class _ScaleHandlers(NamedTuple):
         await self._send(call, encoder, updated.found)
 
     async def _send(self, call: ApiCall, encoder: Encoder, found: StoredObject) -> None:
-        """Send the scale of an object, which may be large, as the whole answer."""
+        """Send the scale of an object, which may be large, as the whole response."""
         scaled = ScaledType.of(call, self.kind)
         scale = await call.offload.read(found, scaled.scale_of)
         await send_virtual(call, encoder, self.kind, scale)
 
 
 def _unchanged(document: Document) -> None:
-    """The schema of a scale drops nothing that would be needed (see `apply_patch`)."""
+    """Returns a scale unchanged, as its schema drops nothing that is needed (see `apply_patch`)."""
 
 
 def _selector(document: Document, fields: ScaleFields) -> Document:

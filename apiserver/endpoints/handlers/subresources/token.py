@@ -48,7 +48,7 @@ BoundTo = tuple[tuple[str, Reference], ...]
 
 
 class UidCheck(enum.Enum):
-    """What becomes of a request whose uid is not the account's."""
+    """How a token request is handled whose uid is not the account's."""
 
     REFUSE = "refuse"
     # While the gate is off; the answer has the request's uid.
@@ -65,12 +65,12 @@ class UidCheck(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TokenSettings:
-    """How tokens are issued.
+    """The settings of issued tokens.
 
-    audiences: of tokens whose request names none.
+    audiences: those of tokens whose request names none.
     expiration_max_s: the longest validity of a token; 0 for no limit.
     extends: whether tokens that kubelets mount into pods are valid for longer than they ask for.
-    uid_check: what becomes of a request with the uid of another account of the same name.
+    uid_check: how a request is handled that has the uid of another account of the same name.
     """
 
     issuer: TokenIssuer
@@ -80,7 +80,7 @@ class TokenSettings:
     uid_check: UidCheck = UidCheck.REFUSE
 
     def lifetimes_s(self, spec: Document, bound: BoundTo) -> tuple[int, int | None]:
-        """Returns for how long a token is valid, and after how long it is stale, if it is before that."""
+        """Returns for how long a token is valid, and after how long it is stale, if that is earlier."""
         asked_s: int = spec["expirationSeconds"]
         is_extended = (
             self.extends
@@ -169,7 +169,9 @@ def token_handlers(
 
 
 def _checked_uid(call: ApiCall, requests: GroupResource, asked: str, known: str, check: UidCheck) -> str:
-    """Returns the uid that the answer has. asked: in the request. known: of the account. Raises Conflict."""
+    """Returns the uid for the response. asked: that in the request. known: that of the account. Raises
+    Conflict.
+    """
     if not asked or asked == known or check is UidCheck.REPLACE:
         return known
     why = f"the UID in the token request ({asked}) does not match the UID of the service account ({known})"
