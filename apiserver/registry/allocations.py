@@ -1,12 +1,12 @@
-"""Allocations: what one object has and no other may have, as the address of a Service in the cluster.
+"""Manages allocations: values that no two objects may have, as the cluster IP of a Service.
 
-Each allocation has a store key of its own, its *claim*, which is created in the same transaction as the
-object that has it, and deleted with it. So two objects cannot have the same, whichever servers they are
+Each allocation has its own key in the store, its *claim*, which is created in the same transaction as the
+object that has it, and deleted with it. So two objects cannot have the same value, whichever servers they are
 written through, and nothing is left behind. Some have a *record*, too: an object that clients see (an
-IPAddress), and that may be there before, for somebody else. Clients may delete records; the claim holds all
-the same.
+IPAddress), and that may exist already, for another object. Clients may delete records; the claim holds
+nevertheless.
 
-A store that was mended by hand may lack claims, or have some that nobody has any more;
+A manually repaired store may lack claims, or have claims that no object uses;
 `controllers.service_allocations` finds and repairs that.
 """
 
@@ -31,7 +31,7 @@ ALLOCATIONS_MAX: Final = TRANSACTION_WRITES_MAX - 8
 
 
 class Allocation(NamedTuple):
-    """One value of a pool that an object has, or asks for.
+    """One value of a pool that an object has, or requests.
 
     kind: names the pool, as `clusterip`. field: where the object has the value, for errors.
     """
@@ -49,10 +49,10 @@ class AllocationKey(NamedTuple):
 
 
 class AddressRange(NamedTuple):
-    """The addresses of a network that objects may be given, as numbers. There are none if `last` comes first.
+    """The addresses of a network that objects may be given, as numbers; none if `last` is less than `first`.
 
-    A network's own address is none of them, and neither is the broadcast address of IPv4. IPv6 has none.
-    Source: pkg/registry/core/service/ipallocator/ipallocator.go, NewIPAllocator and hostsPerNetwork.
+    They exclude the network's own address, and the broadcast address of IPv4. Source:
+    pkg/registry/core/service/ipallocator/ipallocator.go, NewIPAllocator and hostsPerNetwork.
     """
 
     first: int
@@ -68,14 +68,15 @@ class AddressRange(NamedTuple):
         return max(0, self.last - self.first + 1)
 
     def has(self, address: IPAddress) -> bool:
-        """Whether it is one of them. address: of the network's family."""
+        """Whether an address, which is of the network's family, is in the range."""
         return self.first <= int(address) <= self.last
 
 
 class AllocationRecord(NamedTuple):
-    """The object by which clients see an allocation: its document, without what every new object is given.
+    """The object by which clients see an allocation: its document, without the fields that every new object
+    gets.
 
-    owner: the entry of managedFields for the fields of a new one, without its time. It is the same for all.
+    owner: the managedFields entry of a new record, without its time; it is the same for all.
     """
 
     resource: GroupResource
@@ -87,7 +88,7 @@ class AllocationRecord(NamedTuple):
         return str(self.document["metadata"]["name"])
 
     def new_value(self, now: float) -> bytes:
-        """Returns it as it is stored when it is new. now: seconds since 1970."""
+        """Returns the stored form of a new record. now: seconds since 1970."""
         time = timestamps.to_text(now)
         meta = {
             **self.document["metadata"],
@@ -100,7 +101,7 @@ class AllocationRecord(NamedTuple):
 
 
 class AllocationKeys:
-    """The store keys of claims and records. prefix: of all keys."""
+    """The store keys of claims and records. prefix: that of all keys."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
@@ -119,43 +120,42 @@ class AllocationKeys:
         return f"{resource_prefix(self._prefix, *record.resource)}{record.name}"
 
     def owner(self, key: str) -> bytes:
-        """Returns the value of a claim of the object at `key`."""
+        """Returns the value of a claim for the object at `key`."""
         return key.encode("utf-8", "surrogateescape")
 
 
 class ResourceAllocator(Protocol):
-    """How objects of one resource get allocations. Pure; documents are of the hub version.
+    """Chooses the allocations of one resource's objects. Pure; documents are of the hub version.
 
-    A request is something that has to be chosen for an object; what it is made of is the allocator's
-    business.
+    A request is a value that has to be chosen for an object; its type is up to the allocator.
     """
 
     def allocations(self, document: Document) -> Sequence[Allocation]:
-        """Returns what an object has."""
+        """Returns the allocations that an object has."""
         ...
 
     def record(self, document: Document, allocation: Allocation) -> AllocationRecord | None:
-        """Returns the object by which clients see what an object has, if there is to be one."""
+        """Returns the record by which clients see an allocation, if there is one."""
         ...
 
     def requests(self, document: Document, *, is_new: bool) -> Sequence[Any]:
-        """Returns what has to be chosen for it."""
+        """Returns the requests for values that have to be chosen."""
         ...
 
     def choose(self, request: Any, taken: Container[AllocationKey]) -> Allocation | None:
-        """Returns something of the pool that is not among `taken`; None if nothing is left."""
+        """Returns a value of the pool that is not among `taken`; None if none is left."""
         ...
 
     def assign(self, document: Document, request: Any, value: str) -> None:
-        """Write what was chosen into the object."""
+        """Writes a chosen value into the object."""
         ...
 
     def refusal(self, document: Document, allocation: Allocation) -> FieldError | None:
-        """Returns why an object must not ask for a value, whether the value is free or not."""
+        """Returns why an object must not request a value, whether the value is free or not."""
         ...
 
     def conflict(self, document: Document, allocation: Allocation) -> FieldError:
-        """Returns the error for something that another object has."""
+        """Returns the error for a value that another object has."""
         ...
 
     def exhausted(self, request: Any) -> FieldError:
@@ -168,19 +168,19 @@ class ResourceAllocator(Protocol):
 
 
 class AllocationObserver(Protocol):
-    """Counts allocations. is_static: whether the object asked for that very value."""
+    """Counts allocations. is_static: whether the object requested a specific value."""
 
     def allocated(self, allocation: Allocation, seconds: float, *, is_static: bool) -> None:
-        """Counts an allocation that was stored. seconds: how long that took."""
+        """Counts an allocation that was stored. seconds: how long the allocation took."""
         ...
 
     def failed(self, allocation: Allocation, *, is_static: bool) -> None:
-        """Counts an allocation that failed; where a pool is exhausted, of any one of its values."""
+        """Counts a failed allocation; if a pool is exhausted, for any one of its values."""
         ...
 
 
 class ExtraWrites(NamedTuple):
-    """What a write adds to its transaction."""
+    """The writes that allocations add to the transaction of an object."""
 
     conditions: tuple[Condition, ...] = ()
     writes: tuple[Put | Delete, ...] = ()
@@ -190,7 +190,7 @@ NO_EXTRA_WRITES: Final = ExtraWrites()
 
 
 class AllocationRefused(Exception):
-    """What an object asks for cannot be had."""
+    """The allocations that an object requests cannot be made."""
 
     def __init__(self, error: FieldError) -> None:
         super().__init__(str(error))
@@ -200,8 +200,8 @@ class AllocationRefused(Exception):
 class ObjectAllocations:
     """The allocations of one object, through the attempts of one write.
 
-    prefix: of all keys. owner: the object's key. clock: seconds since 1970.
-    observer: is not told of dry runs.
+    prefix: that of all keys. owner: the object's key. clock: seconds since 1970.
+    observer: is not called for dry runs.
     """
 
     def __init__(
@@ -230,7 +230,7 @@ class ObjectAllocations:
         self._recorded: dict[str, Allocation] = {}
 
     async def allocate(self, document: Document, old: Document | None, *, is_dry_run: bool) -> ExtraWrites:
-        """Choose what `document` requests, put it in, and return what its write needs.
+        """Choose the values that `document` requests, set them, and return the writes that they need.
 
         old: None for a new object. Raises AllocationRefused, and the storage's errors.
         """
@@ -277,7 +277,7 @@ class ObjectAllocations:
         )
 
     async def _require_free(self, document: Document) -> None:
-        """Raises AllocationRefused if another object has what the document names itself."""
+        """Require that no other object has a value that the document itself names."""
         for key, each in (*self._added.items(), *self._recorded.items()):
             is_asked = self._keys.claim(each) in self._asked
             if is_asked and (await self._store.get(key)).stored is not None:
@@ -286,8 +286,8 @@ class ObjectAllocations:
     async def may_retry(self, key: str) -> bool:
         """Returns whether a write failed because another object has `key`, and another value may be tried.
 
-        Raises AllocationRefused if the object asks for that very one, or has no luck; and the storage's
-        errors.
+        Raises AllocationRefused if the object requested that value, or after too many attempts; and the
+        storage's errors.
         """
         lost = self._added.get(key) or self._recorded.get(key)
         if lost is None:
@@ -298,14 +298,14 @@ class ObjectAllocations:
             raise AllocationRefused(self._allocator.conflict(self._document, lost))
         self._taken.add(AllocationKey(lost.kind, lost.value))
         if self._attempts >= BLIND_ATTEMPTS_MAX:
-            # Everything of the kind, and whatever has a record although nobody has claimed it.
+            # All claims of the kind, and all records without a claim.
             folder = key.removesuffix(lost.value)
             page = await self._store.list(prefix_range(folder))
             self._taken |= {AllocationKey(lost.kind, item.key.removeprefix(folder)) for item in page.items}
         return True
 
     def stored(self) -> None:
-        """Note that what `allocate` has returned last has been written."""
+        """Note that the last result of `allocate` has been written."""
         if self._observer is not None:
             seconds = max(0.0, self._clock() - self._began)
             for key, each in self._added.items():
@@ -316,11 +316,11 @@ class ObjectAllocations:
             self._observer.failed(allocation, is_static=is_static)
 
     def release(self, document: Document) -> tuple[Delete, ...]:
-        """Returns what goes with the removal of `document`."""
+        """Returns the writes that accompany the removal of `document`."""
         return self._deletes(document, self._allocator.allocations(document))
 
     def _deletes(self, document: Document, gone: Sequence[Allocation]) -> tuple[Delete, ...]:
-        """Returns what goes with allocations that `document` has had."""
+        """Returns the writes that delete the allocations of `document`."""
         keys = {self._keys.claim(each) for each in gone}
         records = (self._allocator.record(document, each) for each in gone)
         keys.update(self._keys.record(record) for record in records if record is not None)

@@ -1,7 +1,7 @@
-"""The codec of built-in types whose hub version is another than the one that clients see.
+"""The codec of built-in types whose hub version is another than the client's.
 
-Events of the group `events.k8s.io`, for example, are worked on as those of the core group. In which version
-they are stored is another matter, which ends at the store: see `storage_form`.
+Events of the group `events.k8s.io`, for example, are processed as those of the core group. The version in
+which they are stored is independent of that: see `storage_form`.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from apiserver.storage.event_loop_turns import Turn
 
 
 class HubVersion(NamedTuple):
-    """The version that strategies and plugins work on, of a built-in type that clients see in another one.
+    """The version that strategies and plugins use for a built-in type that clients see in another one.
 
     to_hub, from_hub: convert a document's content, in place.
-    validate: what is wrong with a client's document, beyond what its strategy finds in the hub's form.
+    validate: returns the errors in a client's document, beyond those that its strategy finds in the hub
+        version.
     """
 
     group_resource: GroupResource
@@ -35,13 +36,13 @@ class HubVersion(NamedTuple):
 
 
 class BuiltinCodec:
-    """Objects of a built-in type have another version as their hub, and are converted by pure functions.
+    """Converts objects of a built-in type to and from another version, their hub, by pure functions.
 
     See `VersionCodec` for what each method returns.
     """
 
     def __init__(self, api_version: str, kind: str, hub: HubVersion) -> None:
-        """api_version, kind: of documents that clients see."""
+        """api_version, kind: those of documents that clients see."""
         self._api_version = api_version
         self._kind = kind
         self._hub = hub
@@ -89,7 +90,7 @@ class BuiltinCodec:
 
     def view_of_hub(self, hub: StoredObject) -> StoredObject:
         if not hub.head:
-            return hub  # It is damaged, and whoever sends it finds out.
+            return hub  # It is damaged, and its sender gets the error.
         document = hub.document()
         revision = document["metadata"].get("resourceVersion")  # What was not stored (a dry run) has none.
         rest = encode(self.from_hub(document), self._head)[len(self._head) :]

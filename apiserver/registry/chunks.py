@@ -1,4 +1,4 @@
-"""Continue tokens of lists that are read in chunks. Pure. Rows K31, K34, K35."""
+"""Continue tokens of lists that are read in chunks (rows K31, K34, K35). Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from apiserver.wire import json_text
 
 
 def continue_token(revision: int, next_key: str, folder: str, meta_version: str) -> str:
-    """Returns the token for the next chunk. next_key: its first key. folder: prefix of all keys listed."""
+    """Returns the token for the next chunk. next_key: its first key. folder: the prefix of all listed
+    keys.
+    """
     return ContinueToken(revision, next_key.removeprefix(folder)).encode(meta_version)
 
 
@@ -24,7 +26,9 @@ def decode_position(keys: KeyRange, text: str, meta_version: str) -> tuple[KeyRa
 
 
 def expired_error(next_key: str, folder: str, meta_version: str, *, is_continued: bool) -> Expired:
-    """Returns the error for a revision that is compacted; its token continues at the latest (K31, K35)."""
+    """Returns the error for a compacted revision, with a token that continues at the latest one (K31,
+    K35).
+    """
     if not is_continued:
         return Expired("The resourceVersion for the provided list is too old.")
     error = Expired(
@@ -37,5 +41,8 @@ def expired_error(next_key: str, folder: str, meta_version: str, *, is_continued
 
 
 def token_at_revision(text: str, revision: int, meta_version: str) -> str:
-    """Returns a token that goes on where another does, at a revision. text: one that is known to be good."""
+    """Returns a token that continues where another does, at a given revision.
+
+    text: a valid token.
+    """
     return decode_token(text, meta_version)._replace(revision=revision).encode(meta_version)

@@ -1,19 +1,18 @@
-"""The time that a server goes by.
+"""The clock of a server.
 
-A server has one `Clock`, which is an argument of whatever needs one: it is the computer's, unless a test has
-one that it can put forward (`apiserver.testing`). What follows such a clock, and what does not:
+A server has one `Clock`, which is passed to everything that needs one: it is the computer's, unless a test
+has one that it can advance (`apiserver.testing`). Some things follow such a clock, and others do not:
 
-- *Whatever a client can see follows.* Times in objects and in events of the audit log, and whether a token,
-  a certificate or a lease has expired, are by `time` and `time_ns`. What happens later, or may not take
-  longer, is by timers of the event loop (`asyncio.sleep`, `asyncio.timeout`, `loop.call_at`) and by
-  `loop.time`; `new_event_loop` makes loops whose timers follow. What lasts, but needs no timer, is by
-  `monotonic`.
-- *What protects the process does not*: turns of the event loop, seats of flow control, how fast clients take
-  answers and shake hands, how long they may be idle, how much history is kept, calls of etcd and of KMS
-  plugins, and how long things took, for metrics. These are by `time.monotonic` and `time.perf_counter`,
-  wherever they are. A timer that only wakes them may follow: they look once more than they have to.
-- *What others check by their own clocks does not*: the certificates by which clients know this server, and
-  the header Date of answers.
+- *Everything that a client can see follows.* Times in objects and in events of the audit log, and whether a
+  token, a certificate or a lease has expired, are by `time` and `time_ns`. Delays and timeouts are timers of
+  the event loop (`asyncio.sleep`, `asyncio.timeout`, `loop.call_at`) and by `loop.time`; `new_event_loop`
+  makes loops whose timers follow. Durations without a timer are measured by `monotonic`.
+- *Protection of the process does not*: turns of the event loop, seats of flow control, how fast clients read
+  responses and shake hands, how long they may be idle, how much history is kept, calls of etcd and of KMS
+  plugins, and durations in metrics. These use `time.monotonic` and `time.perf_counter` everywhere. A timer
+  that only wakes them may follow: they check once more than necessary.
+- *Values that others check by their own clocks do not*: the certificates by which clients verify this server,
+  and the header Date of responses.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ def _never_called(_: Callable[[float], None]) -> Callable[[], None]:
 
 
 class Clock(NamedTuple):
-    """The time that a server goes by.
+    """The clock of a server.
 
     time, time_ns: seconds, and nanoseconds, since 1970.
-    monotonic: seconds that never go back, which are those of `loop.time`.
+    monotonic: seconds that never go back, as those of `loop.time`.
     new_event_loop: makes an event loop whose timers follow the clock; None for the usual one.
-    subscribe: has a function called with the seconds of each advance, before anything that is due by then,
-        until the function that it returns is called.
+    subscribe: registers a function that is called with the seconds of each advance, before anything that is
+        due by then; returns a function that unregisters it.
     """
 
     time: Callable[[], float] = time
@@ -46,7 +45,7 @@ class Clock(NamedTuple):
 
     @property
     def can_be_ahead(self) -> bool:
-        """Whether it may be ahead of the clocks that libraries go by."""
+        """Whether the clock may be ahead of the clocks that libraries use."""
         return self.new_event_loop is not None
 
 

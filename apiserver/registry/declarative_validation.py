@@ -1,4 +1,4 @@
-"""Runs declared rules beside the checks of a type, and compares what they find. Rows H05-H07.
+"""Runs declared rules beside the checks of a type, and compares their errors (rows H05-H07).
 
 Source: k8s.io/apiserver, pkg/registry/rest/validate.go. Errors are the same if they are about the same field
 and of the same type, and, where they say that a value is invalid, of the same origin; texts may differ.
@@ -16,12 +16,12 @@ from apiserver.schema.validation.declarative.rules import DeclaredRules
 
 log = logging.getLogger(__name__)
 
-# A mismatch is a fault of the server, not of a client. The first of one write tell what it is.
+# A mismatch is a fault of the server, not of a client. The first ones of a write show which.
 LOGGED_MAX: Final = 10
 
 
 class ValidationCounts(Protocol):
-    """Counts mismatches, and rules that failed. May be called from several threads."""
+    """Counts mismatches and failed rules; may be called from several threads."""
 
     def count_mismatches(self, identifier: str, count: int) -> None:
         """Counts mismatches. identifier: the kind and the operation, as `pod_create` or `pod_update`."""
@@ -46,7 +46,7 @@ class DeclarativeValidation:
     def __call__(
         self, errors: Sequence[FieldError], new: Document, old: Document | None
     ) -> Sequence[FieldError]:
-        """Returns what is wrong with a write. errors: what the checks have found. old: None for a create."""
+        """Returns the errors in a write. errors: those that the checks have found. old: None for a create."""
         try:
             declared = self._rules.errors(new, old)
         except Exception as error:
@@ -76,7 +76,7 @@ class DeclarativeValidation:
 def differences(
     coded: Iterable[FieldError], declared: Iterable[FieldError], covers: Callable[[FieldError], bool]
 ) -> Sequence[str]:
-    """Returns what only one way has found, each in a few words; values of objects are not in them.
+    """Returns the errors that only one way has found, each in a few words without values of objects.
 
     covers: whether declared rules look for an error of the code.
     """

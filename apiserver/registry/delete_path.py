@@ -1,4 +1,4 @@
-"""The way of every deletion: at once, or marked first and removed when nothing holds the object any more.
+"""Runs deletions: an object is removed at once, or marked first and removed when nothing holds it any more.
 
 Source of the rules: k8s.io/apiserver, pkg/registry/generic/registry/store.go, Delete. Rows G01-G15.
 """
@@ -33,10 +33,11 @@ _DEFAULTS: Final = DeleteOptions()
 
 
 class DeleteRequest(NamedTuple):
-    """Everything about a deletion of one object. Built once for each object.
+    """A deletion of one object, with everything it needs; built once for each object.
 
-    admission: the plugins that have a say; None if there are none.
-    user: the name of who deletes; SERVER for the server itself.
+
+    admission: the plugins that apply; None if there are none.
+    user: the name of the user who deletes; SERVER for the server itself.
     on_decided: called when only the store can still refuse it; again, if another writer was faster.
     """
 
@@ -50,7 +51,9 @@ class DeleteRequest(NamedTuple):
 
 
 class _Marked(NamedTuple):
-    """An object as a deletion leaves it. is_changed: it has been marked. is_removed: nothing holds it."""
+    """An object as a deletion leaves it. is_changed: whether it has been marked. is_removed: whether nothing
+    holds it.
+    """
 
     document: Document
     is_changed: bool
@@ -78,7 +81,7 @@ class DeletePath:
     async def delete(self, request: DeleteRequest) -> DeletionResult:
         """Remove the object, or mark it and leave the rest to its finalizers or its grace period.
 
-        Raises Forbidden, NotFound, Conflict (preconditions), what admission raises, and the storage's errors.
+        Raises Forbidden, NotFound, Conflict (preconditions), and the errors of admission and of the storage.
         """
         resource = request.resource
         if why := resource.strategy.delete_refusal(request.name):
@@ -98,12 +101,13 @@ class DeletePath:
                 current = None
 
     async def delete_unreadable(self, request: DeleteRequest) -> Sequence[str]:
-        """Remove an object that cannot be decoded, without its finalizers and preconditions. Rows G12, G13.
+        """Remove an object that cannot be decoded, without its finalizers and preconditions (rows G12, G13).
 
-        Admission is asked about an object of which nothing but its name is known. What was allocated to it
-        stays allocated until the controllers that repair allocations find that nobody has it.
-        Returns warnings. Raises Forbidden, Invalid (it can be read, or there is none), what admission raises,
-        and the storage's errors.
+
+        Admission gets an object of which only the name is known. Its allocations remain until the controllers
+        that repair allocations find them unused.
+        Returns warnings. Raises Forbidden, Invalid (the object is readable, or does not exist), and the
+        errors of admission and of the storage.
         Source: k8s.io/apiserver, pkg/registry/generic/registry/corrupt_obj_deleter.go.
         """
         resource, name = request.resource, request.name
@@ -153,8 +157,8 @@ class DeletePath:
         if request.on_decided is not None:
             request.on_decided()
         if resource.strategy.allocator is None:
-            # Nobody asks any more what is in them, and to free a large one takes milliseconds: it must not be
-            # when all deletions of a collection have been committed together.
+            # The documents are not needed any more, and freeing a large one takes milliseconds, which must
+            # not happen when all deletions of a collection have been committed together.
             document = marked = {}
         if is_changed:
             if not options.dry_run:
@@ -167,7 +171,7 @@ class DeletePath:
         elif is_removed:
             await self._transactions.remove(resource, key, document, expected=revision)
         else:
-            # Nothing changes, which only the stored object can tell.
+            # Nothing changes, which has to be verified on the stored object.
             await self._transactions.require(key, expected=revision)
         return DeletionResult(
             await version_codec.view(resource.codec, found, offload), is_removed, uid, warnings
@@ -176,7 +180,7 @@ class DeletePath:
     async def _remove_marked(
         self, resource: ServedResource, key: str, uid: str, document: Document, revision: int
     ) -> None:
-        """Remove an object that this deletion has marked and that has nothing to wait for.
+        """Remove an object that this deletion has marked and that nothing holds.
 
         uid: its own. document: as for `Transactions.remove`.
         """
@@ -186,7 +190,7 @@ class DeletePath:
             except RevisionMismatch:
                 current = await self._cache.get(key)
                 if current is None or current.value is None:
-                    return  # Somebody else removed it.
+                    return  # Another client removed it.
                 document = current.value.document()
                 if document["metadata"].get("uid", "") != uid or not deletion.may_be_removed(
                     resource, document
@@ -198,21 +202,21 @@ class DeletePath:
 
 
 def _is_corrupt(current: KeyVersion[StoredObject] | None, stored: Stored) -> bool:
-    """Whether the stored value is known to be damaged, which decrypting it now would not change."""
+    """Whether the stored value is known to be damaged, so that decrypting it now would not help."""
     if current is None or current.revision != stored.mod_revision:
         return False
     return isinstance(current.value, DamagedObject) and current.value.is_decrypted
 
 
 def _named(resource: ServedResource, namespace: str, name: str) -> Document:
-    """Returns all that is known of an object that cannot be read."""
+    """Returns a placeholder with all that is known of an object that cannot be read."""
     metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
     kind = {"apiVersion": str(resource.group_version), "kind": resource.kind}
     return {**kind, "metadata": metadata}
 
 
 async def _admitted(admission: Admission, document: Document) -> Sequence[str]:
-    """Ask admission about a deletion, in both steps. Returns warnings, and raises what it raises."""
+    """Run admission of a deletion, both steps; returns its warnings and raises its errors."""
     warnings = await admission.mutate(None, document)
     try:
         return [*warnings, *await admission.validate(None, document)]
@@ -222,7 +226,7 @@ async def _admitted(admission: Admission, document: Document) -> Sequence[str]:
 
 
 def _marked(resource: ServedResource, document: Document, options: DeleteOptions, now: float) -> _Marked:
-    """Returns an object as a deletion leaves it; `document` stays as it is. now: seconds since 1970."""
+    """Returns an object as a deletion leaves it, without changing `document`. now: seconds since 1970."""
     if resource.strategy.mark_deleted is None:
         # Only metadata changes, and nothing in there but by being replaced.
         copied = {**document, "metadata": {**document["metadata"]}}

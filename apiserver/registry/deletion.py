@@ -21,7 +21,7 @@ GRACE_S_MAX: Final = 100 * 365 * 86_400
 
 
 def check_preconditions(resource: ServedResource, document: Document, options: DeleteOptions) -> None:
-    """Checks the preconditions of a delete against the object as it is.
+    """Checks the preconditions of a delete against the current object.
 
     Raises Conflict, which names the kind where other Conflicts name the resource (row G06).
     """
@@ -33,7 +33,7 @@ def check_preconditions(resource: ServedResource, document: Document, options: D
         if wanted is None or wanted == meta.get(field):
             continue
         if resource.strategy.mark_deleted is not None:
-            # Namespaces and definitions have a deletion of their own in Kubernetes, with words of its own.
+            # Kubernetes deletes namespaces and definitions by separate code with separate texts.
             raise Conflict(
                 resource.group_resource,
                 meta["name"],
@@ -57,12 +57,12 @@ def may_be_removed(resource: ServedResource, document: Document) -> bool:
 def mark(resource: ServedResource, document: Document, options: DeleteOptions, now: float) -> Document:
     """Returns the object as this deletion leaves it if it cannot be removed at once, else unchanged.
 
-    document: taken over, with its metadata; what these hold is replaced, not changed, unless the strategy has
-        a `mark_deleted`. now: seconds since 1970.
+    document: taken over, with its metadata, whose values are replaced and not changed, unless the strategy
+        has a `mark_deleted`. now: seconds since 1970.
     """
     strategy, meta = resource.strategy, document["metadata"]
     is_terminating = "deletionTimestamp" in meta
-    # Once its grace period runs, another deletion may only shorten it: nor does it change who waits for what.
+    # Once its grace period runs, another deletion may only shorten it, and does not change its finalizers.
     left_s = meta.get("deletionGracePeriodSeconds") or 0 if strategy.grace_period_s is not None else 0
     asked_s = (
         1 if options.grace_period_s is not None and options.grace_period_s < 0 else options.grace_period_s
@@ -96,9 +96,9 @@ def mark(resource: ServedResource, document: Document, options: DeleteOptions, n
 
 
 def _shorten_grace(meta: Document, left_s: int, asked_s: int, now: float) -> None:
-    """Let an object go after a shorter time since its deletion began, but not before now.
+    """Shorten the grace period since the deletion began, but not to end before now.
 
-    If that time is over, whoever confirms the deletion still gets a second to do so.
+    If that time is over, the client that confirms the deletion still gets a second to do so.
     """
     ends_at = timestamps.from_text(meta["deletionTimestamp"])
     ends_at = (ends_at if ends_at is not None else now + left_s) - left_s + asked_s

@@ -1,4 +1,4 @@
-"""Getters of the texts that field selectors are about, by the paths of their fields."""
+"""Getters of the strings that field selectors compare, by the paths of their fields."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from apiserver.meta.vocabulary import Document
 
 
 class FieldGetter(Protocol):
-    """Reads text of a document, for a field selector. parts: the fields of the object that it is in."""
+    """Reads a string of a document, for a field selector. parts: the top-level fields that it is in."""
 
     @property
     def parts(self) -> tuple[str, ...]: ...
@@ -19,7 +19,7 @@ class FieldGetter(Protocol):
 
 
 class FieldText(NamedTuple):
-    """Reads the text of the field at a path, for a field selector. default: of a field that is absent."""
+    """Reads the string at a path, for a field selector. default: the value of an absent field."""
 
     path: tuple[str, ...]
     default: str = ""
@@ -36,7 +36,7 @@ class FieldText(NamedTuple):
 
 
 class FirstNonEmptyText(NamedTuple):
-    """Reads the text of the first of some fields that is not empty."""
+    """Reads the first non-empty string of some fields."""
 
     fields: tuple[FieldText, ...]
 
@@ -49,7 +49,7 @@ class FirstNonEmptyText(NamedTuple):
 
 
 def field_text(*path: str, default: str = "") -> FieldText:
-    """Returns a getter of the text of the field at a path, for a field selector."""
+    """Returns a getter of the string at a path, for a field selector."""
     return FieldText(path, default)
 
 

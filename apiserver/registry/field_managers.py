@@ -1,4 +1,4 @@
-"""Who owns which fields after a write: the served types as `apply` knows types. Rows B11, F16-F23."""
+"""Tracks the owners of fields after a write, for all served types (rows B11, F16-F23). Rows B11, F16-F23."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SET_BY_SERVER: Final = frozenset({"managedFields", "resourceVersion"})
 
 
 class _Others(Mapping[str, TypeVersion]):
-    """The other versions of a type. Each is made when it is asked for: there may be hundreds."""
+    """The other versions of a type, each made on first use, as there may be hundreds."""
 
     def __init__(
         self, resources: Mapping[str, ServedResource], make: Callable[[ServedResource], TypeVersion]
@@ -63,25 +63,25 @@ class FieldManagers:
         self._deviations = deviations
         self._clock = clock
         self._type_defs = TypeDefs(KEY_DEFAULTS)
-        self._of_server = object()  # the key of what tells the owners of what the server writes
+        self._of_server = object()  # the key of the updaters of the server's own writes
         self._written: set[ServedResource] = set()  # those of built-in types that the server has written
-        # What is absent stays so: that somebody else's default changes is nobody's doing.
+        # Absent fields stay absent: a default that changes with another field is not a change by a manager.
         self._bare = SchemaCompiler()
 
     def now(self, subresource: str) -> str:
         """Returns the time of an entry of managedFields; empty for a scale, whose writes have none.
 
-        In Kubernetes, a change of an object through its scale has no time, since a scale has no owners.
+        In Kubernetes, a change through a scale has no time, since a scale has no managedFields.
         """
         return "" if subresource == SCALE else timestamps.to_text(self._clock())
 
     @property
     def drops_unknown_fields(self) -> bool:
-        """Whether an apply that names unknown fields is carried out without them (row E06)."""
+        """Whether an apply that names unknown fields is executed without them (row E06)."""
         return self._deviations.apply_drops_unknown_fields
 
     def before_schema(self, document: Document) -> None:
-        """Keep an empty `managedFields`, which the schema would drop, by an entry that says nothing.
+        """Represent an empty `managedFields`, which the schema would drop, by an entry without content.
 
         An empty list strips all ownership in kube-apiserver (row F22).
         """
@@ -93,7 +93,7 @@ class FieldManagers:
     def version(self, resource: ServedResource, subresource: str) -> TypeVersion:
         """Returns the type that a request to a resource or subresource writes.
 
-        A webhook's conversions are not asked for: see `version_to_write`.
+        Conversions by webhooks are not used: see `version_to_write`.
         """
         # A type that is taken away takes what is kept for it with it.
         versions: dict[str, TypeVersion] = resource.derived.setdefault(self, {})
@@ -107,7 +107,7 @@ class FieldManagers:
         """Returns the type for one write.
 
         Computing its owners may raise `owner_conversions.ConversionsNeeded`.
-        A webhook that fails fails an apply. Nothing else fails for want of owners.
+        A failed webhook fails an apply; other writes do not fail for lack of owners.
         """
         version = self.version(resource, subresource)
         if not resource.codec.asks_webhook or not version.other_versions:
@@ -144,7 +144,7 @@ class FieldManagers:
         )
 
     def _others(self, resource: ServedResource, subresource: str) -> _Others:
-        """Returns the other versions in which objects of a resource are served, as a path writes them."""
+        """Returns the other served versions of a resource, as a path writes them."""
         others = {
             other.api_version: other
             for other in self._served.current.resources
@@ -175,9 +175,9 @@ class FieldManagers:
         )
 
     def _conversion(self, resource: ServedResource, other: ServedResource) -> Callable[[Document], Document]:
-        """What makes of documents of a resource those of another version.
+        """Returns the function that converts documents of a resource to another version.
 
-        The documents need not have passed their schema. It raises BadRequest, UnmergeablePatch.
+        The documents need not have passed their schema. The function raises BadRequest, UnmergeablePatch.
         """
         check = None if resource.is_custom else self._bare.compile(resource.schema())
 
@@ -205,7 +205,10 @@ class FieldManagers:
         return EndpointFields([STATUS]) if STATUS in resource.subresources else ALL_FIELDS
 
     def updater(self, resource: ServedResource, subresource: str, name: str) -> ManageFields:
-        """Returns what tells the managedFields after a write that is no apply. name: of the field manager."""
+        """Returns the function that updates managedFields after a write that is no apply.
+
+        name: of the field manager.
+        """
         version = self.version_to_write(resource, subresource)
         manager = FieldManager(name, UPDATE, resource.api_version, subresource)
         updater = Updater(version, manager, self.now(subresource))
@@ -214,7 +217,7 @@ class FieldManagers:
         def manage_fields(new: Document, old: Document | None, sent: Any) -> Sequence[Document] | None:
             before = old["metadata"].get("managedFields") if old is not None else None
             fields = self._fields_before(old, None if subresource else sent, before)
-            if fields is None:  # Nobody is known to own anything, and it stays so until somebody applies.
+            if fields is None:  # No owners are known, which remains so until the first apply.
                 return None
             client_new, client_old = new, old
             if codec.converts_hub and not _is_same(new, old):
@@ -232,10 +235,10 @@ class FieldManagers:
         return manage_fields
 
     def of_server(self, resource: ServedResource, writer: InternalWriter) -> ManageFields:
-        """Returns what tells the managedFields after a write of the server itself.
+        """Returns the function that updates managedFields after a write of the server itself.
 
-        resource: as it is stored, in a version that clients may not be served. They see the owners in one
-            that they are: nobody knows anything of another one.
+        resource: in its stored version, which may not be served. The owners are recorded in a served version,
+            the only ones that clients know.
         """
         known: dict[InternalWriter, ManageFields] = resource.derived.setdefault(self._of_server, {})
         found = known.get(writer)
@@ -249,7 +252,7 @@ class FieldManagers:
         return found
 
     def _seen(self, resource: ServedResource) -> ServedResource:
-        """Returns a resource in the first version that clients are served; itself if that is one."""
+        """Returns a resource in the first served version, or itself if it is served."""
         table = self._served.current
         if table.find(*resource.group_version, resource.resource) is not None:
             return resource
@@ -286,7 +289,7 @@ class FieldManagers:
         return manage_fields
 
     def forget(self) -> None:
-        """Drops what is cached of built-in types."""
+        """Drops the cached data of built-in types."""
         self._type_defs = TypeDefs(KEY_DEFAULTS)
         for resource in (*self._written, *self._served.current.resources):
             resource.derived.pop(self, None)
@@ -294,9 +297,9 @@ class FieldManagers:
         self._written.clear()
 
     def _fields_before(self, old: Document | None, sent: Any, before: Any) -> ManagedFields | None:
-        """The managed fields that a write begins with; None if nobody's are tracked.
+        """Returns the managed fields before a write; None if no owners are tracked.
 
-        sent: by the client. before: what is stored.
+        sent: those sent by the client. before: the stored ones.
         """
         if sent is not None and sent != before:
             if managed_fields.is_reset(sent):
@@ -305,14 +308,17 @@ class FieldManagers:
                 if decoded := managed_fields.decode(sent, is_own=False):
                     return decoded
             except InvalidFieldSet:
-                pass  # Who does not understand owners shall not take them away.
+                pass  # A client that does not know managedFields must not remove them.
         if old is None:
             return {}
         return managed_fields.decode_stored(old) or None
 
 
 def _is_same(new: Document, old: Document | None) -> bool:
-    """Has nothing changed but what the server sets? The same may look different in another version."""
+    """Returns whether only fields that the server sets have changed.
+
+    Equal objects may look different in another version.
+    """
     if old is None or new["metadata"].keys() - _SET_BY_SERVER != old["metadata"].keys() - _SET_BY_SERVER:
         return False
     meta, old_meta = new["metadata"], old["metadata"]

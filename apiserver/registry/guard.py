@@ -1,4 +1,4 @@
-"""Conditions of a write on other keys, as that its namespace still exists."""
+"""Conditions of a write on other keys, for example that its namespace still exists."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from apiserver.storage.interface import Condition
 
 
 class TransactionGuard(NamedTuple):
-    """A condition that is part of the transaction of a write.
+    """A condition that becomes part of the transaction of a write.
 
-    renew: returns the condition as of now, after the last one did not hold. Raises ApiError if the write must
-        not be done any more.
+    renew: returns the current condition, after the last one did not hold. Raises ApiError if the write is no
+        longer allowed.
     """
 
     condition: Condition

@@ -1,11 +1,11 @@
-"""Parts of encoded JSON, found without decoding the rest. Pure.
+"""Finds parts of encoded JSON without decoding the rest. Pure.
 
 Decoding an object of 3 MB makes up to a million Python objects, which takes a hundred milliseconds; reading
-it through takes three. So what is asked of large objects (labels, a few fields) is cut out first, and only
-that is decoded. The parser itself tells where a value ends: it reads a whole value before it makes any
-objects of it, and complains of what follows.
+it through takes three. So the needed parts of large objects (labels, a few fields) are cut out first, and
+only these are decoded. The parser itself finds where a value ends: it reads a whole value before it makes any
+objects, and reports where extra text follows.
 
-The JSON is compact, as it is stored: no spaces, and no escapes in keys.
+The JSON is compact, as stored: no spaces, and no escapes in keys.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ import orjson
 # How many places are looked at where a key stands. If there are more, they are in maps that look like the
 # object itself, and then decoding everything takes no longer.
 PLACES_MAX: Final = 4
-# What the parser says of a text that goes on after a value. With one that says something else all is decoded.
+# The parser's message about extra text after a value. With a parser that has another message everything is
+# decoded.
 _GOES_ON: Final = "unexpected content after document"
 
 
 def value_end(text: bytes) -> int | None:
-    """Returns the length of the value that a text begins with, if more follows; else None."""
+    """Returns the length of the value that a text begins with, if more text follows; None otherwise."""
     try:
         orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -33,7 +34,7 @@ def value_end(text: bytes) -> int | None:
 
 
 def is_value(text: bytes) -> bool:
-    """Whether a text is one value. False may mean that only decoding tells."""
+    """Whether a text is one value; if False, only decoding can tell."""
     try:
         orjson.loads(text + b"!")
     except orjson.JSONDecodeError as error:
@@ -42,7 +43,7 @@ def is_value(text: bytes) -> bool:
 
 
 def find(text: bytes, key: str) -> Any:
-    """Returns the value of a key in a text that is an object, decoded; None if it has no such key."""
+    """Returns the decoded value of a key in a JSON object; None if there is no such key."""
     opening = orjson.dumps(key) + b":"
     at = -1
     for _ in range(PLACES_MAX):

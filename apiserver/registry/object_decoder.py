@@ -35,11 +35,11 @@ HEADS_MAX: Final = 4_096
 
 
 class OtherStorageVersion(NamedTuple):
-    """A version in which objects may be stored that is not the hub version, on which this server works.
+    """A version other than the hub version in which objects may be stored.
 
-    hub_head: what objects of the hub version begin with. to_hub: converts a document to that version, in
-    place; it may raise whatever a document of another form makes it raise.
-    is_written: objects are stored in this version now, and are not to be written again for that reason.
+    hub_head: the bytes that objects of the hub version begin with. to_hub: converts a document to that
+    version, in place; it may raise any error for an invalid document.
+    is_written: whether objects are stored in this version now, so that they need not be rewritten.
     """
 
     hub_head: bytes
@@ -48,10 +48,10 @@ class OtherStorageVersion(NamedTuple):
 
 
 class StoredKind(NamedTuple):
-    """A built-in kind, as its objects are stored in its hub version.
+    """A built-in kind whose objects are stored in its hub version.
 
-    folder: what the keys of its objects begin with after the prefix of all keys, as `/core/configmaps/`.
-    problem: returns what is wrong with the types of the values in a document; empty if nothing is.
+    folder: the folder of its objects' keys after the prefix of all keys, as `/core/configmaps/`.
+    problem: returns the type error in a document; empty if there is none.
     """
 
     folder: str
@@ -59,23 +59,23 @@ class StoredKind(NamedTuple):
 
 
 class StoredKinds:
-    """What is known of the kinds whose objects are stored; of none, if no other says more."""
+    """Knows the kinds whose objects are stored; this default knows none."""
 
     def other_version(self, head: bytes) -> OtherStorageVersion | None:
-        """Returns how objects with a head are converted; None if they are of their hub version."""
+        """Returns how objects with a head are converted; None if they are in the hub version."""
         return None
 
     def kind(self, head: bytes) -> StoredKind | None:
-        """Returns the kind of the objects with a head; None if it is no built-in one."""
+        """Returns the kind of the objects with a head; None if it is not built in."""
         return None
 
     def is_builtin(self, folder: str) -> bool:
-        """Whether a folder is that of a built-in kind."""
+        """Whether a folder belongs to a built-in kind."""
         return False
 
 
 class _Known(NamedTuple):
-    """What is known of a head. head: of the hub version. other: None for objects of that version."""
+    """The properties of a head. head: that of the hub version. other: None for objects of that version."""
 
     head: bytes
     other: OtherStorageVersion | None
@@ -86,10 +86,10 @@ class ObjectDecoder:
     """Decodes stored values, as the watch cache does; objects with the same head share one bytes object.
 
     own_writes: values that are known to be objects of their kind; others are checked.
-    kinds: what is known of heads, asked once for each of the latest `HEADS_MAX`: custom types come and go.
+    kinds: called once for each head, of which the latest `HEADS_MAX` are kept, as custom types come and go.
     prefix: of all keys.
-    count_error: called with the key of each value that is no object, but not if it cannot be decrypted.
-    Damaged values are logged here.
+    count_error: called with the key of each invalid value, but not if it cannot be decrypted. Damaged values
+    are logged here.
     """
 
     def __init__(
@@ -140,21 +140,21 @@ class ObjectDecoder:
         return known
 
     def _is_misplaced(self, key: str, known: _Known) -> bool:
-        """Whether a value is of another kind than its key says."""
+        """Whether a value is of another kind than its key implies."""
         prefix, kind = self._prefix, known.kind
         if kind is not None:
             return not key.startswith(kind.folder, len(prefix))
-        # A version of a built-in type that cannot be read has an error of its own.
+        # An unreadable version of a built-in type has a separate error.
         return known.other is None and self._kinds.is_builtin((resource_of(prefix, key) or "")[len(prefix) :])
 
     def forget_versions(self) -> None:
-        """Ask `other_version` again: another version is stored now."""
+        """Forget the results of `other_version`, because another version is stored now."""
         self._heads.clear()
 
     def _converted(
         self, stored: Stored, found: StoredObject, version: OtherStorageVersion, kind: StoredKind | None
     ) -> StoredObject:
-        """kind: whose values are checked; None if they need not be."""
+        """Returns a converted object."""
         try:
             document = found.document()
             version.to_hub(document)
@@ -172,7 +172,9 @@ class ObjectDecoder:
         return damaged
 
     def _report(self, found: DamagedObject) -> None:
-        """Log a damaged value. Of many, as when a key is lost, one in so many is, with their number."""
+        """Log a damaged value; if there are many, as when a key is lost, only one in so many, with the
+        count.
+        """
         if found.is_decrypted and self._count_error is not None:
             self._count_error(found.key)
         self._damaged += 1

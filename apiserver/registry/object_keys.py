@@ -14,15 +14,16 @@ _NO_SEGMENTS: Final = frozenset({".", ".."})
 
 
 class ObjectKeys:
-    """The keys of objects in the store. prefix: what all of them begin with, as `/registry`."""
+    """The keys of objects in the store. prefix: that of all keys, as `/registry`."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
 
     def of(self, resource: ServedResource, namespace: str, name: str) -> str:
-        """Returns the key of an object. Those of Namespaces have no folder, as of all cluster-scoped objects.
+        """Returns the key of an object. The keys of cluster-scoped objects, Namespaces included, have no
+        namespace folder.
 
-        Raises BadRequest for a name that is no path segment: no object has such a name.
+        Raises BadRequest for a name that is not a path segment, which no object has.
         """
         if "%" in name or name in _NO_SEGMENTS:
             raise BadRequest(f"Name parameter invalid: {quote(name)}: {path_segment(name)[0]}")
@@ -30,5 +31,5 @@ class ObjectKeys:
         return object_key(folder, namespace if resource.is_namespaced else "", name)
 
     def of_all(self, resource: ServedResource) -> str:
-        """The prefix of the keys of all objects of a resource."""
+        """Returns the prefix of the keys of all objects of a resource."""
         return f"{self.prefix}{resource.folder}"

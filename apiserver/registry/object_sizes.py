@@ -1,4 +1,4 @@
-"""How many objects a resource has, and how large they are, by a sample."""
+"""Estimates how many objects a resource has, and how large they are, from a sample."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ObjectSizes:
         self._averages: dict[str, tuple[float, float]] = {}  # by prefix: until when it is believed, and bytes
 
     def of(self, prefix: str) -> tuple[int, float]:
-        """Returns how many objects there are below a prefix of a resource, and their average bytes."""
+        """Returns the number of objects below a prefix of a resource, and their average size in bytes."""
         resource = self._cache.resources.get(prefix)
         if resource is None:
             return 0, 0.0

@@ -1,7 +1,7 @@
-"""Values that this server has written, until they come back from the store by the cache's watch.
+"""Remembers values that this server has written, until they return from the store by the cache's watch.
 
-They are known to be objects, so that they need not be parsed once more to find that out: that would be a
-tenth of the work of a write.
+They are known to be objects, so that they need not be parsed again to verify that, which would be a tenth of
+the work of a write.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ BYTES_MAX: Final = 8 * 1024 * 1024
 
 
 class OwnWrites:
-    """Values by their keys, each the last one that was written under its key."""
+    """Written values by key, each the last one of its key."""
 
     def __init__(self) -> None:
         self._values: OrderedDict[str, bytes] = OrderedDict()  # those written last at the end
         self._bytes = 0
 
     def add(self, key: str, value: bytes) -> None:
-        """Remember a value that is about to be written, and forget the oldest ones if there are too many."""
+        """Remember a value that is about to be written, and forget the oldest ones beyond the limit."""
         self._forget(key)
         self._values[key] = value
         self._bytes += len(value)
@@ -30,7 +30,7 @@ class OwnWrites:
             self._forget(next(iter(self._values)))
 
     def take(self, key: str, value: bytes) -> bool:
-        """Whether exactly this value was written under the key; it is forgotten then."""
+        """Returns whether exactly this value was written under the key, and forgets it."""
         if self._values.get(key) != value:
             return False
         self._forget(key)

@@ -1,6 +1,6 @@
-"""Conversions by a webhook that are needed to find the owners of fields in several versions. Row F30.
+"""Webhook conversions that are needed to find the owners of fields in several versions (row F30).
 
-Pure functions find the owners, perhaps in a thread. Where they need a document that only a webhook can
+Pure functions find the owners, perhaps in a thread. When they need a document that only a webhook can
 convert, they raise `ConversionsNeeded`, and `run_converting` calls them again once the webhook has converted
 it.
 """
@@ -36,16 +36,16 @@ class ConversionsNeeded(Exception):
         self._conversions, self._needed = conversions, needed
 
     async def make(self, offload: Offloader) -> None:
-        """Converts the documents. Raises ApiError if that fails, and is required."""
+        """Converts the documents. Raises ApiError if a required conversion fails."""
         await self._conversions.make(self._needed, offload)
 
 
 async def run_converting(
     offload: Offloader, size: SizeClass, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
 ) -> _T:
-    """Returns what `work` returns, which begins anew after each conversion that it needs.
+    """Returns the result of `work`, which starts again after each conversion that it needs.
 
-    Raises ApiError if a conversion fails that is required, and what `work` raises.
+    Raises ApiError if a required conversion fails, and the errors of `work`.
     """
     while True:
         try:
@@ -57,7 +57,8 @@ async def run_converting(
 class OwnerConversions:
     """The documents that a webhook has converted for one write.
 
-    is_required: if the webhook fails, so does the write. Otherwise versions then differ in their name alone.
+    is_required: whether the write fails if the webhook does. Otherwise the versions then count as differing
+        in name only.
     """
 
     def __init__(self, *, is_required: bool) -> None:
@@ -69,9 +70,9 @@ class OwnerConversions:
     def convert(
         self, document: Document, *, to: ServedResource, by_name: Callable[[Document], Document]
     ) -> Document:
-        """Returns a document in the version of a resource. It must not be changed.
+        """Returns a document in the version of a resource, which must not be changed.
 
-        by_name: converts where versions differ in their name alone. Raises ConversionsNeeded, TooDeep.
+        by_name: converts versions that differ in name only. Raises ConversionsNeeded, TooDeep.
         """
         if self._are_by_name:
             return by_name(document)
@@ -81,9 +82,9 @@ class OwnerConversions:
         return self._made[conversion]
 
     def require(self, documents: Sequence[Document], versions: Iterable[ServedResource]) -> None:
-        """Checks that each document has been converted to each version.
+        """Requires that each document has been converted to each version.
 
-        Raises ConversionsNeeded for those that have not; TooDeep.
+        Raises ConversionsNeeded for missing conversions; TooDeep.
         """
         if self._are_by_name:
             return
@@ -95,7 +96,7 @@ class OwnerConversions:
             raise ConversionsNeeded(self, needed)
 
     async def make(self, needed: Mapping[_Conversion, ServedResource], offload: Offloader) -> None:
-        """Convert the documents that are needed: see `ConversionsNeeded.make`."""
+        """Convert the needed documents: see `ConversionsNeeded.make`."""
         self._rounds += 1
         if self._rounds > ROUNDS_MAX:
             self._are_by_name = True
@@ -118,7 +119,7 @@ class OwnerConversions:
 
 
 def _text(document: Document) -> bytes:
-    """Returns a document as JSON, without its owners. Raises TooDeep."""
+    """Returns a document as JSON, without managedFields. Raises TooDeep."""
     meta = document["metadata"]
     if "managedFields" in meta:
         meta = {name: value for name, value in meta.items() if name != "managedFields"}

@@ -1,4 +1,4 @@
-"""Results of the registry that are more than an object."""
+"""Result types of the registry that hold more than an object."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from apiserver.registry.stored_object import StoredObject
 
 
 class ObjectList(NamedTuple):
-    """The result of a list, or of one chunk of it. continue_token is empty on the last chunk."""
+    """The result of a list, or of one chunk of it;"""
 
     objects: list[StoredObject]
     revision: int
@@ -20,10 +20,10 @@ class ObjectList(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PagedList:
-    """A list that is too large to be in memory.
+    """A list that is too large to be held in memory.
 
-    head: the list without its objects. count: how many these are. pages: reads them, from the first one on
-    each time it is called; raises as `Registry.list` does.
+    head: the list without its objects. count: how many these are. pages: reads them, from the first one at
+    each call; raises as `Registry.list` does.
     """
 
     head: ObjectList
@@ -34,7 +34,7 @@ class PagedList:
 class DeletionResult(NamedTuple):
     """The result of a deletion, with the warnings for its client.
 
-    found: the object as it is now, or was at last if `is_removed`.
+    found: the object after the deletion, or before it if `is_removed`.
     """
 
     found: StoredObject
@@ -44,9 +44,9 @@ class DeletionResult(NamedTuple):
 
 
 class WriteResult(NamedTuple):
-    """The object as clients of the resource see it, and what they should know of it.
+    """The written object as clients of the resource see it, with the warnings for its client.
 
-    is_noop: nothing was written, since nothing would change.
+    is_noop: whether nothing was written, since nothing would change.
     """
 
     found: StoredObject

@@ -1,4 +1,4 @@
-"""Which objects of a resource a list or a watch selects: the range of keys, and a predicate for each."""
+"""Selects the objects of a list or a watch: by a range of keys, and a predicate on each object."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ _Test = Callable[[StoredObject], bool]
 
 
 class ObjectPredicate:
-    """Tells which objects are selected. Predicates are equal if they are of selectors that mean the same.
+    """A predicate on objects; predicates of equivalent selectors are equal.
 
-    So the watch cache asks once for all watchers with such selectors.
-    key: equal for equal predicates. test: what `__call__` calls, which lists call for themselves.
+
+    So the watch cache evaluates it once for all watchers with such selectors.
+    key: equal for equal predicates. test: the function behind `__call__`, which lists call directly.
     trigger: a value that all selected objects have. is_long: one test may take tens of microseconds.
     """
 
@@ -61,11 +62,11 @@ class ObjectPredicate:
 
 
 class Selection(NamedTuple):
-    """The objects that are selected. keys (for lists) and scope (for watches) say the same.
+    """The selected objects: `keys` for lists and `scope` for watches describe the same range.
 
     predicate: None selects all of them.
-    is_of_views: the predicate is about the client's version, which may take a webhook to know. For a stored
-        object it then also selects what might turn out to be selected; for a view it is exact.
+    is_of_views: the predicate is about the client's version, which a webhook may have to make. For a stored
+        object it then also selects objects that may turn out to be selected; for a view it is exact.
     """
 
     keys: KeyRange
@@ -91,9 +92,9 @@ def select(
     labels: LabelSelector,
     fields: FieldSelector,
 ) -> Selection:
-    """Returns which keys, and which objects below them, the selectors of a request select.
+    """Returns the keys, and the objects below them, that the selectors of a request select.
 
-    prefix: of the resource's keys. Equalities of name and namespace become part of the keys.
+    prefix: that of the resource's keys. Requirements on name and namespace become part of the keys.
     """
     name = name or fields.required_value(NAME) or ""
     namespace = namespace or fields.required_value(NAMESPACE) or ""
@@ -118,7 +119,9 @@ def select(
 
 
 def _of_views(codec: VersionCodec, selects: ObjectPredicate) -> ObjectPredicate:
-    """It has no trigger: what is stored does not tell which views are selected."""
+    """Returns a predicate on views, which has no trigger, as the stored object does not determine its
+    view.
+    """
 
     def test(found: StoredObject) -> bool:
         try:
@@ -151,7 +154,7 @@ def _predicate(
 
 _NO_FIELDS: Final = FieldConditions()
 
-# Tests let damaged objects pass: whoever is to have one is told, and nobody else.
+# The predicate lets damaged objects pass, so that clients that would get one see an error, and others do not.
 
 
 def _label_test(conditions: LabelConditions) -> _Test:
@@ -191,7 +194,7 @@ def _field_test(resource: ServedResource, prefix: str, conditions: FieldConditio
 
 
 def _field_getter(resource: ServedResource, prefix: str, field: str) -> Callable[[StoredObject], str]:
-    """Returns a function that gets a field of an object. It raises CorruptObject."""
+    """Returns a function that gets a field of an object, and raises CorruptObject."""
     if field == NAME:
         return lambda found: found.key[found.key.rindex("/") + 1 :]
     if field == NAMESPACE:
@@ -202,7 +205,7 @@ def _field_getter(resource: ServedResource, prefix: str, field: str) -> Callable
 
 @dataclass(frozen=True, slots=True)
 class _LabelIndex:
-    """The value of a label, which may have none."""
+    """Gets the value of a label, if there is one, as an index key."""
 
     key: str
 
@@ -215,7 +218,7 @@ class _LabelIndex:
 
 @dataclass(frozen=True, slots=True)
 class _FieldIndex:
-    """The value of a field. get: gets it."""
+    """Gets the value of a field as an index key. get: reads the field."""
 
     resource: ServedResource
     field: str
@@ -236,7 +239,7 @@ def _label_trigger(conditions: LabelConditions) -> Trigger[StoredObject] | None:
 def _field_trigger(
     resource: ServedResource, prefix: str, conditions: FieldConditions
 ) -> Trigger[StoredObject] | None:
-    """The name tells most, then what the type has beside it, as `spec.nodeName`."""
+    """Returns the best field to index by: the name, then the type's own, as `spec.nodeName`."""
     fields = dict(conditions.equal)
     field = NAME if NAME in fields else min(fields, default="")
     if not field:

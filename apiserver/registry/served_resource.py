@@ -36,27 +36,27 @@ class SchemaCheck(Protocol):
     def __call__(self, document: Document, *, is_merged: bool = False) -> list[str]:
         """Returns the paths of the unknown fields, which it removed. Raises TypeMismatch.
 
-        is_merged: a patch has been merged into an object as a map, which Kubernetes makes a Go object of
-            without JSON between: a whole number is an integer however it is written, and null in a custom
-            resource is a value.
+        is_merged: whether the document is a map into which a patch has been merged, which Kubernetes turns
+            into a Go object without JSON in between: a whole number is an integer however it is written, and
+            null in a custom resource is a value.
         """
         ...
 
     def checked(self, document: Document, *, is_merged: bool = False) -> CheckedDocument:
-        """Returns all that it has removed. Raises TypeMismatch."""
+        """Checks a document, and returns everything that was removed. Raises TypeMismatch."""
         ...
 
 
 class ScaleFields(NamedTuple):
     """The fields of a resource that its scale shows.
 
-    selector: the text by which the pods are found, of a document; empty if there is none.
+    selector: returns the pod selector of a document as text; empty if there is none.
     replicas, status_replicas: paths of numbers.
-    default: what absent replicas mean; None if they must be there.
-    checks_replicas: a scale with fewer than none is refused as a scale; else the resource's own rules see to
-        that.
-    has_labels: the scale has the text in a field of its own, `targetSelector`, and in `selector` the labels,
-        if the selector is nothing else.
+    default: the value of absent replicas; None if they are required.
+    checks_replicas: whether a negative number is refused by the scale, rather than by the resource's own
+        rules.
+    has_labels: whether the scale has the text in a separate field, `targetSelector`, and in `selector` the
+        labels, if the selector consists of labels only.
     """
 
     selector: Callable[[Document], str]
@@ -70,12 +70,14 @@ class ScaleFields(NamedTuple):
 class Subresource(NamedTuple):
     """A path below objects of a resource.
 
-    update: how it takes updates and patches of the object; None where it is something else.
-    kind, group_version: of its documents, where they are not of the parent's kind.
-    definition: its schema's name. What is no view of the object and has none connects to another server.
-    scale: of the subresource that is one.
-    has_paths: any path may follow, and any method is passed on.
-    connects: each request is passed on to another server: options in its query are an object of `kind`.
+    update: how it handles updates and patches of the object; None if it is not a view of the object.
+    kind, group_version: those of its documents, if not the parent's.
+    definition: the name of its schema. A subresource without a definition that is not a view of the object
+        connects to another server.
+    scale: the fields of a scale subresource.
+    has_paths: whether any path may follow, and any method is forwarded.
+    connects: whether each request is forwarded to another server; the options in its query are an object of
+        `kind`.
     deprecation: of a built-in `kind`; None if that is not deprecated.
     """
 
@@ -92,7 +94,7 @@ class Subresource(NamedTuple):
 
 
 class ResourcePreparation(Protocol):
-    """Work that takes long, and has to be done before a resource can be used.
+    """Preparation that takes long, and has to be done before a resource can be used.
 
     prepare: may run in a thread, also several times.
     """
@@ -107,24 +109,25 @@ class ResourcePreparation(Protocol):
 class ServedResource:
     """One resource of one version: names, scope, verbs, schema, rules, columns.
 
-    list_kind: of collections; `{kind}List` if empty.
+    list_kind: the kind of collections; `{kind}List` if empty.
     storage_version: the version in which its objects are stored.
-    storage_form: how objects of the hub version get that version, where it is another one.
-    version_codec: between what is stored and what clients see; None where that is the same. Strategy and
-        selectable fields are about documents of its hub version, schema and columns about the client's.
-    also_accepts: other versions in which bodies may come; their fields are the same.
-    is_custom: a CustomResourceDefinition defines it.
-    removal: when it goes, if that is known; built-in versions may be known to go before they are deprecated.
+    storage_form: converts objects of the hub version to that version, if it differs.
+    version_codec: converts between stored objects and the client's version; None if they are the same.
+        Strategy and selectable fields apply to documents of its hub version, schema and columns to those of
+        the client's.
+    also_accepts: other versions that bodies may have; their fields are the same.
+    is_custom: whether a CustomResourceDefinition defines it.
+    removal: the release that removes it, if known; this may be known before a built-in version is deprecated.
     schema: gets the schema; called when it is first needed.
     schema_compiler: compiles its schema, together with those of others that share definitions.
     compile_check: makes its check if that is not compiled from its schema.
     preparations: each to be prepared in a thread before the resource is used.
-    openapi: gets its schema as OpenAPI v3 has it, where it is not among the definitions; True: as v2 has it.
-        The mapping holds descriptions of the fields that all objects have.
-    selectable_fields: for each field that lists can be selected by, beside name and namespace, how to
+    openapi: returns its OpenAPI v3 schema, or with True that of v2, if it is not among the definitions. The
+        mapping holds descriptions of the fields that all objects have.
+    selectable_fields: for each field that selectors may use, beside name and namespace, how to
         read it.
-    field_refusal: what is said of others, where Kubernetes has words of its own; see `OwnFields`. {gvk} is
-        the kind with its version.
+    field_refusal: the error for other fields, if Kubernetes has a special one; see `OwnFields`. {gvk} is the
+        kind with its version.
     """
 
     group_version: GroupVersion
@@ -163,9 +166,9 @@ class ServedResource:
             object.__setattr__(self, "list_kind", f"{self.kind}List")
 
     def for_server(self, strategy: Strategy) -> ServedResource:
-        """Returns the same resource for one server of several, which may be in several threads.
+        """Returns the same resource for one of several servers, which may run in several threads.
 
-        What is told by its fields alone is shared; what is derived elsewhere belongs to one server.
+        Data derived from its fields alone is shared; other derived data belongs to one server.
         """
         for shared in ("api_version", "head", "codec", "group_resource", "group_kind", "has_table"):
             getattr(self, shared)
@@ -176,7 +179,7 @@ class ServedResource:
 
     @cached_property
     def folder(self) -> str:
-        """What the keys of its objects begin with, behind the prefix of all keys: `/apps/deployments/`."""
+        """The folder of its objects' keys, after the prefix of all keys: `/apps/deployments/`."""
         return resource_prefix("", *self.stored_group_resource)
 
     @cached_property
@@ -190,7 +193,9 @@ class ServedResource:
 
     @cached_property
     def group_kind(self) -> GroupKind:
-        """The kind as errors name it: with the group in which it is stored, as Kubernetes' internal types."""
+        """The kind as errors name it, with the group in which it is stored, like Kubernetes' internal
+        types.
+        """
         return GroupKind(self.stored_group_resource.group, self.kind)
 
     @cached_property
@@ -199,7 +204,7 @@ class ServedResource:
 
     @cached_property
     def deprecation_warning(self) -> str:
-        """The warning that each answer carries; empty for nearly all resources."""
+        """The deprecation warning in each response; empty for nearly all resources."""
         return self.deprecation.warning(f"{self.api_version} {self.kind}") if self.deprecation else ""
 
     @cached_property
@@ -208,17 +213,17 @@ class ServedResource:
         return self.deprecation is not None or self.removal is not None
 
     def deprecation_of(self, subresource: str) -> Deprecation | None:
-        """Returns the deprecation of which a request is warned: of the kind that a subresource has, if any.
+        """Returns the deprecation that a request is warned about: that of the subresource's own kind, if any.
 
-        A definition's deprecated version is that with all its subresources. Source: k8s.io/apiserver,
-        pkg/endpoints/installer.go; apiextensions-apiserver, customresource_handler.go.
+        A deprecated version of a definition is deprecated with all its subresources. Source:
+        k8s.io/apiserver, pkg/endpoints/installer.go; apiextensions-apiserver, customresource_handler.go.
         """
         found = self.subresources.get(subresource)
         known = self.deprecation if found is None or self._is_of_parent(found) else found.deprecation
         return known if known is not None and known.is_announced else None
 
     def deprecation_warning_of(self, subresource: str) -> str:
-        """Returns the warning of a deprecation, even if requests are not warned; empty if there is none."""
+        """Returns the warning of a deprecation, even if requests do not carry it; empty if there is none."""
         found = self.subresources.get(subresource)
         if found is None or self._is_of_parent(found):
             return self.deprecation_warning
@@ -227,33 +232,33 @@ class ServedResource:
         return found.deprecation.warning(f"{found.group_version or self.group_version} {found.kind}")
 
     def _is_of_parent(self, subresource: Subresource) -> bool:
-        """Whether a subresource is deprecated as the resource is."""
+        """Whether a subresource is deprecated together with its resource."""
         return self.is_custom or subresource.kind in ("", self.kind)
 
     @cached_property
     def head(self) -> bytes:
-        """What every object of this version begins with, up to its metadata."""
+        """The bytes that every object of this version begins with, up to its metadata."""
         return head_of(self.api_version, self.kind)
 
     @cached_property
     def codec(self) -> VersionCodec:
-        """Converts between what is stored and what clients of this version see."""
+        """The codec between stored objects and this version."""
         return self.version_codec or IdentityCodec(self.head, self.group_resource, self.kind)
 
     @cached_property
     def stored_group_resource(self) -> GroupResource:
-        """The resource under which its objects are stored, and for which admission plugins are asked."""
+        """The resource under which its objects are stored, which admission plugins see."""
         return self.codec.stored_group_resource
 
     @cached_property
     def check(self) -> SchemaCheck:
-        """Checks and prunes a document; compiled when the first one comes."""
+        """The check that validates and prunes a document, compiled on first use."""
         if self.compile_check is not None:
             return self.compile_check()
         return self.schema_compiler.compile(self.schema())
 
     def size_of_defaults(self, text: bytes) -> SizeClass:
-        """Returns how much work there may be with what defaults add to an encoded object, or by a patch."""
+        """Returns how much work the defaults that an encoded object or a patch gets may be."""
         size = self._default_bytes
         return size_class_of_defaults(text, size) if size else SizeClass.SMALL
 
@@ -263,7 +268,7 @@ class ServedResource:
         return default_bytes() if default_bytes is not None else 0
 
     def compile(self) -> None:
-        """Make now what a thread would need first: made in the event loop, it is made once."""
+        """Compile the check now, on the event loop, so that threads do not compile it several times."""
         _ = self.check
 
     @cached_property
@@ -287,7 +292,7 @@ class ServedResource:
 
     @cached_property
     def has_table(self) -> bool:
-        """Whether objects can be shown as a table; kinds that can only be created, as reviews, have none."""
+        """Whether objects can be shown as a table; create-only kinds, as reviews, cannot."""
         return self.verbs != ("create",)
 
     @cached_property
@@ -302,16 +307,17 @@ class ServedResource:
 
 
 class ResourceTable:
-    """Everything that is served at one moment. A change makes a new table, which costs what has changed.
+    """All resources that are served at one moment. A change makes a new table, at a cost proportional to the
+    change.
 
-    resources: ordered as discovery shows them.
+    resources: in the order of discovery.
     group_versions: the resources of each version.
     groups: the versions of each group, the preferred one first.
-    hubs: of built-in types, in the version that the server itself works on, which clients may not be served.
+    hubs: the built-in types in the version that the server itself uses, which may not be served to clients.
     """
 
-    # What is derived from it elsewhere, by keys of theirs; it goes with the table. Who kept it with the table
-    # would keep the last one, and all resources in it, until it is asked again, which may be never.
+    # Data that others derive from the table, by their keys; it is freed with the table. A module that cached
+    # it by table would keep the last table, and all resources in it, until it is called again, perhaps never.
     _derived: dict[object, Any]
 
     def __init__(self, resources: Iterable[ServedResource], *, hubs: Iterable[ServedResource] = ()) -> None:
@@ -347,21 +353,21 @@ class ResourceTable:
         return self._index.get((group, version, resource))
 
     def hub(self, group: str, resource: str) -> ServedResource | None:
-        """Returns a built-in type in the version that the server works on; None if no version is served.
+        """Returns a built-in type in the version that the server uses; None if no version is served.
 
-        It is for the server's own reads and writes: clients may not be served this version.
+        It is for the server's own reads and writes: this version may not be served to clients.
         """
         return self._hubs.get((group, resource))
 
     def derived(self, key: object, derive: Callable[[ResourceTable], _T]) -> _T:
-        """Returns what `derive` makes of the table, which is made once for each key."""
+        """Returns the result of `derive` for the table, which is made once for each key."""
         found: _T | None = self._derived.get(key)
         if found is None:
             found = self._derived[key] = derive(self)
         return found
 
     def for_server(self, strategy_of: Callable[[ServedResource], Strategy]) -> ResourceTable:
-        """Returns the same table for one server of several: see `ServedResource.for_server`."""
+        """Returns the same table for one of several servers: see `ServedResource.for_server`."""
         made = {each: each.for_server(strategy_of(each)) for each in (*self.resources, *self._hubs.values())}
         table = copy.copy(self)
         table._derived = {}
@@ -374,11 +380,11 @@ class ResourceTable:
         return table
 
     def is_custom(self, group: str) -> bool:
-        """Tells whether a group has only custom resources."""
+        """Returns whether a group has only custom resources."""
         return group not in self._first_groups
 
     def without_removed(self, minor: int) -> ResourceTable:
-        """Returns the table without the built-in versions that release 1.`minor` does not have any more."""
+        """Returns the table without the built-in versions that release 1.`minor` has removed."""
         gone = [each for each in self.resources if each.removal is not None and each.removal.is_in(minor)]
         table = self.changed(gone, ())
         table._first_groups = tuple(group for group in self._first_groups if group in table._by_group)
@@ -387,7 +393,7 @@ class ResourceTable:
     def changed(self, gone: Collection[ServedResource], new: Collection[ServedResource]) -> ResourceTable:
         """Returns the table without some resources and with others, sorted by name in each version.
 
-        Groups that are new come after those of the first table, by their names.
+        New groups follow those of the first table, sorted by name.
         """
         table = object.__new__(ResourceTable)
         table._resources, table._first_groups, table._derived = None, self._first_groups, {}
@@ -423,10 +429,10 @@ class ResourceTable:
 
 
 class ServedTable:
-    """Holds the table of what is served at the moment: what is served changes by replacing the table.
+    """Holds the table of resources that are currently served, which is replaced when they change.
 
-    Whoever serves requests holds this, and takes `current` anew for each. Who keeps something for each
-    resource is called back when it is replaced; callbacks must not raise.
+    Parts that serve requests hold this object, and read `current` for each request. Parts that keep data for
+    each resource register a callback for replacements; callbacks must not raise.
     """
 
     def __init__(self, table: ResourceTable) -> None:
@@ -440,7 +446,7 @@ class ServedTable:
             callback()
 
     def call_on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Calls `callback` after each replacement, until the function that is returned is called."""
+        """Calls `callback` after each replacement, until the returned function is called."""
         self._callbacks.append(callback)
         return lambda: self._callbacks.remove(callback)
 
@@ -452,14 +458,14 @@ class ServedTable:
         return self.current.hub(group, resource)
 
     def require(self, group: str, resource: str) -> ServedResource:
-        """Returns what `hub` does, for callers that run only if the type is served."""
+        """Returns the result of `hub`, for callers that run only if the type is served."""
         found = self.hub(group, resource)
         assert found is not None, (group, resource)
         return found
 
 
 def cache_keys(resources: Iterable[ServedResource]) -> tuple[object, ...]:
-    """Identifies resources in caches that may outlive them."""
+    """Returns keys that identify resources in caches that may outlive them."""
     return tuple(each.cache_key for each in resources)
 
 
@@ -476,10 +482,10 @@ _STABILITIES: Final = {"alpha": 1, "beta": 2, None: 3}
 
 
 def version_priority(version: str) -> tuple[int, ...]:
-    """Returns a key of versions: what discovery prefers is greater. Row S03.
+    """Returns a sort key of a version, greater for versions that discovery prefers (row S03). Row S03.
 
-    GA over beta over alpha, then the higher number; below all of them other names, the first of the alphabet
-    above the others. Source: k8s.io/apimachinery, pkg/version/helpers.go.
+    GA comes before beta before alpha, then the higher number; other names follow in alphabetical order.
+    Source: k8s.io/apimachinery, pkg/version/helpers.go.
     """
     if (found := _KUBERNETES_VERSION.fullmatch(version)) is None:
         # The end is above all letters, so that `foo` is above `foo1`.

@@ -1,12 +1,12 @@
-"""The form in which objects of a type are stored, where it is not the hub version.
+"""The form in which objects of a type are stored, if it is not the hub version.
 
 A server that emulates a release, or shares a store with an older one, stores objects in a version that the
 older release has, too. That is decided at the very border of the store: documents are converted as the last
 thing before they are written, and values as the first thing after they are read
 (`object_decoder.ObjectDecoder`). All that stands between sees the hub version alone.
 
-The form of a type is a fact of the release (`ServedResource.storage_form`), but where servers of an older one
-come to share the store: then `StorageForms` has others, until they are gone.
+The form of a type depends on the release (`ServedResource.storage_form`), except while servers of an older
+release share the store: then `StorageForms` has other forms, until they are gone.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ class StorageForm(NamedTuple):
 
     @property
     def head(self) -> bytes:
-        """What all stored objects begin with."""
+        """The bytes that all stored objects begin with."""
         return head_of(self.api_version, self.kind)
 
     def of_hub(self, value: bytes) -> bytes:
-        """Returns what is stored for an encoded object of the hub version."""
+        """Returns the stored form of an encoded object of the hub version."""
         document: Document = orjson.loads(value)
         self.from_hub(document)
         return encode(document, self.head)
 
 
 class StorageForms:
-    """The forms of types while servers of an older release share the store. Replaced as a whole.
+    """The forms of types while servers of an older release share the store. It is replaced as a whole.
 
-    shared: by the types' hubs; None if objects are stored in the hub version. Empty if nobody else is older:
-    then it is the release that says.
+    shared: forms by the types' hubs; None if objects are stored in the hub version. Empty if no server is
+    older: then the release decides.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""All objects that are served: reads from the watch cache, and writes by their paths.
+"""All served objects: reads go to the watch cache, and writes through their paths.
 
 Source of the rules: k8s.io/apiserver, pkg/registry/generic/registry/store.go and pkg/registry/rest.
 """
@@ -40,18 +40,19 @@ LIST_TURN_OBJECTS: Final = 10_000
 FIRST_PAGE_OBJECTS: Final = 64
 PAGE_OBJECTS_MAX: Final = 500
 PAGE_BYTES: Final = 4 * 1024 * 1024
-# Objects that are converted at a time: who asks for few need not wait until all have been.
+# How many objects are converted at a time, so that a list with a small limit need not wait for all of them.
 VIEWS_AT_ONCE: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ObjectStorage:
-    """Where objects are stored.
+    """The storage of objects, and how they are stored.
 
-    cache: of what is in the store. own_writes: is told what is written. prefix: of all keys, as `/registry`.
+    cache: the watch cache of the store. own_writes: records written values. prefix: that of all keys, as
+        `/registry`.
     is_stale: see `write_path`; None if nothing is encrypted.
-    forms: in which objects are stored, where that is not for the release alone to say.
-    observers: who is told of what writes take.
+    forms: the forms of stored objects, where they do not follow from the release.
+    observers: callbacks for metrics of writes.
     """
 
     store: Storage
@@ -64,7 +65,7 @@ class ObjectStorage:
 
 
 class Registry:
-    """Objects of all served resources over one store."""
+    """Reads and writes objects of all served resources in one store."""
 
     def __init__(
         self,
@@ -76,7 +77,8 @@ class Registry:
     ) -> None:
         """offload: the server's; a request has its user's.
 
-        field_managers: tells who owns what the server itself writes; without, nobody does.
+        field_managers: records the owners of fields that the server itself writes; if None, they have no
+            owners.
         """
         self.clock = clock
         self._field_managers = field_managers
@@ -149,9 +151,9 @@ class Registry:
         at: ReadAt,
         limit: int,
     ) -> Listing[StoredObject]:
-        """As the cache lists, of views; `selects` is asked about these alone.
+        """Returns a list of views, as the cache lists stored objects.
 
-        Raises CorruptObject, ApiError where an object cannot be shown, and what the cache raises.
+        Raises CorruptObject, ApiError where an object cannot be shown, and the errors of the cache.
         """
         selected: list[KeyVersion[StoredObject]] = []
         turn = Turn()
@@ -178,9 +180,9 @@ class Registry:
     async def pages(
         self, resource: ServedResource, namespace: str, options: ListOptions
     ) -> AsyncIterator[ObjectList]:
-        """Yields a list in pages of one revision; as many objects in all as the options allow.
+        """Yields a list in pages at one revision, with as many objects in total as the options allow.
 
-        Raises as `list` does: Expired, too, where the store forgets the revision before the last page.
+        Raises as `list` does, including Expired if the store compacts the revision before the last page.
         """
         left, count = options.limit, FIRST_PAGE_OBJECTS
         while True:
@@ -197,7 +199,7 @@ class Registry:
             options = options._replace(continue_token=page.continue_token)
 
     def at_revision(self, options: ListOptions, revision: int) -> ListOptions:
-        """Returns options by which the same list is read once more. revision: the one it was of."""
+        """Returns options that read the same list again. revision: that of the first read."""
         if not options.continue_token:
             return options._replace(at=ReadAt.exactly(revision))
         token = chunks.token_at_revision(options.continue_token, revision, self._brand.meta_version)
@@ -210,7 +212,7 @@ class Registry:
         return self._keys.of_all(resource)
 
     def count(self, resource: ServedResource) -> int:
-        """How many objects of a resource the cache has."""
+        """Returns how many objects of a resource the cache has."""
         cached = self.cache.resources.get(self.prefix_of(resource))
         return len(cached.snapshots) if cached is not None else 0
 
@@ -226,7 +228,7 @@ class Registry:
             fields=options.fields,
         )
 
-    # ---- writes. These hand on what is to be awaited: a coroutine of their own would be one more to run.
+    # ---- writes. These return awaitables: separate coroutines would be one more to run.
 
     def create(self, request: WriteRequest, draft: Draft) -> Coroutine[Any, Any, WriteResult]:
         """Store a new object: see `write_path.WritePath.create`."""
@@ -237,7 +239,9 @@ class Registry:
         return self._write_path.update(request, transform, self._manage_fields(request))
 
     def _manage_fields(self, request: WriteRequest) -> ManageFields | None:
-        """Returns what tells the owners of fields after a write; None if they stay as they are."""
+        """Returns the function that updates the owners of fields after a write; None if they do not
+        change.
+        """
         if request.writer is None or self._field_managers is None:
             return request.manage_fields
         return self._field_managers.of_server(request.resource, request.writer)
@@ -252,10 +256,11 @@ class Registry:
 
 
 def _require_sound(resource: ServedResource, objects: list[StoredObject]) -> None:
-    """Raises StorageReadError, which names the objects that are damaged."""
+    """Require that objects are readable."""
     damaged = [each for each in objects if not each.head]
     if damaged:
-        # One more than are told, so that it is told that there are more: for want of a key all are damaged.
+        # One more than are reported, to report that there are more: if a key is missing, all objects are
+        # damaged.
         told = damaged[: DAMAGED_CAUSES_MAX + 1]
         errors = [each.error for each in told if isinstance(each, DamagedObject)]
         raise StorageReadError.of_list(resource.group_resource, [(error.key, error.text) for error in errors])

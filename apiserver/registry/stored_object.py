@@ -1,4 +1,4 @@
-"""Objects as bytes: the one form in which they are stored, cached and sent.
+"""Objects as bytes, in the one form in which they are stored, cached and sent.
 
 A stored value is compact JSON that begins with `apiVersion`, `kind` and `metadata`, without
 `resourceVersion`:
@@ -6,10 +6,10 @@ A stored value is compact JSON that begins with `apiVersion`, `kind` and `metada
     {"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a", ... },"data":{ ... }}
     └─────────────────────── head ──────────────────┘└────────────── rest ─────────────┘
 
-The head is the same for all objects of a type. What the cache keeps is the rest with the revision put
-into it, the *tail*: `{"resourceVersion":"42","name":"a", ...`. Everything a client may be sent is then a
-constant and a tail: head + tail is the object, `{"metadata":` + tail an item of a list, and a watch event
-is an opening, head and tail. Nothing is parsed, and nothing encoded, to answer a read.
+The head is the same for all objects of a type. The cache keeps the rest with the revision put
+into it, the *tail*: `{"resourceVersion":"42","name":"a", ...`. Every response consists of constants and
+tails: head + tail is the object, `{"metadata":` + tail an item of a list, and a watch event is an opening,
+head and tail. A read parses and encodes nothing.
 
 That is why `object_decoder` parses each value once, when it is taken from the store, and converts it if it
 was stored in another version (`ConvertedObject`). A value that is no object becomes a `DamagedObject`, which
@@ -47,9 +47,9 @@ MANY_LABELS_KEPT_MAX: Final = 100_000
 
 
 class CorruptObject(StorageReadError):
-    """The stored bytes are not an object of this server's, or cannot be decrypted.
+    """The stored bytes are not a valid object, or cannot be decrypted.
 
-    cause: what is wrong with them.
+    cause: the error in them.
     Source of the text: k8s.io/apiserver, pkg/storage/errors.go and pkg/storage/etcd3/corrupt_obj_deleter.go.
     """
 
@@ -65,22 +65,22 @@ class CorruptObject(StorageReadError):
 
 
 class TooDeep(BadRequest):
-    """A document has more levels than can be stored."""
+    """A document has more levels of nesting than can be stored."""
 
     def __init__(self) -> None:
         super().__init__("the object is nested too deeply to be stored")
 
 
 class StoredObject:
-    """One version of one object, ready to be sent. Whatever else is asked of it is derived once and cached.
+    """One version of one object, ready to be sent. Other data is derived from it on demand, and cached.
 
-    A damaged value, a `DamagedObject`, has an empty head; whoever reads it is told by `CorruptObject`.
+    A damaged value, a `DamagedObject`, has an empty head; reading it raises `CorruptObject`.
     metadata_end: the length of the metadata in the tail; 0 if it is not known yet.
     forms: other encodings and versions of it, by keys of their caches, which may evict them at any time.
-    known_labels: the labels, once they have been asked for; None before, and again whenever another thread
-        has them forgotten.
+    known_labels: the labels, once they have been decoded; None before, and after another thread has evicted
+        them.
     conforms_to: the number of the schema that it is known to conform to; 0 if it was not checked.
-    is_converted: it is stored in another version than it has here.
+    is_converted: whether it is stored in another version than it has here.
     """
 
     is_converted: ClassVar[bool] = False
@@ -109,18 +109,19 @@ class StoredObject:
 
     @classmethod
     def of(cls, stored: Stored) -> StoredObject:
-        """Returns the object in a stored value, a DamagedObject if it is none."""
+        """Returns the object in a stored value, or a DamagedObject if the value is invalid."""
         return cls.decoded(stored)[0]
 
     @classmethod
     def decoded(cls, stored: Stored) -> tuple[StoredObject, Document | None]:
-        """Returns the object, and its document, which is for one who asks; None if the object is huge.
+        """Returns the object and its document, which the caller may keep; None for the document of a huge
+        object.
 
-        To make documents of huge ones would take the event loop for too long.
+        Decoding a huge one would block the event loop for too long.
         """
         value, document = stored.value, None
         start = value.find(METADATA) + len(METADATA)
-        # The metadata that is found first is the object's own if it stands in the outermost braces.
+        # The first metadata found is the object's own if it is in the outermost braces.
         is_object = value.startswith(b"{") and value[start : start + 1] == b"{"
         is_object = is_object and value.count(b"{", 0, start) == 1
         if size_class(len(value)) is not SizeClass.HUGE or not is_object or not json_slices.is_value(value):
@@ -142,35 +143,41 @@ class StoredObject:
 
     @classmethod
     def written(cls, key: str, head: bytes, value: bytes, revision: int | None) -> StoredObject:
-        """The object in a value that begins with `head`. revision: None if it is not stored, and has none."""
+        """Returns the object in a value that begins with `head`.
+
+        revision: None if the object is not stored.
+        """
         metadata_on = value[len(head) :]
         return cls(key, head, metadata_on if revision is None else with_revision(metadata_on, revision))
 
     def copy(self) -> StoredObject:
-        """Returns the same object, with the same bytes, for another server in this process."""
+        """Returns a copy of the object, with the same bytes, for another server in this process."""
         copied = type(self)(self.key, self.head, self.tail)
         copied.metadata_end = self.metadata_end
         return copied
 
     @property
     def json(self) -> bytes:
-        """The object as clients get it. Raises CorruptObject."""
+        """The object as JSON for clients. Raises CorruptObject."""
         self.require_sound()
         return self.head + self.tail
 
     @property
     def resource_version(self) -> str:
-        """The text of metadata.resourceVersion."""
+        """The value of metadata.resourceVersion."""
         start = len(_REVISION_OPENING)
         return self.tail[start : self.tail.index(b'"', start)].decode()
 
     def document(self) -> Document:
-        """The object decoded, anew each time: the caller may change it. Raises CorruptObject."""
+        """Returns the object decoded again at each call, so that the caller may change it.
+
+        Raises CorruptObject.
+        """
         document: Document = orjson.loads(self.json)
         return document
 
     def metadata(self) -> bytes:
-        """The metadata alone, as JSON. Raises CorruptObject."""
+        """Returns the decoded metadata. Raises CorruptObject."""
         if not self.metadata_end:
             self.require_sound()
             end = _metadata_end(self.tail)
@@ -180,9 +187,9 @@ class StoredObject:
         return self.tail[: self.metadata_end]
 
     def is_terminating(self) -> bool:
-        """Whether its deletion has begun, told without decoding more than small metadata.
+        """Returns whether its deletion has begun, without decoding more than small metadata.
 
-        Of a damaged object nobody knows that.
+        For a damaged object this is unknown.
         """
         is_small = size_class(len(self.tail)) is SizeClass.SMALL
         if _DELETED not in (self.tail if is_small else self.metadata()):
@@ -209,7 +216,7 @@ class StoredObject:
         return _texts(json_slices.find(metadata, "labels"))
 
     def fields(self, getters: Mapping[str, FieldGetter]) -> Mapping[str, str]:
-        """The values of the fields that objects of its type can be selected by."""
+        """Returns the values of the fields that objects of its type can be selected by."""
         if self._fields is None or not getters.keys() <= self._fields.keys():
             if size_class(len(self.tail)) is SizeClass.SMALL:
                 document = self.document()
@@ -218,25 +225,25 @@ class StoredObject:
                 parts = {part for get in getters.values() for part in get.parts}
                 document = {part: json_slices.find(text, part) for part in parts}
             found = {field: get(document) for field, get in getters.items()}
-            # Versions of a type may have fields of their own.
+            # Each version of a type may have different fields.
             self._fields = {**(self._fields or {}), **found}
         return self._fields
 
     def forget_labels(self) -> None:
-        """Decode the labels again when they are asked for."""
+        """Evict the decoded labels, which are decoded again on demand."""
         self.known_labels = None
 
     def require_sound(self) -> None:
-        """Checks that the object can be read. Raises CorruptObject if it is damaged."""
+        """Require that the object is readable. Raises CorruptObject if it is damaged."""
 
     def at_revision(self, revision: int) -> bytes:
-        """The tail with another revision: a deleted object is shown as it was, at its deletion's."""
+        """Returns the tail with another revision, for a deleted object, which is shown at its deletion's."""
         end = self.tail.index(b'"', len(_REVISION_OPENING)) + 1
         return b'{"resourceVersion":"%d"%b' % (revision, self.tail[end:])
 
 
 def _metadata_end(tail: bytes) -> int | None:
-    """Returns the length of the metadata that a tail begins with; None if only decoding it all tells."""
+    """Returns the length of the metadata that a tail begins with; None if all of it must be decoded."""
     if len(tail) > FIRST_LOOK_BYTES:
         # Cut before a quote, so that no character is cut in two.
         end = json_slices.value_end(tail[: tail.rfind(b'"', 0, FIRST_LOOK_BYTES)])
@@ -246,7 +253,7 @@ def _metadata_end(tail: bytes) -> int | None:
 
 
 def _texts(labels: object) -> Mapping[str, str]:
-    """Returns labels as they should be: whatever wrote others into the store, selectors compare texts."""
+    """Returns labels with all values as strings, since selectors compare strings whatever is in the store."""
     if not isinstance(labels, dict) or not labels:
         return _NO_LABELS
     if set(map(type, labels.values())) == {str}:
@@ -255,10 +262,10 @@ def _texts(labels: object) -> Mapping[str, str]:
 
 
 class _RecentLabels:
-    """The labels that are kept decoded of objects with many: those that were asked for last.
+    """The most recently used labels of objects with many labels, which are kept decoded.
 
-    They are of all servers of a process, whose memory it is, and asked for in all their threads. So every
-    step is one operation of the deque: threads that make room at the same time may forget some more.
+    They are shared by all servers of a process and all their threads. So every step is one operation of the
+    deque: threads that evict at the same time may evict more than needed.
     """
 
     def __init__(self) -> None:
@@ -279,7 +286,7 @@ class _RecentLabels:
                 forgotten.forget_labels()
 
     def _has_too_many(self) -> bool:
-        """Adds up some hundred numbers at most: objects with few labels are not among them."""
+        """Returns whether too many labels are kept, by adding up some hundred numbers at most."""
         kept = list(self._kept)
         return len(kept) > 1 and sum([count for _, count in kept]) > MANY_LABELS_KEPT_MAX
 
@@ -288,10 +295,10 @@ _recent_labels: Final = _RecentLabels()
 
 
 class DamagedObject(StoredObject):
-    """A stored value that is no object.
+    """A stored value that is not a valid object.
 
-    cause: why not. is_decrypted: whether it could be decrypted, or was not encrypted.
-    is_temporary: it could not be decrypted, and may well be later.
+    cause: the error in it. is_decrypted: whether it could be decrypted, or was not encrypted.
+    is_temporary: whether it could not be decrypted, but may be later.
     """
 
     __slots__ = ("cause", "is_decrypted", "is_temporary", "revision")
@@ -337,22 +344,22 @@ _REVISION_OPENING: Final = b'{"resourceVersion":"'
 
 
 def with_revision(metadata_on: bytes, revision: int) -> bytes:
-    """Returns the rest of a stored value, with the revision as first field of its metadata."""
+    """Returns the rest of a stored value, with the revision as the first field of its metadata."""
     comma = b"" if metadata_on[1:2] == b"}" else b","
     return b'{"resourceVersion":"%d"%b%b' % (revision, comma, metadata_on[1:])
 
 
 def with_version(metadata_on: bytes, version: str) -> bytes:
-    """Returns the rest of an object that is not stored, with the resourceVersion that its client has sent.
+    """Returns the rest of an unstored object, with the resourceVersion that its client has sent.
 
-    The counterpart for stored objects is `with_revision`.
+    See `with_revision` for stored objects.
     """
     comma = b"" if metadata_on[1:2] == b"}" else b","
     return b'{"resourceVersion":%b%b%b' % (orjson.dumps(version), comma, metadata_on[1:])
 
 
 def document_of_tail(tail: bytes) -> Document:
-    """Returns an object decoded without its apiVersion and kind. tail: see `StoredObject`."""
+    """Returns a decoded object without its apiVersion and kind. tail: see `StoredObject`."""
     document: Document = orjson.loads(b'{"metadata":%b' % tail)
     return document
 
@@ -363,7 +370,7 @@ def head_of(api_version: str, kind: str) -> bytes:
 
 
 def encode(document: Document, head: bytes) -> bytes:
-    """Returns a document as it is stored under `head`, which holds its apiVersion and kind.
+    """Returns the stored form of a document below `head`, which holds its apiVersion and kind.
 
     Raises TooDeep.
     """

@@ -1,7 +1,7 @@
 """Strategies: the hooks in which resources differ.
 
-A strategy is data: a set of small functions over documents, none of which does I/O. The defaults are
-what most resources do. Source of the division: k8s.io/apiserver, pkg/registry/rest.
+A strategy is data: a set of small functions over documents, none of which does I/O. The defaults are those of
+most resources. Source of the division: k8s.io/apiserver, pkg/registry/rest.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from apiserver.registry.allocations import ResourceAllocator
 
 
 def no_change(*_: Document) -> None:
-    """A hook that changes nothing."""
+    """Changes nothing, as the default of a hook."""
 
 
 def _no_errors(*_: Document) -> list[FieldError]:
-    """A check that finds nothing."""
+    """Finds no errors, as the default of a check."""
     return []
 
 
@@ -38,9 +38,9 @@ def _no_warnings(new: Document, old: Document | None) -> list[str]:
 
 
 class Findings(NamedTuple):
-    """What the checks of a write have found.
+    """The findings of the checks of a write.
 
-    errors: why the write is refused. warnings: what the client is warned of, although the write is allowed.
+    errors: the reasons to refuse the write. warnings: those for the client of an allowed write.
     """
 
     errors: Sequence[FieldError]
@@ -50,7 +50,7 @@ class Findings(NamedTuple):
 class WriteContext(NamedTuple):
     """The user and the time of a write.
 
-    user: None if the server itself writes. now: as documents have it.
+    user: None if the server itself writes. now: in the format of documents.
     """
 
     user: UserInfo | None
@@ -68,23 +68,23 @@ ExpressionRules = Callable[[Document, Document | None, Sequence[FieldError], boo
 
 
 class UpdateStrategy(NamedTuple):
-    """How one endpoint of a resource takes updates: its main one, or a subresource.
+    """How one endpoint of a resource handles updates: its main one, or a subresource.
 
-    prepare: (new, old): takes over from `old` what this endpoint may not change.
-    stamp: (context, new, old): writes in by whom, or when, the change is made.
-    validate: (new, old): what is wrong with the change, beyond what is wrong with `new` itself.
-    validate_write: (context, new, old): likewise, where it matters who makes the change, or when.
-    expressions: rules of which some are expressions; those of custom resources are all among them.
-    compares_old: whether they compare new values with old ones (transition rules): they may refuse also what
-        does not change.
+    prepare: (new, old): copies from `old` the fields that this endpoint may not change.
+    stamp: (context, new, old): records the user, or the time, of the change.
+    validate: (new, old): returns the errors in the change, beyond those in `new` itself.
+    validate_write: (context, new, old): likewise, where the user or the time of the change matters.
+    expressions: rules that include expressions; all rules of custom resources are here.
+    compares_old: whether they compare new values with old ones (transition rules), and so may refuse an
+        unchanged object.
     checks_object: whether the object as a whole is checked, too (`Strategy.validate`), and warned about. A
         status update does not check it: its writer may be unable to correct the spec.
-    warn: (new, old): what the client should know of the change, if the object is not checked.
-    raises_generation: whether a change counts in metadata.generation, if the type has that.
-    resets, writes: the paths of what this endpoint leaves as it is, or of all that it writes; see
-        `apply.endpoint_fields`. resets: None for the status, if that has an endpoint of its own.
+    warn: (new, old): returns warnings about the change, if the object is not checked.
+    raises_generation: whether a change increments metadata.generation, if the type has that.
+    resets, writes: the paths of the fields that this endpoint does not change, or of all that it writes; see
+        `apply.endpoint_fields`. resets: None for the status, if that has its own endpoint.
     change_checks, object_checks: how often Kubernetes checks the change of the metadata, and the metadata
-        itself, in its generic code and again in the type's own. An answer repeats each cause as often, and
+        itself, in its generic code and again in the type's own. A response repeats each cause as often, and
         those of labels, annotations and owners with both.
     """
 
@@ -106,34 +106,35 @@ class UpdateStrategy(NamedTuple):
 class Strategy(NamedTuple):
     """The rules of one resource.
 
-    prepare_create: fills in and takes out what clients have no say in. May return warnings about it.
-    stamp_create: (context, document): writes into a new object by whom, or when, it is made.
-    validate: what is wrong with an object about to be stored, beside its metadata.
-    validate_ratcheting: (new, old, None for a new object): likewise, by rules that an object may go on
-        breaking if it broke them before. Subresources with an UpdateStrategy of their own leave it out.
-    validate_create: what is wrong with a new object only.
-    validate_size: which rules of `validate` a document breaks that is too large to be stored anyway.
+    prepare_create: sets and removes the fields that clients may not set. May return warnings.
+    stamp_create: (context, document): records the user, or the time, of the creation.
+    validate: returns the errors in an object about to be stored, except in its metadata.
+    validate_ratcheting: (new, old, None for a new object): likewise, by rules that an object may keep
+        violating if it violated them before. Subresources with their own UpdateStrategy leave it out.
+    validate_create: returns errors that only new objects can have.
+    validate_size: returns the errors of `validate` in a document that is too large to be stored.
     expressions: as in `UpdateStrategy`, for a new object.
     declared: the rules of the type that are declared, if it has any: see `registry.declarative_validation`.
-    warn: (new, old, None for a new object): what the client should know, though it is allowed.
+    warn: (new, old, None for a new object): returns warnings about an allowed write.
     has_generation: metadata.generation counts changes of everything but `generation_ignores`.
     allows_unconditional_update: an update need not name the resourceVersion that it replaces.
     allows_unqualified_finalizers: the names of finalizers need no domain.
     allows_create_on_update: a PUT of an absent object creates it.
-    grace_period_s: (object, seconds asked for): how long a deletion waits for somebody to confirm it;
+    grace_period_s: (object, requested seconds): how long a deletion waits for its confirmation;
         None for resources that are deleted at once.
-    mark_deleted: what else changes when a deletion begins, and whether it has a grace period.
-    blockers: whatever must be gone before the object is removed: its finalizers.
-    orphans_by_default: what a delete that names no policy does (Jobs).
-    has_dependents: the propagation policy of a delete matters (not for definitions).
-    returns_deleted: the response to a delete is the object instead of a Status.
+    mark_deleted: changes further fields when a deletion begins; returns whether it has a grace period.
+    blockers: returns what must be removed before the object is: its finalizers.
+    orphans_by_default: whether a delete without a policy orphans dependents (Jobs).
+    has_dependents: whether the propagation policy of a delete matters (not for definitions).
+    returns_deleted: whether the response to a delete is the object instead of a Status.
     ttl_s: objects expire this long after their last write (Events).
-    allocator: chooses what objects have and no other may have (addresses of Services).
-    delete_warning: what a delete that names no policy is told.
-    delete_refusal: (name): why this object may not be deleted by anybody; empty if it may.
-    is_costly: even small objects may take long to check, so that it is never done in the event loop.
-    default_bytes: returns how many bytes the defaults of a type that clients have defined add at most to one
-        object, or one null, in an object; None for built-in types, which have few.
+    allocator: chooses values that no two objects may have (addresses of Services).
+    delete_warning: the warning for a delete without a policy.
+    delete_refusal: (name): returns why no user may delete this object; empty if it may be deleted.
+    is_costly: whether even small objects may take long to check, so that they are never checked on the event
+        loop.
+    default_bytes: returns how many bytes the defaults of a custom type add at most to one object, or one
+        null, in an object; None for built-in types, which have few.
     """
 
     name_rule: NameRule = names.dns_subdomain
@@ -173,12 +174,12 @@ DEFAULT_STRATEGY: Final = Strategy()
 
 
 def drop_status(document: Document) -> None:
-    """Drops the status of a new object: it belongs to the controller, not to the user."""
+    """Drops the status of a new object, which belongs to the controller and not to the user."""
     document.pop("status", None)
 
 
 def keep_status(new: Document, old: Document) -> None:
-    """Update of the main resource: the status stays as it is (row I13)."""
+    """Keeps the status in an update of the main resource (row I13)."""
     if "status" in old:
         new["status"] = old["status"]
     else:
@@ -186,7 +187,7 @@ def keep_status(new: Document, old: Document) -> None:
 
 
 def only_status(new: Document, old: Document) -> None:
-    """Update of the status subresource: everything else stays as it is, but for the metadata."""
+    """Keeps everything but the status and the metadata in an update of the status subresource."""
     status = new.get("status")
     for field in [field for field in new if field not in ("apiVersion", "kind", "metadata")]:
         del new[field]
@@ -204,7 +205,7 @@ CLIENT_METADATA: Final = ("labels", "annotations", "ownerReferences", "finalizer
 
 
 def keep_metadata(new: Document, old: Document, *fields: str) -> None:
-    """Keeps these fields of the metadata as they are."""
+    """Keeps some fields of the metadata unchanged."""
     for field in fields:
         if field in old["metadata"]:
             new["metadata"][field] = old["metadata"][field]
@@ -213,13 +214,13 @@ def keep_metadata(new: Document, old: Document, *fields: str) -> None:
 
 
 def only_status_without_metadata(new: Document, old: Document) -> None:
-    """Update of the status subresource where that changes no metadata."""
+    """Keeps everything but the status in an update of the status subresource, the metadata included."""
     only_status(new, old)
     keep_metadata(new, old, *CLIENT_METADATA, "deletionTimestamp")
 
 
 def only_status_with_old_metadata(new: Document, old: Document) -> None:
-    """Update of the status subresource where the metadata stays as a whole: generateName, too."""
+    """Keeps everything but the status, and the metadata as a whole, including generateName."""
     only_status(new, old)
     keep_metadata(new, old, *((new["metadata"].keys() | old["metadata"].keys()) - _WRITTEN_BY_SERVER))
 

@@ -1,4 +1,7 @@
-"""Subresources that have a kind of their own, or connect to a node. `handlers.subresources` serves them."""
+"""Subresources that have their own kind, or connect to a node; `handlers.subresources` serves them.
+
+`handlers.subresources` serves them.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ def scale(fields: ScaleFields) -> Subresource:
 
 
 def old_scale(fields: ScaleFields, group: str, version: str) -> Subresource:
-    """Returns the scale of a version that has a kind of its own for it."""
+    """Returns the scale subresource of a version that has its own kind for it."""
     definition = f"io.k8s.api.{group}.{version}.Scale"
     assert definition in OLD_SCALES
     return Subresource(
@@ -49,7 +52,7 @@ def old_scale(fields: ScaleFields, group: str, version: str) -> Subresource:
 
 
 def old_rollback(group: str, version: str) -> Subresource:
-    """Returns what takes Deployments of a version back to a former revision."""
+    """Returns the subresource that rolls Deployments of an old version back to a former revision."""
     definition = f"io.k8s.api.{group}.{version}.DeploymentRollback"
     assert definition in OLD_ROLLBACKS
     return Subresource(
@@ -62,13 +65,15 @@ def old_rollback(group: str, version: str) -> Subresource:
 
 
 def group_version_of(definition: str) -> GroupVersion:
-    """Returns the version of a definition of k8s.io/api, as `io.k8s.api.apps.v1beta1.Scale`."""
+    """Returns the group and version in the name of a definition of k8s.io/api, as
+    `io.k8s.api.apps.v1beta1.Scale`.
+    """
     group, version, _ = definition.removeprefix("io.k8s.api.").split(".")
     return GroupVersion(group, version)
 
 
 def text_at(*path: str) -> Callable[[Document], str]:
-    """Returns a getter of the selector that the object holds as a text at a path, as custom resources do."""
+    """Returns a getter of a selector that the object holds as a string at a path, as custom resources do."""
 
     def text(document: Document) -> str:
         value = at(document, *path)
@@ -81,11 +86,11 @@ def text_at(*path: str) -> Callable[[Document], str]:
 
 
 def proxy(kind: str) -> Subresource:
-    """Returns a subresource that proxies HTTP. kind: of the options in the query."""
+    """Returns a subresource that proxies HTTP. kind: that of the options in the query."""
     verbs = ("create", "delete", "get", "patch", "update")
     return Subresource("proxy", verbs=verbs, kind=kind, has_paths=True, connects=True)
 
 
 def stream(name: str, kind: str) -> Subresource:
-    """Returns a subresource that streams. kind: of the options in the query."""
+    """Returns a subresource that streams. kind: that of the options in the query."""
     return Subresource(name, verbs=("create", "get"), kind=kind, connects=True)

@@ -1,7 +1,7 @@
-"""Writes of objects as transactions: with their lease, their allocations, and what must hold meanwhile.
+"""Writes objects in transactions, with their lease, their allocations and further conditions.
 
 Each write is one transaction, done only if the object is at the revision that its writer has seen. If another
-writer of the object was faster, it is `write_path`, or `delete_path`, that begins again on the newer object.
+writer of the object was faster, `write_path`, or `delete_path`, begins again on the newer object.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from apiserver.storage.lease_manager import LeaseManager
 class WriteObservers(NamedTuple):
     """Callbacks for metrics of writes.
 
-    allocations: counts what objects are given of pools.
-    lease_replaced: called for each lease that is given up for the next one, with how often it was used.
+    allocations: counts the allocations of objects.
+    lease_replaced: called for each lease that is replaced by the next one, with how often it was used.
     """
 
     allocations: AllocationObserver | None = None
@@ -36,9 +36,9 @@ NO_OBSERVERS: Final = WriteObservers()
 
 
 class Transactions:
-    """Writes of objects of all resources.
+    """Writes objects of all resources in transactions.
 
-    prefix: of all keys. own_writes: is told what is written. forms: in which objects are stored.
+    prefix: that of all keys. own_writes: records written values. forms: the forms of stored objects.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class Transactions:
         self._leases = LeaseManager(store, clock=clock.monotonic, replaced=observers.lease_replaced)
 
     def allocations(self, resource: ServedResource, key: str) -> ObjectAllocations | None:
-        """Returns the allocations of an object, for one write; None where objects have none."""
+        """Returns the allocations of an object, for one write; None if its objects have none."""
         allocator = resource.strategy.allocator
         if allocator is None:
             return None
@@ -73,7 +73,7 @@ class Transactions:
             observer=self._allocation_observer,
         )
 
-    # ---- These hand on what is to be awaited: a coroutine of their own would be one more to run.
+    # ---- These return awaitables: separate coroutines would be one more to run.
 
     def create(
         self,
@@ -83,7 +83,10 @@ class Transactions:
         guards: Sequence[TransactionGuard],
         extra: ExtraWrites,
     ) -> Coroutine[Any, Any, int]:
-        """Returns the revision. Raises KeyExists for `key` or what `extra` adds, and what `guards` raise."""
+        """Stores a new object, and returns its revision.
+
+        Raises KeyExists for `key` or a key of `extra`, and the errors of `guards`.
+        """
         value = self._to_be_stored(resource, key, value)
 
         def write(lease: int) -> Coroutine[Any, Any, int]:
@@ -96,7 +99,10 @@ class Transactions:
     def replace(
         self, resource: ServedResource, key: str, value: bytes, *, expected: int, extra: ExtraWrites
     ) -> Coroutine[Any, Any, int]:
-        """Returns the revision. Raises RevisionMismatch, and KeyExists for what `extra` adds."""
+        """Replaces an object, and returns its revision.
+
+        Raises RevisionMismatch, and KeyExists for a key of `extra`.
+        """
         value = self._to_be_stored(resource, key, value)
         if extra.writes:
             conditions = (Condition(key, expected), *extra.conditions)
@@ -110,7 +116,9 @@ class Transactions:
     def mark(
         self, resource: ServedResource, key: str, value: bytes, *, expected: int
     ) -> Coroutine[Any, Any, int]:
-        """Replace an object whose deletion begins, and which does not expire any more. As `replace`."""
+        """Replaces an object whose deletion begins, which does not expire any more; raises as `replace`
+        does.
+        """
         value = self._to_be_stored(resource, key, value)
         return self._store.compare_and_put(key, value, expected=expected)
 
@@ -130,9 +138,9 @@ class Transactions:
                 held = [await guard.renew() for guard in guards]
 
     async def remove(self, resource: ServedResource, key: str, document: Document, *, expected: int) -> None:
-        """Delete the object, and with it its allocations.
+        """Delete the object, together with its allocations.
 
-        document: the object as it is stored now; only asked for where the resource has allocations.
+        document: returns the stored object; only called if the resource has allocations.
 
         Raises RevisionMismatch.
         """
@@ -144,19 +152,19 @@ class Transactions:
             await self._store.compare_and_delete(key, expected=expected)
 
     async def stored(self, key: str) -> Stored | None:
-        """Returns what is stored now, past the cache."""
+        """Returns the current value of the store, past the cache."""
         return (await self._store.get(key)).stored
 
     async def remove_unread(self, key: str, *, expected: int) -> None:
-        """Delete an object that cannot be decoded; its allocations stay. Raises RevisionMismatch."""
+        """Delete an object that cannot be decoded, without its allocations. Raises RevisionMismatch."""
         await self._store.compare_and_delete(key, expected=expected)
 
     async def require(self, key: str, *, expected: int) -> None:
-        """Write nothing. Raises RevisionMismatch."""
+        """Check a revision without writing. Raises RevisionMismatch."""
         await self._store.transact((Condition(key, expected),), ())
 
     def _to_be_stored(self, resource: ServedResource, key: str, value: bytes) -> bytes:
-        """Returns a value in the version in which its type is stored; value: as the codec encodes it."""
+        """Returns a value in the version in which its type is stored."""
         form = self._forms.shared.get(resource.stored_group_resource, resource.storage_form)
         if form is not None:
             value = form.of_hub(value)
@@ -164,7 +172,7 @@ class Transactions:
         return value
 
     async def _with_lease(self, ttl_s: int, write: Callable[[int], Awaitable[int]]) -> int:
-        """Do `write` with a lease, which it is called with."""
+        """Call `write` with a lease."""
         lease = await self._leases.lease_for(ttl_s)
         try:
             return await write(lease)

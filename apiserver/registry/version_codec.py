@@ -1,8 +1,8 @@
-"""Between the bytes that are stored and the documents that clients of one version work with.
+"""Converts between stored bytes and the documents that clients of one version use.
 
 An object is stored in one version, its *storage version*; clients read and write it in any version that is
-served. Between the two stands the *hub* version: the one that strategies, admission plugins and allocators
-work on. Three codecs cover all resources:
+served. In between is the *hub* version, which strategies, admission plugins and allocators use. Three codecs
+cover all resources:
 
 - `IdentityCodec`: the storage version is the client's, and so is the hub. Bytes are copied.
 - `builtin_codec.BuiltinCodec`: built-in types are stored in another version, which is the hub, and
@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 
 
 class Offloader(Protocol):
-    """Runs work on the event loop if it is small, else beside it: `offload.Offload`."""
+    """Runs small work on the event loop, and other work in a thread: `offload.Offload`."""
 
     async def run_begun(
         self, size: SizeClass, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
@@ -39,16 +39,16 @@ class Offloader(Protocol):
 
 
 class VersionCodec(Protocol):
-    """How objects of one resource get from the store to clients of one version, and back.
+    """Converts objects of one resource from the store to clients of one version, and back.
 
-    stored_head: what every object begins with that is written now.
+    stored_head: the bytes that every newly written object begins with.
     stored_group_resource: the resource under which the objects are stored.
     stored_kind: the kind under which they are stored.
-    is_immediate: what is stored is of the hub version: `view_of_hub` makes the view of it. False where a
-        conversion webhook may have to be asked, and where what a client sees depends on a schema that may
-        have changed since the object was stored.
-    converts_hub: the hub version is not the client's.
-    asks_webhook: a webhook converts between versions.
+    is_immediate: whether stored objects are of the hub version, so that `view_of_hub` makes their view. False
+        if a conversion webhook may be needed, or if the view depends on a schema that may have changed since
+        the object was stored.
+    converts_hub: whether the hub version is not the client's.
+    asks_webhook: whether a webhook converts between versions.
     """
 
     @property
@@ -67,17 +67,17 @@ class VersionCodec(Protocol):
     # ---- reading
 
     def cached_view(self, stored: StoredObject) -> StoredObject | None:
-        """Returns a stored object in the client's version; itself where that is the same.
+        """Returns a stored object in the client's version, which is the object itself if it is the same.
 
-        None if only `views` can tell, since a webhook has to be asked, or the object is large.
+        Returns None if only `views` can convert it, since a webhook is needed, or the object is large.
         Raises CorruptObject.
         """
         ...
 
     async def views(self, objects: list[StoredObject], offload: Offloader) -> list[StoredObject]:
-        """Returns stored objects in the client's version; other requests have their turns meanwhile.
+        """Returns stored objects in the client's version, letting other tasks run meanwhile.
 
-        offload: converts large ones. Custom resources have their server's, as requests share conversions.
+        offload: converts large ones. Custom resources use their server's, as requests share conversions.
         Raises CorruptObject, and ApiError where a conversion fails.
         """
         ...
@@ -89,24 +89,25 @@ class VersionCodec(Protocol):
         ...
 
     def from_hub(self, document: Document) -> Document:
-        """Returns a document of the hub version, which is taken over, in the client's version."""
+        """Converts a document of the hub version, which is taken over, to the client's version."""
         ...
 
     def to_hub(self, document: Document) -> Document:
-        """Returns a document of the client's version, which is taken over, in the hub version."""
+        """Converts a document of the client's version, which is taken over, to the hub version."""
         ...
 
     def convert(self, document: Document, other: VersionCodec) -> Document:
-        """Returns a document of the client's version, which is taken over, in another codec's of the type.
+        """Converts a document of the client's version, which is taken over, to that of another codec of the
+        type.
 
-        As far as that can be told without I/O: where a webhook converts, versions differ in their name alone.
+        It does no I/O: where a webhook converts, the result differs in the version's name only.
         """
         ...
 
     async def converted(self, documents: Sequence[Document]) -> Sequence[Document]:
-        """Returns documents of another version of a custom resource in the client's version.
+        """Converts documents of another version of a custom resource to the client's version.
 
-        They share parts with the arguments, and are as they were converted: neither pruned nor with defaults.
+        The results share parts with the arguments, and are neither pruned nor have defaults.
         Raises ApiError.
         """
         ...
@@ -120,16 +121,16 @@ class VersionCodec(Protocol):
         ...
 
     async def encode(self, document: Document) -> bytes:
-        """Returns the value that is stored for a document of the hub version, which is not changed.
+        """Returns the value to store for a document of the hub version, which is not changed.
 
-        Raises ApiError: TooDeep, and where a conversion fails.
+        Raises ApiError: TooDeep, or the failure of a conversion.
         """
         ...
 
     async def encode_new(self, document: Document) -> tuple[bytes, TransactionGuard | None]:
-        """Returns what `encode` returns, and what must still hold when the object is created.
+        """Returns the result of `encode`, and the condition under which the object may be created.
 
-        Raises ApiError, too, if that does not hold now.
+        Raises ApiError, too, if the condition does not hold now.
         """
         ...
 
@@ -142,7 +143,10 @@ async def view(codec: VersionCodec, stored: StoredObject, offload: Offloader) ->
 
 @dataclass(frozen=True, slots=True)
 class IdentityCodec:
-    """Objects are stored as clients see them. See `VersionCodec` for what each method returns."""
+    """The codec of objects that are stored as clients see them.
+
+    See `VersionCodec` for what each method returns.
+    """
 
     stored_head: bytes
     stored_group_resource: GroupResource

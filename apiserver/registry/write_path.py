@@ -1,13 +1,13 @@
-"""The way of every write: creates and updates by clients, subresources and controllers alike.
+"""Runs creates and updates, by clients, subresources and controllers alike.
 
     draft ─► own ─► mutate ─► prepare ─► check ─► validate ─► admit ─► allocate ─► encode ─► commit
 
-Only the first stage differs: a create brings its draft along, an update (PUT, patch, apply, scale, a
-controller's) a function that makes it of the object as it is. `write_stages` tells who owns which field of
-what was sent, before anything else changes it; admission plugins mutate; `write_stages` prepares and
-validates, and plugins check what depends on the caller or on other objects; plugins admit; allocators choose
-what no other object may have; the resource's codec encodes; `transactions` commits, if the object is still
-the one that the stages have seen. If it is not, an update begins again on the newer object.
+Only the first stage differs: a create has its draft, an update (PUT, patch, apply, scale, a controller's) a
+function that makes it from the current object. `write_stages` records the owners of the sent fields, before
+anything else changes them; admission plugins mutate; `write_stages` prepares and validates, and plugins check
+what depends on the caller or on other objects; plugins admit; allocators choose unique values; the resource's
+codec encodes; `transactions` commits, if the object is still the one that the stages have seen. Otherwise an
+update begins again on the newer object.
 
 Each stage returns its warnings; a refusal carries those of the stages before it (`ApiError.warnings`).
 """
@@ -61,7 +61,7 @@ IsStale = Callable[[str], Awaitable[bool]]
 class _Attempt(NamedTuple):
     """One attempt at an update, up to its commit.
 
-    old, new: of the hub version. is_noop: there is nothing to write.
+    old, new: of the hub version. is_noop: whether there is nothing to write.
     """
 
     old: Document
@@ -84,7 +84,7 @@ class WritePath:
         clock: Callable[[], float],
         is_stale: IsStale | None,
     ) -> None:
-        """clock: seconds since 1970. is_stale: None if values are stored as they are."""
+        """clock: seconds since 1970. is_stale: None if values are not encrypted."""
         self._is_stale = is_stale
         self._cache = cache
         self._transactions = transactions
@@ -103,7 +103,7 @@ class WritePath:
     ) -> WriteResult:
         """Store a new object. manage_fields: see `WriteRequest`.
 
-        Raises Invalid, AlreadyExists, what the guard and admission raise, and the storage's errors.
+        Raises Invalid, AlreadyExists, and the errors of the guard, of admission and of the storage.
         """
         codec, document = request.resource.codec, draft.document
         size, offload = _size(request), self._offload_of(request)
@@ -126,9 +126,9 @@ class WritePath:
         return WriteResult(created.found, [*warnings, *created.warnings])
 
     async def _create_named(self, request: WriteRequest, document: Document, size: SizeClass) -> WriteResult:
-        """Create an object under a name that is generated, until one is free.
+        """Create an object under generated names, until one of them is free.
 
-        size: of the document as admission has made it.
+        size: that of the document after admission.
         """
         for attempt in range(1, NAME_ATTEMPTS_MAX + 1):
             document["metadata"]["name"] = ""
@@ -186,7 +186,7 @@ class WritePath:
     async def _put_new(
         self, request: WriteRequest, key: str, document: Document, extra: ExtraWrites
     ) -> StoredObject:
-        """Raises KeyExists if something that `extra` adds is there already."""
+        """Store a new object."""
         resource, name = request.resource, document["metadata"]["name"]
         value, guard = await resource.codec.encode_new(document)
         guards = [each for each in (request.guard, guard) if each is not None]
@@ -213,10 +213,11 @@ class WritePath:
         old: Document | None,
         size: SizeClass,
     ) -> tuple[Sequence[str], SizeClass]:
-        """Let admission change a document. Raises what it raises, and BadRequest.
+        """Let admission mutate a document. Raises its errors, and BadRequest.
 
-        size: of the larger document, before.
-        Returns warnings, and the size after it: what was small may be thousands of times as large.
+        size: that of the larger document, before.
+        Returns warnings, and the size afterwards: a small document may have become thousands of times as
+        large.
         """
         owners = new["metadata"].get("managedFields")
         warnings = await admission.mutate(new, old)
@@ -234,12 +235,12 @@ class WritePath:
     async def update(
         self, request: WriteRequest, transform: Transform, manage_fields: ManageFields | None
     ) -> WriteResult:
-        """Replace the object with what `transform` makes of it, retrying until no writer races us.
+        """Replace the object with the result of `transform`, retrying until no other writer interferes.
 
         manage_fields: see `WriteRequest`.
-        An unchanged object is not written and keeps its version. One that is being deleted and has lost its
-        last finalizer is removed.
-        Raises NotFound, Conflict, Invalid, what `transform` and admission raise, and the storage's errors.
+        An unchanged object is not written and keeps its version. An object that is being deleted and has lost
+        its last finalizer is removed.
+        Raises NotFound, Conflict, Invalid, and the errors of `transform`, of admission and of the storage.
         """
         resource = request.resource
         key = self._keys.of(resource, request.namespace, request.name)
@@ -274,7 +275,7 @@ class WritePath:
                 if is_fresh:
                     found = await version_codec.view(resource.codec, stored, offload)
                     return WriteResult(found, attempt.warnings, is_noop=True)
-                # Only the stored object can tell that nothing changes.
+                # Only the stored object can show that nothing changes.
                 noop_at, warnings = current.revision, attempt.warnings
                 current = None
                 continue
@@ -290,7 +291,7 @@ class WritePath:
             current = None
 
     async def _read(self, request: WriteRequest, key: str) -> KeyVersion[StoredObject]:
-        """Raises NotFound."""
+        """Returns the current object."""
         current = await self._cache.get(key)
         if current is None:
             raise NotFound(request.resource.group_resource, request.name)
@@ -304,7 +305,7 @@ class WritePath:
         hub: StoredObject,
         allocations: ObjectAllocations | None,
     ) -> _Attempt:
-        """All stages before the commit.
+        """Run all stages before the commit.
 
         drafting: calls `_drafted`. hub: the stored object in the hub version.
         """
@@ -346,9 +347,9 @@ class WritePath:
         attempt: _Attempt,
         allocations: ObjectAllocations | None,
     ) -> StoredObject | None:
-        """Write what an attempt has made; None if the object is not at revision `expected` any more.
+        """Write the result of an attempt; returns None if the object is not at revision `expected` any more.
 
-        Also None if an allocation was lost to another object, and another may be had.
+        Also returns None if another object took an allocation, and another value may be tried.
         """
         resource, new = request.resource, attempt.new
         version = int(new["metadata"].pop("resourceVersion"))
@@ -384,7 +385,7 @@ def _size(request: WriteRequest) -> SizeClass:
 def _drafted(
     request: WriteRequest, transform: Transform, hub: StoredObject, manage_fields: ManageFields | None
 ) -> tuple[Document, Draft]:
-    """Returns an object, and what is to be stored in its place, with its owners, both in the hub version."""
+    """Returns an object and its replacement, with its owners, both in the hub version."""
     codec, old = request.resource.codec, hub.document()
     draft = transform(codec.view_of_hub(hub))
     if codec.converts_hub:
@@ -400,7 +401,7 @@ def _drafted(
 async def _allocate(
     allocations: ObjectAllocations, request: WriteRequest, new: Document, old: Document
 ) -> ExtraWrites:
-    """Returns what the update of an object adds to its transaction. Raises Invalid."""
+    """Returns the writes that an update of an object adds to its transaction. Raises Invalid."""
     try:
         return await allocations.allocate(new, old, is_dry_run=request.options.dry_run)
     except AllocationRefused as refused:
@@ -410,7 +411,7 @@ async def _allocate(
 def _warnings(
     resource: ServedResource, name: str, errors: Sequence[FieldError], findings: Findings
 ) -> list[str]:
-    """Raises Invalid if something is wrong. errors: what admission plugins have found."""
+    """Returns the warnings of a write. errors: what admission plugins have found."""
     if errors or findings.errors:
         raise write_stages.refusal(resource, name, [*errors, *findings.errors])
     return [*findings.warnings]
@@ -421,7 +422,7 @@ def _random_suffix() -> str:
 
 
 def _is_terminating(version: KeyVersion[StoredObject] | None) -> bool:
-    """Raises CorruptObject."""
+    """Returns whether an object is being deleted."""
     if version is None or version.value is None:
         return False
     version.value.require_sound()
@@ -439,7 +440,7 @@ class UidSource:
         _SOURCES.add(self)
 
     def forget_unused(self) -> None:
-        """Drops the random bytes that are left, so that the next UID is made of new ones."""
+        """Drops the remaining random bytes, so that the next UID is made from new ones."""
         self._unused.clear()
 
     def __call__(self) -> str:
@@ -451,12 +452,13 @@ class UidSource:
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-# What is called after a fork is called for ever: once for all, so that sources that nobody uses any more go.
+# A function registered for forks is never removed: it is registered once for all sources, so that unused
+# sources can be freed.
 _SOURCES: Final[WeakSet[UidSource]] = WeakSet()
 
 
 def _forget_unused() -> None:
-    """Two processes must never go on with the same bytes."""
+    """Drop the remaining random bytes in a forked process, as two processes must not use the same bytes."""
     for source in list(_SOURCES):
         source.forget_unused()
 

@@ -1,4 +1,4 @@
-"""A write as the registry is asked for it: who writes where, and what the new object is. Pure."""
+"""The parameters of a write to the registry: its user, its target, and the new object. Pure."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ ManageFields = Callable[[Document, Document | None, Any], Sequence[Document] | N
 
 
 class Admission(Protocol):
-    """The admission plugins that a write concerns. Documents are of the hub version; old: None for a create.
+    """The admission plugins that apply to a write. Documents are of the hub version; old: None for a create.
 
-    may_mutate: whether anything of it might change what is written.
+    may_mutate: whether a plugin might change the object.
     `mutate` and `validate` return warnings for the client, and raise ApiError to refuse the write.
     """
 
@@ -32,27 +32,27 @@ class Admission(Protocol):
     def may_mutate(self) -> bool: ...
 
     async def mutate(self, new: Document | None, old: Document | None) -> Sequence[str]:
-        """Mutates what is about to be written, and returns warnings.
+        """Mutates the object that is about to be written, and returns warnings.
 
-        new: None for a delete, of which nothing can be changed.
+        new: None for a delete, which cannot be changed.
         """
         ...
 
     async def check(self, new: Document, old: Document | None) -> Sequence[FieldError]:
-        """Returns the errors in what is about to be written that depend on more than the object itself."""
+        """Returns the errors in the object about to be written that depend on more than the object itself."""
         ...
 
     async def validate(self, new: Document | None, old: Document | None) -> Sequence[str]:
-        """Validates what is about to be written, and returns warnings. new: None for a delete."""
+        """Validates the object that is about to be written, and returns warnings. new: None for a delete."""
         ...
 
 
 class Draft(NamedTuple):
-    """A new object, as a client or a function of the server wants it.
+    """The new object that a client or a part of the server wants to store.
 
-    document: of the client's version; it has passed the schema, and whoever gets the draft may change it.
-    warnings: what the client should know of how it was made.
-    managed_fields: who owns its fields, where making it has decided that (an apply); else None.
+    document: of the client's version; it has passed the schema, and the receiver may change it.
+    warnings: those about making it, for the client.
+    managed_fields: the owners of its fields, if making it has decided them (an apply); otherwise None.
     emptied: see `schema.compile.CheckedDocument`.
     """
 
@@ -68,10 +68,10 @@ Transform = Callable[[StoredObject], Draft]
 
 
 class InternalWriter(NamedTuple):
-    """The field manager for which the server itself writes; in Kubernetes it is a client of its own.
+    """A field manager as which the server itself writes, where Kubernetes has a separate client.
 
     manager: its name. subresource: the one that it writes to; empty for the object itself.
-    applied: returns what it applies, with force, of the new object; None if it updates the object.
+    applied: returns the part of the new object that it applies, with force; None if it updates the object.
     """
 
     manager: str
@@ -91,20 +91,20 @@ _DEFAULTS: Final = WriteOptions()
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class WriteRequest:
-    """Everything about a write but its object. Built once for each call.
+    """A write with everything but its object; built once for each call.
 
-    name: of the object; empty for a create that leaves it to the object, or to the server.
+    name: that of the object; empty for a create whose object or server chooses it.
     update: the rules of the endpoint that is written to; None for the resource's own.
-    checks_uid: the new document's uid is a precondition rather than a change (PUT, apply).
-    user: who writes; None for the server itself.
-    admission: the plugins that have a say; None for writes of the server itself.
-    writer: whom the server itself writes for; None for a client, and for what Kubernetes writes past its API:
-        then nobody comes to own anything.
-    manage_fields: tells who owns which fields; without it owners stay as they are, and nobody owns anything
-        of a new object. Where there is a `writer` the registry makes it.
-    size: of what the client has sent.
-    offload: runs work for whoever writes; None for the server itself.
-    guard: a condition of a create beside that the object is new.
+    checks_uid: whether the new document's uid is a precondition rather than a change (PUT, apply).
+    user: the one who writes; None for the server itself.
+    admission: the plugins that apply; None for writes of the server itself.
+    writer: the field manager of a write of the server itself; None for a client, and for objects that
+        Kubernetes writes past its API, whose fields get no owners.
+    manage_fields: records the owners of fields; without it owners do not change, and a new object has none.
+        If there is a `writer` the registry makes it.
+    size: that of the client's body.
+    offload: runs the work of the write; None for the server itself.
+    guard: a further condition of a create.
     """
 
     resource: ServedResource

@@ -1,4 +1,4 @@
-"""The stages that a document goes through before it is stored. Pure.
+"""The stages that a document passes before it is stored. Pure.
 
 `write_path` calls them in their order, and decides where each runs.
 
@@ -27,13 +27,13 @@ from apiserver.storage.resource_version import InvalidResourceVersion, parse_res
 
 
 class MutatedVersion(ApiError):
-    """Admission has given a new object a version, which is not its client's fault."""
+    """Admission has given a new object a resourceVersion, which is not the client's fault."""
 
     code, reason = 500, ""
 
 
 GENERATION_MAX: Final = (1 << 63) - 1
-# Nobody reads more, and a body may have a million things wrong.
+# More errors are not useful, and a body may contain a million.
 ERRORS_MAX: Final = 1_000
 
 # ---- a new object
@@ -42,10 +42,10 @@ ERRORS_MAX: Final = 1_000
 def place(
     request: WriteRequest, draft: Draft, document: Document, manage_fields: ManageFields | None
 ) -> None:
-    """Put a new document where it is to be, without what only the server sets, and tell its owners.
+    """Set the place of a new document, remove fields that only the server sets, and record its owners.
 
     document: that of the draft, in the hub version. manage_fields: see `WriteRequest`.
-    Raises Invalid, BadRequest, ConversionsNeeded; then it is called again.
+    Raises Invalid, BadRequest, and ConversionsNeeded, after which it is called again.
     """
     meta = document["metadata"]
     object_meta.wipe_server_fields(meta)
@@ -62,7 +62,9 @@ def place(
 
 
 def prepare_create(request: WriteRequest, document: Document, now: str) -> Sequence[str]:
-    """Make a new document, which has its identity, what will be stored. now: as documents have it.
+    """Turn a new document, which has its identity, into the object that will be stored.
+
+    now: in the format of documents.
 
     Returns warnings.
     """
@@ -76,7 +78,7 @@ def prepare_create(request: WriteRequest, document: Document, now: str) -> Seque
 
 
 def validate_create(request: WriteRequest, document: Document, is_bounded: bool) -> Findings:
-    """Returns what is wrong with a new document, or what its client should know. Raises TakesLong."""
+    """Returns the errors in, and warnings about, a new document. Raises TakesLong."""
     resource, strategy = request.resource, request.resource.strategy
     own = Findings(strategy.validate_create(document))
     if strategy.expressions is not None:
@@ -100,14 +102,14 @@ def validate_create(request: WriteRequest, document: Document, is_bounded: bool)
 
 
 def prepare_update(request: WriteRequest, new: Document, old: Document, now: str) -> bool:
-    """Make `new` what will be stored in place of `old`. now: as documents have it.
+    """Turn `new` into the object that will replace `old` in the store. now: in the format of documents.
 
-    Returns whether that is what is stored already. Raises Conflict, Invalid, BadRequest.
+    Returns whether the stored object is the same already. Raises Conflict, Invalid, BadRequest.
     """
     resource, rules = request.resource, request.update or request.resource.strategy.update
     meta, old_meta = new["metadata"], old["metadata"]
     _require_expected(resource, meta, old_meta, checks_uid=request.checks_uid)
-    # Who names no version means the one that there is.
+    # Without a resourceVersion the current one is meant.
     meta["resourceVersion"] = old_meta["resourceVersion"]
     if resource.is_namespaced:
         meta["namespace"] = meta.get("namespace") or old_meta["namespace"]
@@ -130,9 +132,9 @@ def prepare_update(request: WriteRequest, new: Document, old: Document, now: str
 def validate_update(
     request: WriteRequest, new: Document, old: Document, now: str, is_unchanged: bool, is_bounded: bool
 ) -> Findings:
-    """Returns what is wrong with a change, or what its client should know. Raises TakesLong.
+    """Returns the errors in, and warnings about, a change. Raises TakesLong.
 
-    now: as documents have it.
+    now: in the format of documents.
     """
     resource, strategy = request.resource, request.resource.strategy
     rules = request.update or strategy.update
@@ -167,7 +169,7 @@ def _warnings(strategy: Strategy, rules: UpdateStrategy, new: Document, old: Doc
 def _require_expected(
     resource: ServedResource, meta: Document, old_meta: Document, *, checks_uid: bool
 ) -> None:
-    """Is the stored object the one that the client has in mind?"""
+    """Require that the stored object is the one that the client expects."""
     name, expected, stored = old_meta["name"], meta.get("resourceVersion"), old_meta["resourceVersion"]
     if expected and expected != stored:
         revision = required_revision(expected)
@@ -187,7 +189,8 @@ def _require_expected(
 
 
 def required_revision(text: str) -> int:
-    """Returns the revision that an update is to replace, 0 for any. Row J11: what is none is no conflict.
+    """Returns the revision that an update replaces, 0 for any; invalid text is no conflict (row J11).
+
 
     Raises BadRequest.
     """
@@ -204,7 +207,7 @@ def required_revision(text: str) -> int:
 
 
 def _is_version(text: str) -> bool:
-    """Returns whether a new object has a version. Text that is none is dropped, as in Kubernetes."""
+    """Returns whether a new object has a resourceVersion; invalid text is dropped, as in Kubernetes."""
     try:
         return parse_resource_version(text) > 0
     except InvalidResourceVersion:
@@ -212,10 +215,10 @@ def _is_version(text: str) -> bool:
 
 
 def own(draft: Draft, new: Document, old: Document | None, manage_fields: ManageFields | None) -> None:
-    """Write into a document, as it was sent, who owns which of its fields. old: None for a new object.
+    """Record the owners of the fields in a document, as it was sent. old: None for a new object.
 
     manage_fields: see `WriteRequest`.
-    Nobody owns what admission, the strategy and the allocators set: they come later.
+    Fields that admission, the strategy and the allocators set later have no owners.
     Raises BadRequest, ConversionsNeeded.
     """
     meta = new["metadata"]
@@ -223,7 +226,7 @@ def own(draft: Draft, new: Document, old: Document | None, manage_fields: Manage
     if draft.managed_fields is not None:
         entries: Sequence[Document] | None = draft.managed_fields
     elif manage_fields is not None:
-        # Whoever sends an empty list owns it, though it is stored as null.
+        # The sender of an empty list owns it, though it is stored as null.
         for struct, name in draft.emptied:
             struct[name] = []
         try:
@@ -261,9 +264,11 @@ def check_mutated(request: WriteRequest, new: Document, old: Document | None) ->
 
 
 def _is_unchanged(new: Document, old: Document) -> bool:
-    """Do two documents differ in nothing but times in their managedFields? The new one then gets the old.
+    """Returns whether two documents differ only in times in managedFields, and gives the new one the old
+    times.
 
-    Owners are told before the strategy: what a client has changed may be as it was again.
+
+    Owners are recorded before the strategy runs, which may have undone the client's change.
     Source: k8s.io/apiserver, IgnoreManagedFieldsTimestampsTransformer.
     """
     meta = new["metadata"]
@@ -285,7 +290,7 @@ def _without_time(entry: Document) -> Document:
 
 
 def check_owners(document: Document, before: Any) -> Sequence[str]:
-    """Put back owners that admission has made invalid. before: the managedFields until then.
+    """Restore owners that admission has made invalid. before: the managedFields before admission.
 
     Returns warnings. Source: k8s.io/apiserver, fieldmanager/admission.go.
     """
@@ -321,7 +326,7 @@ def next_generation(meta: Document) -> int:
 
 
 def _of_metadata(meta: Document, resource: ServedResource) -> list[FieldError]:
-    """What is wrong with metadata."""
+    """Returns the errors in metadata."""
     strategy = resource.strategy
     return object_meta.validate(
         meta,
@@ -340,7 +345,7 @@ _FINALIZER: Final = "metadata.finalizers["
 def _of_changed_metadata(
     meta: Document, old: Document, resource: ServedResource, rules: UpdateStrategy
 ) -> list[FieldError]:
-    """What is wrong with changed metadata, each as often as Kubernetes finds it. See `UpdateStrategy`."""
+    """Returns the errors in changed metadata, each as often as Kubernetes finds it; see `UpdateStrategy`."""
     found, of_change = _of_metadata(meta, resource), object_meta.validate_update(meta, old)
     if not found and not of_change:
         return []
@@ -362,9 +367,9 @@ def _differs(new: Document, old: Document, besides: frozenset[str]) -> bool:
 
 
 def is_same(new: Any, old: Any) -> bool:
-    """Tells whether two values would be stored as the same, in whatever order.
+    """Returns whether two values would be stored as the same bytes, except for the order.
 
-    Python takes 1, 1.0 and true for the same.
+    In Python 1, 1.0 and True are equal.
     """
     if new != old:
         return False

@@ -107,8 +107,8 @@ def test_releases_whose_removals_nobody_knows_are_refused_as_the_flag_refuses_th
     answer = api.get(STABLE, headers={"Emulate-Removal": f"1.{minor}"})
     assert (answer.status, answer.reason) == (400, "BadRequest")
     assert answer.message == (
-        f"the header Emulate-Removal: 1.{minor} is after 1.{last_known_removal()}, the last release of which "
-        "it is known what it removes"
+        f"the header Emulate-Removal: 1.{minor} is after 1.{last_known_removal()}, the last release whose "
+        "removals are known"
     )
 
 
