@@ -62,7 +62,7 @@ def place_in(text: str, thread: int, root: str) -> str:
     for heading, following in zip(headings, [*headings[1:], None], strict=True):
         if int(heading[1], 16) == thread:
             frames = _FRAME.findall(text, heading.end(), following.start() if following else len(text))
-            own = [frame for frame in frames if frame[0].startswith((f"{root}apiserver/", f"{root}storage/"))]
+            own = [frame for frame in frames if frame[0].startswith(f"{root}apiserver/")]
             for path, line, function in own[:1] or frames[:1]:
                 module = path.removeprefix(root).removesuffix(".py").replace("/", ".").strip(".")
                 return f"{module}:{function}:{line}"

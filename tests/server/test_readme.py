@@ -51,7 +51,7 @@ def test_kubectl_commands_succeed(tmp_path: Path) -> None:
             "PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}",
         }
         run = list(commands())
-        assert len(run) > 10
+        assert len(run) > 5  # README and the tutorials are run by tests/test_documented_blocks.py.
         for command, remark in run:
             end = subprocess.run(
                 ["sh", "-c", command],

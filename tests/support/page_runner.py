@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Final, Self
 
@@ -40,6 +41,7 @@ class PageRunner:
         self._directory, self._address = directory, ""
         self._server: subprocess.Popen[str] | None = None
         self._watch: subprocess.Popen[str] | None = None
+        self._watched_first = ""
         self._printed, self._failed = "", ""
         self.passed: set[str] = set()
         bin_directory = directory / "bin"
@@ -104,6 +106,7 @@ class PageRunner:
         commands = commands.replace(_ADDRESS, self._address)
         if "--watch" in shlex.split(commands, comments=True):
             self._watch = self._popen(["sh", "-c", f"exec {commands.strip().splitlines()[-1]}"])
+            self._watched_first = self._next_lines(1)  # From now on it misses nothing.
             return
         end = subprocess.run(
             ["sh", "-ec", commands],
@@ -138,14 +141,24 @@ class PageRunner:
         self._failed = ""
 
     def _watched(self, count: int) -> str:
-        """Returns the next lines of the command that watches, and ends it."""
-        watch, self._watch = self._watch, None
-        assert watch is not None
-        assert watch.stdout is not None
-        lines = [watch.stdout.readline() for _ in range(count)]
-        watch.terminate()
-        watch.communicate()
-        return "".join(lines)
+        """Returns so many lines of the command that watches, and ends it."""
+        lines = self._watched_first + self._next_lines(count - 1)
+        assert self._watch is not None
+        self._watch.terminate()
+        self._watch.communicate()
+        self._watch = None
+        return lines
+
+    def _next_lines(self, count: int) -> str:
+        """Returns the next lines of the command that watches; fewer if they do not come in time."""
+        assert self._watch is not None
+        assert self._watch.stdout is not None
+        late = threading.Timer(_COMMAND_S, self._watch.terminate)
+        late.start()
+        try:
+            return "".join(self._watch.stdout.readline() for _ in range(count))
+        finally:
+            late.cancel()
 
     def _stop(self) -> None:
         for process in filter(None, (self._watch, self._server)):

@@ -19,9 +19,11 @@ from typing import Final
 
 import orjson
 
+from apiserver.app.secure_serving import SecureServing
 from apiserver.app.server import App
 from apiserver.app.serving.serving_tls import ServingTls
 from apiserver.cli.command_line import parse
+from apiserver.cli.config import Config
 from apiserver.endpoints.connection import Connection, Server
 from tests.fuzz.target import fuzzer
 from tests.support.server_process import TOKENS
@@ -34,13 +36,21 @@ _ANSWER_BYTES_MAX: Final = 1 << 20
 _START: Final = re.compile(rb"HTTP/1\.1 (\d{3}) [^\r\n]*\r\n")
 
 
+class _PlainServing(SecureServing):
+    """Listens nowhere. server: makes the connections."""
+
+    server: Server | None = None
+
+    def listen(self, server: Server, tls: ServingTls) -> None:
+        self.server = server
+
+
 class _PlainApp(App):
-    """A server that listens nowhere. http: makes its connections."""
+    """A server that listens nowhere."""
 
-    http: Server | None = None
-
-    def _listen(self, server: Server, tls: ServingTls) -> None:
-        self.http = server
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        self.serving = self._serving = _PlainServing(config, None)
 
 
 class _Errors(logging.Handler):
@@ -80,8 +90,8 @@ class _InProcessServer:
         app = _PlainApp(self._config)
         self._running = asyncio.create_task(app.run(lambda url, kubeconfig: ready.set()))
         await ready.wait()
-        assert app.http is not None
-        return app.http
+        assert app.serving.server is not None
+        return app.serving.server
 
     def exchange(self, data: bytes) -> bytes:
         """Returns what the server answers. Raises AssertionError if it was not prepared for this."""

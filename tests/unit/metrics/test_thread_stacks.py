@@ -25,7 +25,7 @@ Thread 0x00007f0000000003 (most recent call first):
   <no Python frame>
 
 Current thread 0x00007f0000000004 (most recent call first):
-  File "/srv/lib/storage/turns.py", line ??? in <listcomp>
+  File "/srv/lib/apiserver/storage/event_loop_turns.py", line ??? in <listcomp>
 """
 PLACES: Final = {
     "the innermost of the server's own": (1, "apiserver.app.serving.tls_transport:write:156"),
