@@ -9,19 +9,21 @@ One contract, `interface.Storage`, has three implementations, and one conformanc
 
 `encryption` is a store in front of either store, beneath the cache, that keeps values encrypted.
 
-What they share: `keys` (an object's identity to its key), `resource_version` and `continue_token` (what
-clients hold of revisions), `errors`, `lease_manager` (leases for objects that expire), `auto_compaction`,
-`snapshot_file`, `private_directories`, and `turns` (long work takes turns on the event loop, here and above).
+What they share: `keys` (the key of an object), `resource_version` and `continue_token` (the forms in which
+clients see revisions), `errors`, `lease_manager` (leases for objects that expire), `auto_compaction`,
+`snapshot_file`, `private_directories`, and `event_loop_turns` (long work takes turns on the event loop,
+also in `apiserver`).
 
 What the contract promises:
 
 - *One order of writes.* Revisions are etcd's: one counter for the whole store, raised by every write; an
-  object's resourceVersion is the revision of its last write. No revision is ever given out twice.
+  object's resourceVersion is the revision of its last write. No revision is ever used twice.
 - *Writes are transactions.* Each is done whole, if all its conditions hold, or not at all. One whose outcome
   cannot be known raises `errors.OutcomeUnknown`; it is never silently repeated.
-- *Watches have no holes.* A watch delivers every event after its start, once and in order, or ends with an
+- *Watches have no gaps.* A watch delivers every event after its start, once and in order, or ends with an
   error that says that the client has to list again.
-- *Everything is bounded*: queues, histories, batches. Who does not keep up is dropped, never waited for.
+- *Everything is bounded*: queues, histories, batches. A watcher that does not keep up is dropped; the store
+  never waits for it.
 
 Why this shape: three stores behind one contract let everything above be tested on the one that needs nothing,
 and run on the one that scales. Nothing here knows what a value means: how to decode one, and which values a

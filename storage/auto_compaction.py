@@ -1,11 +1,11 @@
-"""Periodic compaction of old revisions, of which one of several servers on a store does each.
+"""Compacts old revisions periodically; of several servers on a store, one does each compaction.
 
 Every interval each server tries to write one key, on the condition that no other has since it last read the
 key. The one that succeeds compacts to the revision that it saw an interval ago, so that the history always
 reaches back at least that long. Source of the scheme: k8s.io/apiserver, pkg/storage/etcd3/compact.go.
 
-Unlike there, a store in which nothing happens is left alone: nobody writes the key once nothing but that key
-has been written since the revision that the store was compacted to.
+Unlike there, an idle store is left alone: no server writes the key once only that key has been written since
+the last compaction.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ log = logging.getLogger(__name__)
 
 
 async def _sleep(seconds: float) -> None:
-    """Wait by the monotonic clock: that of the event loop may be put forward for a test."""
+    """Wait by the monotonic clock, as a test may advance that of the event loop."""
     ends_at = monotonic() + seconds
     while (left_s := ends_at - monotonic()) > 0:  # noqa: ASYNC110  there is nothing but time to wait for
         await asyncio.sleep(left_s)
 
 
 def compaction_key(prefix: str) -> str:
-    """The key whose value is the revision, in decimal digits, that the store is about to be compacted to."""
+    """Returns the key whose value is the revision, in decimal digits, that the store will be compacted to."""
     return f"{prefix}/{INTERNAL_GROUP}/compaction/latest"
 
 
@@ -63,11 +63,13 @@ class AutoCompactor:
                 log.warning("compaction failed and will be retried: %s", error)
 
     async def _is_quiet(self) -> bool:
-        """Whether nothing was written since the store was last seen."""
+        """Whether nothing was written since the last compaction."""
         return await self._store.current_revision() == self._seen_store_at
 
     async def compact_once(self) -> bool:
-        """Compact, unless another server has since the last call, or all is quiet; True if this one did."""
+        """Compact, unless another server has since the last call, or the store is idle; True if this one
+        did.
+        """
         if self._compacted_to and self._seen_store_at == self._compacted_to + 1 and await self._is_quiet():
             return False
         value = b"%d" % self._seen_store_at

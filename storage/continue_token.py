@@ -1,9 +1,9 @@
 """The token with which a client asks for the next chunk of a list.
 
-It holds the revision of the first chunk and the key to go on from, relative to the list's own prefix: a
-token cannot lead out of the list it is used on, whatever a client writes into it. It is opaque to clients;
-its form and the texts of its errors are those of k8s.io/apiserver, pkg/storage/continue.go, so that a client
-may change between this server and kube-apiserver.
+It holds the revision of the first chunk and the key to continue from, relative to the list's prefix: a token
+cannot lead out of the list it is used on, whatever a client writes into it. It is opaque to clients; its form
+and the texts of its errors are those of k8s.io/apiserver, pkg/storage/continue.go, so that a client may
+change between this server and kube-apiserver.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ TOKEN_LENGTH_MAX: Final = 4_096
 
 
 class InvalidToken(ValueError):
-    """The text is not a continue token; the message is the one that clients get."""
+    """The text is not a valid continue token; the message is the one that clients get."""
 
 
 class ContinueToken(NamedTuple):
     """The position at which a list continues.
 
-    revision: that of the first chunk; 0 to go on in the most recent state.
+    revision: that of the first chunk; 0 to continue in the most recent state.
     """
 
     revision: int
@@ -43,7 +43,7 @@ class ContinueToken(NamedTuple):
 
 
 def decode_token(text: str, version: str, load: Callable[[bytes], Any] = orjson.loads) -> ContinueToken:
-    """Read a token that a client sends. version: the form that is accepted. Raises InvalidToken.
+    """Reads a token that a client has sent. version: the accepted form. Raises InvalidToken.
 
     load: parses JSON; raises ValueError, whose message clients get.
     """
@@ -79,7 +79,7 @@ class _Number(str):
 
 
 def _written_revision(raw: bytes) -> str:
-    """Returns the revision in a decoded token as it is written, as Go quotes it; empty if it is none."""
+    """Returns the revision in a decoded token as written, for Go's quotation; empty if it is not a number."""
     try:
         document = json.loads(raw, parse_int=_Number, parse_float=_Number)
     except (ValueError, RecursionError):

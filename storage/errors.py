@@ -1,10 +1,10 @@
-"""Every failure that storage raises, as a class each with its facts as attributes.
+"""Every failure that storage raises, each a class with its facts as attributes.
 
     StorageError
-    ├── KeyExists              a create met a value
-    ├── RevisionMismatch       a compare-and-put or -delete met another revision
-    ├── RevisionCompacted      the revision asked for has left the history
-    ├── RevisionTooLarge       the revision asked for has not happened yet
+    ├── KeyExists              a key to create already has a value
+    ├── RevisionMismatch       a key to replace or delete has another revision
+    ├── RevisionCompacted      the requested revision has left the history
+    ├── RevisionTooLarge       the requested revision is in the future
     ├── ValueTooLarge          more bytes than one value may have
     ├── LeaseNotFound          the lease has expired or never was
     ├── StorageUnavailable     the store cannot answer now; nothing was written
@@ -22,11 +22,11 @@ from __future__ import annotations
 
 
 class StorageError(Exception):
-    """Base of all failures in this module."""
+    """The base class of all storage failures."""
 
 
 class KeyExists(StorageError):
-    """A create met a value that is already there, last written at `mod_revision`."""
+    """A key that a create writes already has a value, last written at `mod_revision`."""
 
     def __init__(self, key: str, *, mod_revision: int) -> None:
         super().__init__(f"{key} already exists, written at revision {mod_revision}")
@@ -42,7 +42,7 @@ class RevisionMismatch(StorageError):
 
 
 class RevisionCompacted(StorageError):
-    """The revision asked for has left the history; only a new list can recover."""
+    """The requested revision has left the history; only a new list can recover."""
 
     def __init__(self, *, requested: int, oldest: int) -> None:
         super().__init__(f"revision {requested} is gone; the oldest kept is {oldest}")
@@ -50,15 +50,15 @@ class RevisionCompacted(StorageError):
 
 
 class RevisionTooLarge(StorageError):
-    """The revision asked for has not happened yet."""
+    """The requested revision is in the future."""
 
     def __init__(self, *, requested: int, current: int) -> None:
-        super().__init__(f"revision {requested} has not happened yet; the store is at {current}")
+        super().__init__(f"revision {requested} is in the future; the store is at {current}")
         self.requested, self.current = requested, current
 
 
 class ValueTooLarge(StorageError):
-    """A value has more bytes than the store takes."""
+    """A value has more bytes than the store accepts."""
 
     def __init__(self, key: str, *, size_bytes: int, limit_bytes: int) -> None:
         super().__init__(f"{key}: {size_bytes} bytes are over the limit of {limit_bytes}")
@@ -66,7 +66,7 @@ class ValueTooLarge(StorageError):
 
 
 class LeaseNotFound(StorageError):
-    """The lease has expired, was revoked, or never was."""
+    """The lease has expired, was revoked, or never existed."""
 
     def __init__(self, lease: int) -> None:
         super().__init__(f"lease {lease:x} does not exist")
@@ -74,15 +74,15 @@ class LeaseNotFound(StorageError):
 
 
 class StorageUnavailable(StorageError):
-    """The store cannot answer now. What was asked for has not happened."""
+    """The store cannot respond now; the operation did not happen."""
 
 
 class StorageFull(StorageUnavailable):
-    """The store has no space left: reads work; writes, and deletions too, fail until space is freed."""
+    """The store has no space left: reads work, but writes and deletions fail until space is freed."""
 
 
 class EncryptionFailed(StorageError):
-    """A value cannot be encrypted, since there is no key for it now. Nothing was written."""
+    """A value cannot be encrypted, since there is no key for it now; nothing was written."""
 
     def __init__(self, key: str, cause: str) -> None:
         super().__init__(cause)
@@ -90,7 +90,7 @@ class EncryptionFailed(StorageError):
 
 
 class OutcomeUnknown(StorageError):
-    """A write was cut off before its answer came, and may have happened. Read before you try again."""
+    """A write was cut off before its response arrived, and may have happened. Read before you retry."""
 
 
 class DataDirectoryError(StorageError):

@@ -1,7 +1,7 @@
-"""Long work on the event loop, a piece at a time, and at most one piece in each round of the loop.
+"""Splits long work on the event loop into pieces, with at most one piece in each round of the loop.
 
-Who walks over many objects, or does something else that may take long, asks before each step whether its turn
-is over, and waits for the next one then:
+Code that iterates over many objects, or may take long otherwise, checks before each step whether its turn is
+over, and waits for the next one then:
 
     turn = Turn()
     for each in objects:
@@ -9,14 +9,14 @@ is over, and waits for the next one then:
             await turn.next()
         ...
 
-or, which is the same, goes through them by `async for each in in_turns(objects)`.
+or, equivalently, iterates by `async for each in in_turns(objects)`.
 
-All such work together has `TURN_S` of a round, and leaves the next rounds to others. If each piece of it let
-others go on by itself (by `asyncio.sleep(0)`), a hundred of them would make a round of a hundred pieces, and
-who asks for little would wait for all of them. A request takes some rounds from its first byte to its answer:
-if there were a piece in each, it would wait for that many pieces. Next is who has had the fewest turns: short
-work does not wait for all the long. But now and then it is who has waited longest, or long work would never
-end where there is always short work.
+All such work together has `TURN_S` of a round, and leaves the next rounds to other tasks. If each piece
+yielded by itself (by `asyncio.sleep(0)`), a hundred of them would make a round of a hundred pieces, and a
+short request would wait for all of them. A request takes some rounds from its first byte to its response:
+with a piece in each round, it would wait for that many pieces. The work with the fewest turns is next, so
+that short work does not wait for all the long work. But now and then the work that has waited longest is
+next, or long work would never end while there is always short work.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ TURN_S: Final = 0.002
 ROUNDS_BETWEEN: Final = 3
 # What is done by then need not wait for a turn: a twentieth of one.
 BRIEF_S: Final = 0.0001
-# One of so many turns goes to who has waited longest.
+# One of so many turns goes to the work that has waited longest.
 OLDEST_EVERY: Final = 4
 
 
 class _Rounds:
-    """The rounds of one event loop, and who waits for a turn in one of them."""
+    """The rounds of one event loop, and the work that waits for a turn in one of them."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop = loop
@@ -109,7 +109,7 @@ class _Rounds:
 
 
 class _OfThread(threading.local):
-    """The rounds of the loop that ran last on a thread."""
+    """The loop rounds that ran last on a thread."""
 
     rounds: _Rounds | None = None
 
@@ -131,7 +131,7 @@ class Turn:
         self._taken = 0
 
     def is_over(self) -> bool:
-        """Whether the turn of this round of the loop, which the first call begins, is over."""
+        """Whether the turn in this round of the loop, which the first call begins, is over."""
         rounds = self._rounds
         if not rounds.turn_ends_at:
             rounds.begin_turn()
@@ -147,9 +147,9 @@ class Turn:
 
 
 class LateTurn(Turn):
-    """The turns of work that is nearly always brief, and then waits for none: until `BRIEF_S` it needs none.
+    """The turns of work that is nearly always brief, and waits for none until it has taken `BRIEF_S`.
 
-    Whoever waits for a turn waits for all the long work that has had as few of them, and has come before.
+    Waiting for a turn means waiting for all the long work that has had as few turns and came before.
     """
 
     __slots__ = ("_is_brief_until",)
@@ -163,7 +163,7 @@ class LateTurn(Turn):
 
 
 async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
-    """Yields items, each within a turn."""
+    """Yields items, each within a turn of the event loop."""
     turn = Turn()
     for each in items:
         if turn.is_over():

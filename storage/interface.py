@@ -1,11 +1,11 @@
 """The contract of every store: what each call promises.
 
 A store maps keys (text) to values (bytes) and counts its writes: every write transaction gets the next
-*revision* of one counter. No revision is given out twice, not even after a crash or after compaction.
+*revision* of one counter. No revision is used twice, not even after a crash or after compaction.
 The names and meanings are etcd's, so that etcd needs no translation.
 
 All calls can be cancelled. A cancelled read leaves nothing behind. A write that is cancelled before it
-reached the store has not happened; after that it may have.
+reached the store did not happen; after that it may have happened.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ READ_ENCRYPTED: Final = "identity transformer tried to read encrypted data"
 
 
 class UnreadableValue(bytes):
-    """The place of a value that could not be decrypted: no bytes, and the reason.
+    """Replaces a value that could not be decrypted: no bytes, and the reason.
 
-    is_temporary: it may well be possible later.
+    is_temporary: whether it may be possible later.
     """
 
     cause: str
@@ -63,7 +63,7 @@ class KeyRange(NamedTuple):
 
 
 class Consistency(enum.Enum):
-    """How fresh a read must be when no exact revision is asked for."""
+    """How fresh a read must be when no exact revision is requested."""
 
     MOST_RECENT = "most recent"  # sees every write that was answered before the read began
     ANY = "any"  # any state; a store without a cache gives the most recent one
@@ -94,14 +94,14 @@ ANY: Final = ReadAt(Consistency.ANY)
 
 
 class Read(NamedTuple):
-    """The answer to `Storage.get`: the value, if there is one, and the revision it was read at."""
+    """The result of `Storage.get`: the value, if there is one, and the revision it was read at."""
 
     stored: Stored | None
     revision: int
 
 
 class Page(NamedTuple):
-    """The answer to `Storage.list`: up to `limit` values in key order, read at one revision."""
+    """The result of `Storage.list`: up to `limit` values in key order, read at one revision."""
 
     items: Sequence[Stored]
     revision: int
@@ -123,7 +123,7 @@ class Event(NamedTuple):
 
 
 class EventBatch(NamedTuple):
-    """What a watch yields: events in revision order, never a part of a transaction.
+    """A batch of a watch: events in revision order, never a part of a transaction.
 
     revision: all events up to and including it have been delivered, by this batch or an earlier one. A batch
         without events only reports progress.
@@ -134,7 +134,9 @@ class EventBatch(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """Holds while `key` was last written at `mod_revision`; 0 means: while it has no value."""
+    """A condition that holds while `key` was last written at `mod_revision`; 0 means while it has no
+    value.
+    """
 
     key: str
     mod_revision: int
@@ -153,15 +155,15 @@ class Delete(NamedTuple):
 class Watch(Protocol):
     """A running watch: iterate over it, and `close` it when done.
 
-    The first batch comes as soon as the watch is established, with or without events.
+    The first batch arrives as soon as the watch is established, with or without events.
     Iteration raises `RevisionCompacted` when the start has left the history and `StorageUnavailable`
-    when the connection broke; the caller resumes after the last revision it was given.
+    when the connection broke; the caller resumes after the last revision it received.
     """
 
     def __aiter__(self) -> AsyncIterator[EventBatch]: ...
 
     async def request_progress(self) -> None:
-        """Ask for a batch whose revision is not older than the store's is now.
+        """Requests a batch whose revision is at least the store's current one.
 
         The iteration yields it, with or without events, and only after every event up to its revision. A
         store whose reports do not keep this order ensures it in another way. A store may drop a request, so
@@ -173,21 +175,21 @@ class Watch(Protocol):
 
 
 class Storage(Protocol):
-    """A store, as this module describes it. Every method raises StorageUnavailable when it cannot answer."""
+    """A store, as this module describes it; every method raises StorageUnavailable when it cannot respond."""
 
     async def current_revision(self) -> int:
-        """The store's revision; not older than any write answered before the call began."""
+        """Returns the store's revision, at least that of any write answered before the call began."""
         ...
 
     async def get(self, key: str, at: ReadAt = MOST_RECENT) -> Read:
-        """The value of `key`, or None in its place.
+        """Returns the value of `key`, or None if there is none, with the revision of the read.
 
         Raises RevisionCompacted or RevisionTooLarge when the revision in `at` is gone or not reached yet.
         """
         ...
 
     async def list(self, keys: KeyRange, at: ReadAt = MOST_RECENT, *, limit: int = 0) -> Page:
-        """The values in `keys`, in key order, all of one revision; at most `limit` of them (0: all).
+        """Returns the values in `keys`, in key order, all of one revision; at most `limit` of them (0: all).
 
         Raises as `get` does. A next page is `KeyRange(last.key + "\\0", keys.end)` read exactly at the
         revision of the first.
@@ -195,7 +197,7 @@ class Storage(Protocol):
         ...
 
     async def count(self, keys: KeyRange, at: ReadAt = MOST_RECENT) -> int:
-        """The number of keys of the range that have a value. Raises as `get` does."""
+        """Returns the number of keys of the range that have a value. Raises as `get` does."""
         ...
 
     async def create(self, key: str, value: bytes, *, lease: int = NO_LEASE) -> int:
@@ -221,7 +223,7 @@ class Storage(Protocol):
         ...
 
     async def transact(self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]) -> int:
-        """If all conditions hold, do all writes at one revision and return it; else do none.
+        """Do all writes at one revision and return it, if all conditions hold.
 
         Deleting a key without value changes nothing; if no write changes anything the current revision
         is returned. Each key may be written once, and there are at most TRANSACTION_WRITES_MAX writes.
@@ -233,7 +235,7 @@ class Storage(Protocol):
     def watch(self, keys: KeyRange, *, after: int) -> Watch:
         """Watch all events in `keys` with a revision above `after`, each once and in order.
 
-        `after` may lie ahead of the current revision: the watch then waits.
+        `after` may be ahead of the current revision: the watch then waits.
         """
         ...
 
@@ -258,13 +260,13 @@ class Storage(Protocol):
         ...
 
     async def size_bytes(self) -> int:
-        """Returns the size of the store's database, with what is free in its files."""
+        """Returns the size of the store's database in bytes, including free pages in its files."""
         ...
 
     async def check_health(self) -> None:
-        """Return if reads and writes work; else raise StorageUnavailable with the reason."""
+        """Return if reads and writes work; otherwise raise StorageUnavailable with the reason."""
         ...
 
     async def close(self) -> None:
-        """Release everything. Calls in flight may still finish; later ones raise StorageUnavailable."""
+        """Release all resources. Calls in flight may still finish; later ones raise StorageUnavailable."""
         ...

@@ -20,12 +20,12 @@ INTERNAL_GROUP: Final = "-"
 
 
 def resource_prefix(prefix: str, group: str, resource: str) -> str:
-    """The prefix of the keys of one resource's objects, as `/registry/apps/deployments/`."""
+    """Returns the prefix of the keys of one resource's objects, as `/registry/apps/deployments/`."""
     return f"{prefix}/{group or CORE_GROUP}/{resource}/"
 
 
 def resource_of(prefix: str, key: str) -> str | None:
-    """The resource prefix that `key` begins with; None if it is not the key of an object."""
+    """Returns the resource prefix that `key` begins with; None if it is not the key of an object."""
     group_start = len(prefix) + 1
     group_end = key.find("/", group_start)
     if group_end < 0 or key[group_start:group_end] == INTERNAL_GROUP:
@@ -35,12 +35,12 @@ def resource_of(prefix: str, key: str) -> str | None:
 
 
 def object_key(prefix: str, namespace: str, name: str) -> str:
-    """The key of one object below its resource prefix; an empty namespace means cluster-scoped."""
+    """Returns the key of an object below its resource prefix; an empty namespace means cluster-scoped."""
     return f"{prefix}{namespace}/{name}" if namespace else prefix + name
 
 
 def prefix_range(prefix: str) -> KeyRange:
-    """All keys that begin with `prefix`.
+    """Returns the range of all keys that begin with `prefix`.
 
     The end is the prefix with its last character raised by one; prefixes here end in `/`, far from the
     top of the code points, so no carry can happen.
@@ -49,12 +49,15 @@ def prefix_range(prefix: str) -> KeyRange:
 
 
 def after(key: str) -> str:
-    """The first key that sorts after `key`."""
+    """Returns the first key that sorts after `key`."""
     return key + "\0"
 
 
 def encoded(key: str) -> bytes:
-    """The bytes of a key. Other programs may write keys that are not UTF-8; `decoded` keeps these intact."""
+    """Returns the bytes of a key.
+
+    Other programs may write keys that are not UTF-8; `decoded` preserves them.
+    """
     return key.encode("utf-8", "surrogateescape")
 
 

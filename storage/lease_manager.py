@@ -1,6 +1,6 @@
 """Leases shared by keys that expire at about the same time.
 
-A lease of its own for every Event would take a call to the store and an entry in it for each. Keys that are
+A separate lease for every Event would take a call to the store and an entry in it for each. Keys that are
 written within a minute or less share one lease instead, and live at most that much longer. Source of the
 idea: k8s.io/apiserver, pkg/storage/etcd3/lease_manager.go.
 """
@@ -22,9 +22,9 @@ KEYS_PER_LEASE_MAX: Final = 1_000
 
 
 class LeaseManager:
-    """Grants leases for the TTLs that are asked for, and reuses them for a while.
+    """Grants leases for the requested TTLs, and reuses them for a while.
 
-    replaced: called for each lease that is given up for the next one, with how often it was handed out.
+    replaced: called for each lease that is replaced by the next one, with how often it was used.
     """
 
     def __init__(

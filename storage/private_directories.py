@@ -9,7 +9,7 @@ PRIVATE: Final = 0o700
 
 
 def make_directory(path: Path, mode: int = PRIVATE) -> None:
-    """Make a directory, and those above it that are missing. Raises OSError.
+    """Make a directory, and its missing parents. Raises OSError.
 
     Existing directories are not changed. `Path.mkdir` gives `mode` only to the last one and leaves the mode
     of its parents to the umask, but a user who can write to a parent can replace what is below it.

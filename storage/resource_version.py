@@ -1,4 +1,4 @@
-"""resourceVersion text to revision: clients hold the text, only this server knows its meaning."""
+"""Parses a resourceVersion to a revision: clients hold the text, and only this server knows its meaning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ class InvalidResourceVersion(ValueError):
 
 
 def parse_resource_version(text: str) -> int:
-    """`"42"` -> 42; an empty text, which stands for no version, is 0. Raises InvalidResourceVersion."""
+    """Returns the revision of a resourceVersion: `"42"` -> 42; an empty text, for no version, is 0.
+
+    Raises InvalidResourceVersion.
+    """
     if not text:
         return 0
     if not (text.isascii() and text.isdigit()):

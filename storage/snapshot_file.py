@@ -1,11 +1,11 @@
-"""The files of snapshots, whichever store they are of.
+"""The files of snapshots, of any store.
 
 - *Atomic*: they are written under another name in the same directory, synced, then renamed. An earlier file
-  of the name stays until then.
+  of the name remains until then.
 - *Private* (0600): they hold every Secret.
 - *Checksummed*: the last 32 bytes are the SHA-256 of everything before. That is etcd's own form, so that
-  etcd's tools accept what was saved from etcd; SQLite does not mind bytes behind its last page. Both
-  databases write blocks of 512 bytes or multiples, so the length tells whether there is a checksum.
+  etcd's tools accept what was saved from etcd; SQLite ignores bytes after its last page. Both databases write
+  blocks of 512 bytes or multiples, so the length tells whether there is a checksum.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ def append_checksum(path: Path) -> SnapshotFile:
 
 
 def verify_checksum(path: Path, *, copy_to: Path | None = None, description: str = "") -> SnapshotFile:
-    """Compare a file with its checksum, and copy what comes before the checksum to `copy_to`.
+    """Verify the checksum of a file, and copy everything before the checksum to `copy_to`.
 
-    description: names the file in messages, in place of its path.
+    description: names the file in messages, instead of its path.
     Raises SnapshotError, and OSError when the copy cannot be written.
     """
     description = description or str(path)
@@ -101,7 +101,7 @@ def verify_checksum(path: Path, *, copy_to: Path | None = None, description: str
 
 
 def first_bytes(path: Path, count: int) -> bytes:
-    """The first bytes of a file, which tell what kind of file it is. Raises SnapshotError."""
+    """Returns the first bytes of a file, which identify its type. Raises SnapshotError."""
     with _open(path, str(path)) as file:
         return file.read(count)
 

@@ -1,4 +1,4 @@
-"""What stores in front of another have in common: they pass on what they do not change."""
+"""The base of stores in front of another one, which pass on all calls that they do not change."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from apiserver.storage.interface import MOST_RECENT, KeyRange, Page, Read, ReadA
 
 
 class StorageWrapper:
-    """Passes calls on to another `Storage`. Subclasses define those that write, and may override others."""
+    """Passes calls on to another `Storage`; subclasses define writes, and may override other methods."""
 
     def __init__(self, store: Storage) -> None:
         self._store = store

@@ -1,8 +1,8 @@
-"""`Storage` in this process, over SQLite: no other program to install, start or operate.
+"""`Storage` in this process, over SQLite, without another program to install, start or operate.
 
-It is one file, or memory of this process (`memory_database`), for tests and whatever else may be forgotten:
-the code is the same, and only the first and the last of what follows do not hold there. Several stores in
-memory can begin with one copy of another store, which they share.
+It is one file, or memory of this process (`memory_database`), for tests and other temporary data: the code is
+the same, but the first and the last of the following guarantees do not hold there. Several stores in memory
+can begin with one copy of another store, which they share.
 
 What it guarantees, and how:
 
@@ -12,23 +12,23 @@ What it guarantees, and how:
 - *Many writers share one fsync.* One thread owns the writing connection and commits whatever has queued
   while the last commit was under way (`writer`). At 32 writers this gives 18-24 thousand puts a second on
   two cores, ten times the rate of single commits.
-- *Readers never wait for writers.* They have connections of their own and see the last commit (`reader`).
-  WAL gives each read transaction one consistent state; the compacted revision is checked inside it.
+- *Readers never wait for writers.* They have their own connections and see the last commit (`reader`). WAL
+  gives each read transaction one consistent state; the compacted revision is checked inside it.
 - *A watch misses no event.* It reads history from the file until it has caught up, then takes batches as
   they are committed; if too many batches wait for it, it goes back to the file (`watch`).
 - *The file does not grow without end.* Compaction first sets the oldest readable revision, then deletes in
   small transactions between which others can write, and gives pages back (`compaction`).
 - *The write-ahead log is emptied above a bound* (`writer`), as SQLite's own checkpoints never finish while
   reads overlap; for that moment reads wait, too (`checkpoint_lock`).
-- *A snapshot can be taken at any time*, by another process and at one revision; a store restored from it goes
-  on with higher revisions (`snapshot`).
+- *A snapshot can be taken at any time*, by another process and at one revision; a store restored from it
+  continues with higher revisions (`snapshot`).
 - *One process at a time.* An exclusive lock on a file beside the database, released by the kernel however
   the process ends (`database`).
 
-Revisions come from a counter in the file that moves with every commit, not from the newest row: rows can
-be compacted away, revisions must never come twice.
+Revisions come from a counter in the file that moves with every commit, not from the newest row: rows can be
+compacted away, revisions must never be reused.
 
-What it leaves out: several processes on one file (that is what etcd is for), and a cache of values: the watch
+What it leaves out: several processes on one file (use etcd for that), and a cache of values: the watch
 cache in front does that for every store alike.
 """
 

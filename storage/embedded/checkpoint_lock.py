@@ -24,7 +24,7 @@ class CheckpointLock:
 
     @property
     def waiting(self) -> int:
-        """How many reads wait for the writer."""
+        """The number of reads that wait for the writer."""
         return self._waiting
 
     def begin_read(self) -> None:
@@ -45,7 +45,9 @@ class CheckpointLock:
                 self._changed.notify_all()
 
     def block_reads(self, *, wait_s: float) -> bool:
-        """Let no more reads begin; True once those under way have ended, False if that takes longer."""
+        """Let no more reads begin; returns True once those under way have ended, False if that takes too
+        long.
+        """
         with self._changed:
             self._is_blocked = True
             return self._changed.wait_for(lambda: not self._reads, wait_s)

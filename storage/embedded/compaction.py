@@ -1,7 +1,7 @@
-"""Compaction: deletes old versions without making writers wait long, and gives the space back.
+"""Compaction: deletes old revisions without making writers wait long, and frees their space.
 
-First the oldest readable revision is raised, in one small transaction: from then on no read may use what is
-below. Then the rows are deleted, a batch to a transaction, so that writes can come in between; after a crash
+First the oldest readable revision is raised, in one small transaction: from then on no read may use older
+ones. Then the rows are deleted, a batch to a transaction, so that writes can come in between; after a crash
 half-way the next compaction deletes the rest. Last, free pages are returned to the file system, which happens
 only when the write-ahead log has been moved into the file.
 
@@ -72,7 +72,7 @@ def _raise_compacted_revision(transaction: Transaction, revision: int) -> None:
 
 
 def _delete_obsolete_batch(transaction: Transaction, *, batch_s: float) -> bool:
-    """Delete what a batch of rows made obsolete; True when nothing obsolete is left."""
+    """Delete the versions that a batch of rows made obsolete; True when none are left."""
     ends_at = time.monotonic() + batch_s
     connection = transaction.connection
     (compacted,) = connection.execute(_NUMBER, ("compacted",)).fetchone()
@@ -108,7 +108,7 @@ def _delete(connection: sqlite3.Connection, row_ids: list[int]) -> None:
 
 
 def _return_pages(transaction: Transaction, *, batch_s: float) -> bool:
-    """Give some free pages back; True when there are no more."""
+    """Return some free pages to the file system; True when there are no more."""
     ends_at = time.monotonic() + batch_s
     connection = transaction.connection
     (free,) = connection.execute("PRAGMA freelist_count").fetchone()

@@ -56,7 +56,8 @@ class Database:
     """The directory of one embedded store, held for this process until `close`.
 
     durable: False leaves out the fsyncs, for tests.
-    log_path: of the write-ahead log. commits_exclude_reads: nobody can read while a group is committed.
+    log_path: that of the write-ahead log. commits_exclude_reads: whether no read may run while a group is
+        committed.
     Raises DataDirectoryError when the directory cannot be used.
     """
 
@@ -93,7 +94,7 @@ class Database:
         return connection
 
     def keep_reserve(self) -> None:
-        """Occupy RESERVE_BYTES of the disk, if there is enough space, to be freed when there is none."""
+        """Occupy RESERVE_BYTES of the disk, if there is enough space, to be freed when the disk is full."""
         descriptor = os.open(self._reserve, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             free = os.fstatvfs(descriptor)
@@ -105,7 +106,7 @@ class Database:
             os.close(descriptor)
 
     def release_reserve(self) -> None:
-        """Give the reserve back to the file system: compaction needs space before it frees any."""
+        """Free the reserve, because compaction needs space before it frees any."""
         self._reserve.unlink(missing_ok=True)
 
     def close(self) -> None:
@@ -122,7 +123,7 @@ class Database:
         return connection
 
     def _prepare(self) -> None:
-        # SQLite would make it readable for all, and tells what is wrong with it.
+        # SQLite would make it readable for all users, and would report errors in it.
         with contextlib.suppress(OSError):
             os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         try:
@@ -141,7 +142,7 @@ class Database:
         os.chmod(self.path, 0o600)
 
     def _check(self, connection: sqlite3.Connection) -> None:
-        """Check before anything is changed: the file may be another program's, or of a later release."""
+        """Check the file before changing it: it may be another program's, or from a later release."""
         row = connection.execute("SELECT value FROM numbers WHERE name = 'format'").fetchone()
         if row != (FORMAT,):
             raise DataDirectoryError(f"{self.path} has format {row and row[0]}; this server reads {FORMAT}")
@@ -154,7 +155,7 @@ class Database:
 def configure(connection: sqlite3.Connection, cache_kib: int) -> None:
     """Sets the options that all connections have in common.
 
-    cache_kib: what may be kept of the pages, in KiB.
+    cache_kib: the size of the page cache, in KiB.
     """
     # Some builds overwrite all that is deleted, which makes compaction write whatever it forgets. FAST
     # leaves whole pages as they are until they are used again.
@@ -172,7 +173,7 @@ def _is_small(path: Path) -> bool:
 
 
 def lock(path: Path) -> int:
-    """Lock `path` exclusively until the descriptor that is returned is closed, or the process ends."""
+    """Lock `path` exclusively until the returned descriptor is closed, or the process ends."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -53,7 +53,7 @@ class Leases:
         self._changed = asyncio.Event()
 
     def load(self, database: Database | MemoryDatabase) -> None:
-        """Load the leases that are in the file."""
+        """Load the leases from the file."""
         connection = database.connect_reader()
         try:
             for lease, ttl_s, expires_at in connection.execute("SELECT id, ttl_s, expires_at FROM leases"):
@@ -157,7 +157,7 @@ class Leases:
 
 
 def _delete_keys(transaction: Transaction, lease: int) -> bool:
-    """Delete some keys of a lease; if these are the last, delete the lease, too, and return True."""
+    """Delete some keys of a lease; if none are left, delete the lease, too, and return True."""
     transaction.require_lease(lease)
     keys = transaction.connection.execute(_KEYS, (lease, TRANSACTION_WRITES_MAX)).fetchall()
     transaction.write([Delete(key) for (key,) in keys])

@@ -1,13 +1,13 @@
-"""The tables of a store in memory, without any file: gone when the store is closed.
+"""The tables of a store in memory, without any file, until the store is closed.
 
 It is SQLite's VFS "memdb": connections of this process that name one database share its pages. Unlike with a
-write-ahead log nobody reads while another writes, and whoever meets a lock sleeps for milliseconds and tries
-again. So a group is committed while no read is under way (`storage.embedded.checkpoint_lock`): that takes
-microseconds, where a file has its fsync.
+write-ahead log no connection can read while another writes, and a connection that meets a lock sleeps for
+milliseconds before it tries again. So a group is committed while no read is under way
+(`storage.embedded.checkpoint_lock`): that takes microseconds, where a file has its fsync.
 
-A database may begin with the versions of another one that does not change any more. They stay where they are:
-each connection reads the other database, too, and `versions` is a view of both. What is written, and what
-compaction deletes, is in `main.versions`.
+A database may begin with the versions of another one that no longer changes. These are not copied: each
+connection reads the other database, too, and `versions` is a view of both. New versions, and those that
+compaction may delete, are in `main.versions`.
 
 Source: sqlite.org/src/file/src/memdb.c
 """
@@ -62,7 +62,7 @@ _COPY: Final = """
 class MemoryDatabase:
     """The database of one embedded store, in the memory of this process until `close`.
 
-    SQLite lets it grow to 1 GiB, and then says that the disk is full.
+    SQLite lets it grow to 1 GiB, and then reports a full disk.
     Raises StorageUnavailable if SQLite is too old for it.
     """
 
@@ -70,7 +70,7 @@ class MemoryDatabase:
     commits_exclude_reads = True
 
     def __init__(self, base: MemoryDatabase | None = None) -> None:
-        """base: what it begins with, a whole copy that nobody writes to. It may be closed before this one."""
+        """base: the complete, immutable copy that it begins with, which may be closed before this one."""
         if sqlite3.sqlite_version_info < SQLITE_VERSION_MIN:
             raise StorageUnavailable(
                 f"a store in memory needs SQLite {'.'.join(map(str, SQLITE_VERSION_MIN))} or later; "
@@ -94,9 +94,10 @@ class MemoryDatabase:
 
     @classmethod
     def copy_of(cls, connection: sqlite3.Connection) -> Self:
-        """Returns an independent copy, at one revision, of what a connection to any embedded store reads.
+        """Returns an independent copy, at one revision, of the data that a connection to any embedded store
+        reads.
 
-        The connection must not be in a transaction, and is of no use for anything else then.
+        The connection must not be in a transaction, and must not be used for anything else afterwards.
         """
         copy = cls()
         try:
@@ -109,10 +110,10 @@ class MemoryDatabase:
         return copy
 
     def continue_at(self, revision: int) -> None:
-        """Makes a database that is not open yet go on above a revision that clients may have seen.
+        """Makes a database that is not open yet continue above a revision that clients may have seen.
 
-        As in a restored store, what was before cannot be read any more: whoever asks for it is told to list
-        again. Revisions of objects stay as they are.
+        As in a restored store, earlier revisions cannot be read any more: clients that ask for one must list
+        again. Revisions of objects do not change.
         """
         self._keeper.execute(
             "UPDATE numbers SET value = max(value, ?) WHERE name IN ('revision', 'compacted')", (revision,)
@@ -120,7 +121,7 @@ class MemoryDatabase:
 
     @property
     def revision(self) -> int:
-        """The revision that it has reached. No writer may be connected."""
+        """The revision that the database has reached; no writer may be connected."""
         found: int = self._keeper.execute("SELECT value FROM numbers WHERE name = 'revision'").fetchone()[0]
         return found
 
@@ -134,13 +135,13 @@ class MemoryDatabase:
         return connection
 
     def keep_reserve(self) -> None:
-        """Does nothing: no disk can be full."""
+        """Does nothing, as there is no disk."""
 
     def release_reserve(self) -> None:
-        """Does nothing: there is no reserve."""
+        """Does nothing, as there is no reserve."""
 
     def close(self) -> None:
-        """Forget everything. Other connections must be closed before."""
+        """Discard the database; other connections must be closed before."""
         self._keeper.close()
 
     def _connect(self, cache_kib: int) -> sqlite3.Connection:
@@ -154,7 +155,7 @@ class MemoryDatabase:
         return connection
 
     def _attach_base(self, connection: sqlite3.Connection) -> None:
-        """Have a connection, with which there are tables already, read both databases."""
+        """Make a connection, which already has tables, read both databases."""
         connection.execute("ATTACH ? AS base", (self._base,))
         connection.execute(f"PRAGMA base.cache_size = -{READER_CACHE_KIB}")
         # Of the database of temporary tables, which is made now.

@@ -1,4 +1,4 @@
-"""Reads, each in a transaction of its own, on connections that do not wait for the writer."""
+"""Reads, each in its own transaction, on connections that do not wait for the writer."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ _SIZE: Final = "SELECT page_count * page_size FROM pragma_page_count(), pragma_p
 
 
 class ReaderThreads:
-    """Runs reads in READER_THREADS threads, each with a connection of its own."""
+    """Runs reads in READER_THREADS threads, each with its own connection."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], checkpoint_lock: CheckpointLock) -> None:
         """checkpoint_lock: blocks reads while the writer empties the log."""
@@ -98,7 +98,7 @@ class ReaderThreads:
         return await self._read_at(read, at)
 
     async def history(self, keys: KeyRange, after: int) -> HistoryPage:
-        """The first events in `keys` after a revision, with all events of each revision.
+        """Returns the first events in `keys` after a revision, with all events of each revision.
 
         Raises RevisionCompacted if some of them may have been deleted.
         """
@@ -124,7 +124,7 @@ class ReaderThreads:
         return await self._in_transaction(lambda connection: int(connection.execute(_SIZE).fetchone()[0]))
 
     async def copy(self) -> MemoryDatabase:
-        """Returns a copy of everything, at one revision, in memory."""
+        """Returns a copy of the whole database, at one revision, in memory."""
 
         def copied() -> MemoryDatabase:
             with contextlib.closing(self._connect()) as connection:
@@ -141,7 +141,7 @@ class ReaderThreads:
             connection.close()
 
     async def _read_at(self, read: Callable[[sqlite3.Connection, int], T], at: ReadAt) -> T:
-        """Run `read` with the revision that `at` asks for, which is checked in the same transaction."""
+        """Run `read` with the revision that `at` requests, which is checked in the same transaction."""
 
         def checked(connection: sqlite3.Connection) -> T:
             current, compacted = connection.execute(_NUMBERS).fetchone()

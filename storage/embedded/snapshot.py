@@ -1,13 +1,13 @@
-"""Saves an embedded store, as it is at one revision, to a snapshot file, and restores a store from one.
+"""Saves an embedded store, as of one revision, to a snapshot file, and restores a store from one.
 
 *Saving* works while a server runs, from another process. One read transaction, which blocks no writer, sees
-every write that was answered before, and no write in part. The pages are copied inside it; the copy is
+every write that was answered before, and no write in part. The pages are copied within it; the copy is
 checked and synced after it has ended, because until then the server cannot empty its log. Nothing is written
 to the store.
 
 *The file* is a SQLite database followed by its SHA-256 (`storage.snapshot_file`); it includes the history.
 
-*Restoring* makes the store continue above every revision that may have been given out after the snapshot was
+*Restoring* makes the store continue above every revision that may have been used after the snapshot was
 taken: the counter is raised by a large step, and everything before is marked as compacted. So a
 resourceVersion, a watch or a continue token of the other history gets 410 Gone, and its client lists again;
 the two histories cannot be confused. Source of the scheme: etcdutl snapshot restore, --bump-revision and
@@ -50,7 +50,7 @@ _KEYS: Final = """
 
 
 class SnapshotContent(NamedTuple):
-    """What a snapshot holds. compacted: the oldest revision that can be read from it."""
+    """The contents of a snapshot, in numbers. compacted: the oldest revision that can be read from it."""
 
     revision: int
     compacted: int
@@ -65,14 +65,16 @@ class _Contents(NamedTuple):
 
 
 def is_snapshot(path: Path) -> bool:
-    """Whether the file looks like one of an embedded store. Raises SnapshotError if it cannot be read."""
+    """Whether the file looks like a snapshot of an embedded store. Raises SnapshotError if it cannot be
+    read.
+    """
     return first_bytes(path, len(_MAGIC)) == _MAGIC
 
 
 def save(directory: Path, path: Path) -> SnapshotContent:
     """Copy the store in `directory`, whether a server uses it or not, to the file `path`.
 
-    Blocks until that is done, and replaces an existing file. Raises SnapshotError.
+    Blocks until the copy is complete, and replaces an existing file. Raises SnapshotError.
     """
     source = directory / "store.db"
     if not os.access(source, os.R_OK):
@@ -88,7 +90,7 @@ def save(directory: Path, path: Path) -> SnapshotContent:
 
 
 def status(path: Path) -> SnapshotContent:
-    """Check a snapshot, and return what it holds. Raises SnapshotError."""
+    """Check a snapshot, and return its content. Raises SnapshotError."""
     file = verify_checksum(path)
     return SnapshotContent(*_inspect(path, str(path)), file)
 
@@ -144,11 +146,11 @@ def _copy(source: Path, part: Path) -> None:
 
 
 def _between_steps(status: int, remaining: int, total: int) -> None:
-    """Lets the interpreter handle signals."""
+    """Lets the interpreter handle signals between steps."""
 
 
 def _inspect(path: Path, description: str) -> _Contents:
-    """Check a copy to which nobody writes, and read what it holds. Raises SnapshotError."""
+    """Check an immutable copy, and read its content. Raises SnapshotError."""
     with (
         _failures_as(f"{description} cannot be used"),
         closing(_connect(path, "mode=ro&immutable=1")) as connection,

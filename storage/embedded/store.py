@@ -106,7 +106,9 @@ class EmbeddedStore:
         return cls(MemoryDatabase(), monotonic=monotonic, wall=wall)
 
     async def copy(self) -> MemoryDatabase:
-        """Returns a copy of everything that was answered before, in memory: the database of another store."""
+        """Returns a copy of everything that was answered before, in memory, as the database of another
+        store.
+        """
         self._require_open()
         return await self._reader.copy()
 
@@ -114,7 +116,7 @@ class EmbeddedStore:
         self._require_open()
         return self._revision
 
-    # ---- These hand on what is to be awaited: a coroutine of their own would be one more to run.
+    # ---- These return awaitables: separate coroutines would be one more to run.
 
     def get(self, key: str, at: ReadAt = MOST_RECENT) -> Coroutine[Any, Any, Read]:
         return self._reader.get(key, at)
@@ -181,12 +183,12 @@ class EmbeddedStore:
         await self._reader.get("", MOST_RECENT)
 
     def release_memory(self) -> None:
-        """Give back, soon, what is kept in memory to write faster, and can be read again."""
+        """Release, soon, the memory that only makes writes faster, and can be read again."""
         if not self._is_closed and (self._release_task is None or self._release_task.done()):
             self._release_task = asyncio.create_task(self._release_memory(), name="embedded-store-memory")
 
     async def _release_memory(self) -> None:
-        with contextlib.suppress(StorageError):  # Whoever writes is told.
+        with contextlib.suppress(StorageError):  # Writers get an error.
             await self._writer.release_memory()
 
     async def close(self) -> None:
@@ -215,7 +217,7 @@ class EmbeddedStore:
             watch.fall_behind()
 
     def _start_freeing_space(self) -> None:
-        """Compact all old versions because the disk is full: nothing else can be deleted."""
+        """Compact all old revisions because the disk is full, since nothing else can be deleted."""
         is_busy = self._free_space_task is not None and not self._free_space_task.done()
         if not (is_busy or self._is_closed or self._monotonic() < self._space_failed_at + FREE_SPACE_RETRY_S):
             self._free_space_task = asyncio.create_task(self._free_space(), name="embedded-store-room")
@@ -238,7 +240,9 @@ class EmbeddedStore:
             writer.writes_allowed.set()
 
     async def _probe_space(self, *, frees_space: bool = False) -> None:
-        """Try a write as large as others may be; clear the failure if it fits, else raise StorageFull."""
+        """Try a write as large as others may be; clear the failure if it fits, otherwise raise
+        StorageFull.
+        """
         await self._writer.do(Transaction.probe, frees_space=frees_space)
         await self._writer.do(Transaction.forget_probes, frees_space=frees_space)
         self._database.keep_reserve()
@@ -250,5 +254,5 @@ class EmbeddedStore:
 
 
 def _checkpoint_after(transaction: Transaction, *, pages: int) -> None:
-    """Set after how many pages of log SQLite itself makes a checkpoint; 0 for never."""
+    """Set the number of log pages after which SQLite itself makes a checkpoint; 0 for never."""
     transaction.connection.execute(f"PRAGMA wal_autocheckpoint = {pages}")

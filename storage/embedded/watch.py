@@ -1,4 +1,4 @@
-"""Watches on the embedded store: they read what is in the file already, then take batches as committed."""
+"""Watches on the embedded store, which read past events from the file, then take batches as committed."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class EmbeddedWatch:
         self._notify()
 
     def fall_behind(self) -> None:
-        """Drops what is queued; it is read from the file instead."""
+        """Drops the queued events, which are read from the file instead."""
         self._live.clear()
         self._is_behind = True
         self._notify()
@@ -103,7 +103,7 @@ class EmbeddedWatch:
         return page.batch
 
     async def request_progress(self) -> None:
-        """Nothing to do: every commit reaches every watch, with or without events for it."""
+        """Does nothing, as every commit reaches every watch, with or without events for it."""
 
     async def close(self) -> None:
         self._is_closed = True

@@ -57,7 +57,7 @@ LOG_RETRY_S: Final = 10.0
 # the table and of three indexes: at worst on each level of each tree, with neighbours and pointer maps. That
 # is far more than the six pages of most rows, and still one check is enough for some thirty rows.
 ROW_LOG_BYTES_MAX: Final = 400 * (4096 + 24)
-# A value fills overflow pages of its own: each has a header, and may have an entry in a pointer map.
+# A value fills separate overflow pages: each has a header, and may have an entry in a pointer map.
 VALUE_LOG_FACTOR_MAX: Final = 2.1
 
 T = TypeVar("T")
@@ -76,7 +76,7 @@ _SET_REVISION: Final = "UPDATE numbers SET value = ? WHERE name = 'revision'"
 
 
 class Transaction:
-    """The SQLite transaction of a group, as its operations use it before it is committed.
+    """The SQLite transaction of a group, which its operations use before it is committed.
 
     An operation sees the writes of those before it in the group. It raises before it writes, or not at all:
     so many can share one SQLite transaction without savepoints.
@@ -92,20 +92,20 @@ class Transaction:
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """The connection, for other statements than those here; all rows have been inserted."""
+        """The connection for other statements; all written rows have been inserted."""
         self._is_counted = False
         self.flush()
         return self._connection
 
     def flush(self) -> None:
-        """Insert the rows that were written."""
+        """Insert the written rows."""
         rows, self._rows = self._rows, []
         for start in range(0, len(rows), ROWS_INSERTED_MAX):
             some = rows[start : start + ROWS_INSERTED_MAX]
             self._connection.execute(_INSERT + ", ".join([_ROW] * len(some)), [*itertools.chain(*some)])
 
     def run(self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]) -> int:
-        """Do `writes` at the next revision if all conditions hold. Returns what `write` does."""
+        """Do `writes` at the next revision if all conditions hold; returns the same as `write`."""
         for condition in conditions:
             found = self.mod_revision(condition.key)
             if found != condition.mod_revision:
@@ -141,12 +141,12 @@ class Transaction:
         return self.revision
 
     def mod_revision(self, key: str) -> int:
-        """The revision `key` was last written at, or 0 if it has no value."""
+        """Returns the revision at which `key` was last written, or 0 if it has no value."""
         revision, created = self._latest(key)
         return revision if created else 0
 
     def probe(self) -> None:
-        """Write as many bytes as other writes may have, to see whether they fit; changes no value."""
+        """Write as many bytes as other writes may have, to see whether they fit, without changing a value."""
         self.connection.execute("CREATE TABLE IF NOT EXISTS probes (filler BLOB)")
         self.connection.execute("INSERT INTO probes VALUES (zeroblob(?))", (PROBE_BYTES,))
 
@@ -159,7 +159,7 @@ class Transaction:
             raise LeaseNotFound(lease)
 
     def log_bytes_max(self) -> float:
-        """The most by which the log grows with the commit."""
+        """Returns the most by which the log may grow with the commit, in bytes."""
         if not self._is_counted:
             return math.inf
         values_bytes = sum(len(event.value) for event in self.events if event.value is not None)
@@ -175,7 +175,7 @@ class Transaction:
 
 
 class CommittedGroup(NamedTuple):
-    """What a group of operations has written, as the event loop gets it after the commit."""
+    """The writes of a group of operations, passed to the event loop after the commit."""
 
     events: list[Event]
     revision: int
@@ -194,8 +194,8 @@ class WriterListener(NamedTuple):
 
     on_commit: called in the loop after each commit that changed something, before any caller of the group is
         answered, so that a caller that gets an answer finds its effects published already.
-    on_reopen: called in the loop when the outcome of a commit is unknown and the file was opened again; gets
-        the revision that is in the file.
+    on_reopen: called in the loop when the outcome of a commit is unknown and the file was reopened; gets the
+        revision in the file.
     on_full: called in the loop when there was no space for a group.
     """
 
@@ -205,11 +205,11 @@ class WriterListener(NamedTuple):
 
 
 class WriterThread:
-    """Runs operations in a thread, and commits all that have queued together.
+    """Runs operations in a thread, and commits all queued operations together.
 
     log_path: the path of the write-ahead log, whose size is bounded here; None if there is none.
-    checkpoint_lock: blocks reads while the log is emptied, which waits for those under way.
-    commits_exclude_reads: it also blocks them while a group is committed.
+    checkpoint_lock: blocks reads while the log is emptied, after those under way have ended.
+    commits_exclude_reads: whether it also blocks reads while a group is committed.
     """
 
     def __init__(
@@ -252,7 +252,7 @@ class WriterThread:
         """Run `run` in a transaction and return its result once that is committed.
 
         frees_space: whether it is part of freeing space on a full disk; all other operations wait meanwhile.
-        Raises what `run` raises, StorageFull or StorageUnavailable (nothing was written), OutcomeUnknown.
+        Raises the errors of `run`, StorageFull or StorageUnavailable (nothing was written), OutcomeUnknown.
         """
         self.require_open()
         if not (frees_space or self.writes_allowed.is_set()):
@@ -279,21 +279,21 @@ class WriterThread:
             raise StorageUnavailable("the store is closed")
 
     async def checkpoint(self, *, frees_space: bool = False) -> None:
-        """Move the log into the file and give its space back, now or when reads allow it."""
+        """Move the log into the file and free its space, now or when reads allow it."""
         self._wants_checkpoint = True
         await self.do(lambda _: None, frees_space=frees_space)  # the thread limits the log after each group
 
     async def release_memory(self) -> None:
-        """Lets SQLite free the pages that it keeps in memory; it reads them again when it needs them."""
+        """Lets SQLite free its page cache, which it reads again when needed."""
         await self.do(_shrink_memory)
 
     def clear_full(self) -> None:
-        """Takes writes again, because there is space again."""
+        """Accepts writes again, because there is space again."""
         if isinstance(self.failure, StorageFull):
             self.failure = None
 
     async def close(self) -> None:
-        """Finish what is queued, then end the thread and close the connection."""
+        """Finish the queued operations, then end the thread and close the connection."""
         if not self._closing:
             self._closing = True
             self._hand_over()
@@ -336,7 +336,7 @@ class WriterThread:
             self._connection.close()
 
     def _commit_without_reads(self, operations: list[_Operation]) -> None:
-        """Commit a group while no read is under way. One that takes longer meets SQLite's own lock."""
+        """Commit a group while no read is under way; a read that takes too long meets SQLite's own lock."""
         self._checkpoint_lock.block_reads(wait_s=OWN_READS_WAIT_S)
         try:
             self._commit(operations)
@@ -344,7 +344,7 @@ class WriterThread:
             self._checkpoint_lock.allow_reads()
 
     def _commit(self, operations: list[_Operation]) -> None:
-        """Run a group in one SQLite transaction, and have the loop answer each operation."""
+        """Run a group in one SQLite transaction, and resolve each operation in the event loop."""
         answers: list[_Answer] = []
         committing = False
         try:
@@ -383,7 +383,9 @@ class WriterThread:
         self._call_in_loop(lambda: self._publish(committed, answers))
 
     def _limit_log_size(self) -> None:
-        """Empty the log when it is too long: SQLite's own checkpoints cannot finish while reads overlap."""
+        """Empty the log when it is too long, as SQLite's own checkpoints cannot finish while reads
+        overlap.
+        """
         if self._log_path is None:
             return
         try:
@@ -407,7 +409,7 @@ class WriterThread:
         self._log_is_stuck = obstacle is not None
 
     def _truncate_log(self) -> bool:
-        """Move the log into the file; False if reads took longer than the wait for them."""
+        """Move the log into the file; returns False if reads took longer than the timeout."""
         connection = self._opened()
         try:
             if not self._checkpoint_lock.block_reads(wait_s=OWN_READS_WAIT_S):
@@ -420,7 +422,7 @@ class WriterThread:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}")
 
     def _fail(self, operations: list[_Operation], error: Exception, *, unknown: bool) -> None:
-        """Roll the group back. If its commit may have happened, open the file again."""
+        """Roll the group back, and reopen the file if its commit may have happened."""
         reason = f"the embedded store cannot write: {error}"
         self.failure = StorageFull(reason) if _is_full(error) else StorageUnavailable(reason)
         if _is_full(error):
@@ -458,7 +460,7 @@ class WriterThread:
         self._resolve(answers)
 
     def _resolve(self, answers: list[_Answer], first: int = 0) -> None:
-        """Answer the callers, from one on: so many of them in a round of the loop."""
+        """Resolve the callers from one on, a bounded number of them in a round of the loop."""
         after = first + ANSWERED_PER_ROUND
         if len(answers) > after:
             self._loop.call_soon(self._resolve, answers, after)
@@ -477,7 +479,7 @@ class WriterThread:
     def _call_in_loop(self, callback: Callable[[], None]) -> None:
         try:
             self._loop.call_soon_threadsafe(callback)
-        except RuntimeError:  # The loop is closed, and so nobody waits for an answer.
+        except RuntimeError:  # The loop is closed, so no caller waits for a result.
             log.debug("the event loop was closed before the store's writer")
 
 

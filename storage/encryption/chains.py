@@ -1,10 +1,11 @@
-"""Which of several transformers writes a value, and which one reads it: by the prefix of what is stored.
+"""Chooses, of several transformers, the one that writes a value and the one that reads it, by a prefix of the
+stored value.
 
     k8s:enc:aesgcm:v1:key1:...
     └── provider ────┘└key┘
 
-The first of a chain writes; the first that can reads. Providers are a chain, and so are the keys of each.
-Source: k8s.io/apiserver, pkg/storage/value/transformer.go.
+The first of a chain writes; the first that can read it reads. Providers are a chain, and so are the keys of
+each. Source: k8s.io/apiserver, pkg/storage/value/transformer.go.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from apiserver.storage.interface import ENCRYPTED_PREFIX, READ_ENCRYPTED
 
 
 class Decrypted(NamedTuple):
-    """A value as it was written. is_stale: it would be stored in another form now."""
+    """A decrypted value. is_stale: whether it would now be stored in another form."""
 
     value: bytes
     is_stale: bool
@@ -27,7 +28,7 @@ class Decrypted(NamedTuple):
 class KeyNeeded(Exception):
     """A value can be decrypted after its key has been fetched.
 
-    provider: who has the key. fetch: does so, and does not raise.
+    provider: the one that has the key. fetch: gets the key, and does not raise.
     """
 
     def __init__(self, provider: str, fetch: Callable[[], Awaitable[None]]) -> None:
@@ -58,8 +59,8 @@ class Transformer(Protocol):
 class TransformationObserver(Protocol):
     """Counts transformations.
 
-    direction: to_storage or from_storage. prefix: of the transformer. began: of perf_counter. code: `OK`, or
-        what the failure is called.
+    direction: to_storage or from_storage. prefix: that of the transformer. began: the time by perf_counter.
+        code: `OK`, or the name of the failure.
     """
 
     def __call__(self, direction: str, prefix: str, began: float, code: str) -> None: ...
@@ -84,7 +85,7 @@ class CipherTransformer:
 
 
 class IdentityTransformer:
-    """Stores values as they are."""
+    """Stores values unencrypted."""
 
     def encrypt(self, value: bytes, context: bytes) -> bytes:
         return value
@@ -96,16 +97,16 @@ class IdentityTransformer:
 
 
 class PrefixedTransformer(NamedTuple):
-    """A transformer and the prefix of what it stores; an empty one for what has none."""
+    """A transformer, with the prefix of the values it stores; empty if they have none."""
 
     prefix: bytes
     transformer: Transformer
 
 
 class TransformerChain:
-    """Encrypts with the first of several transformers, and decrypts with whichever has the value's prefix.
+    """Encrypts with the first of several transformers, and decrypts with the one that has the value's prefix.
 
-    unmatched: what to say of a value that none of them can have written.
+    unmatched: the error for a value that none of them can have written.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class TransformerChain:
 
     @property
     def encrypts(self) -> bool:
-        """Whether what it stores is not stored as it is."""
+        """Whether the transformer encrypts values, rather than storing them unchanged."""
         return not isinstance(self._members[0][1], IdentityTransformer)
 
     def encrypt(self, value: bytes, context: bytes) -> bytes:
@@ -140,7 +141,7 @@ class TransformerChain:
             try:
                 value, is_stale = transformer.decrypt(data[len(prefix) :], context)
             except Undecryptable as error:
-                # Who stores values as they are does not read encrypted ones; one behind may.
+                # A transformer that stores values unencrypted does not read encrypted ones; a later one may.
                 if prefix:
                     self._observe(FROM_STORAGE, name, began, error.code)
                     errors.append(error)
@@ -155,7 +156,7 @@ class TransformerChain:
 
 
 def _all_of(errors: Sequence[Undecryptable]) -> Undecryptable:
-    """Returns one error for several, with the words of each once."""
+    """Returns one error for several, which contains each text once."""
     if len(errors) == 1:
         return errors[0]
     texts = list(dict.fromkeys(map(str, errors)))

@@ -1,10 +1,10 @@
-"""Ciphers of single values, in the forms that kube-apiserver stores. Pure but for random numbers.
+"""Ciphers of single values, in the forms that kube-apiserver stores. They are pure except for random numbers.
 
 Source: k8s.io/apiserver, pkg/storage/value/encrypt/{aes,secretbox}.
 
-Random bytes are OpenSSL's, whose generator is seeded by the system and knows forks. `os.urandom` lets go of
-the interpreter lock for its system call, and a thread that takes it meanwhile keeps it for longer than the
-whole encryption needs.
+Random bytes are OpenSSL's, whose generator is seeded by the system and knows forks. `os.urandom` releases the
+interpreter lock for its system call, and a thread that takes it meanwhile holds it for longer than the whole
+encryption takes.
 """
 
 from __future__ import annotations
@@ -34,10 +34,11 @@ NOT_FROM_A_CALL: Final = "unknown-non-grpc"
 
 
 class Undecryptable(Exception):
-    """A stored value cannot be decrypted. The message is for clients; it holds nothing of value or key.
+    """A stored value cannot be decrypted. The message is for clients, and contains no part of the value or
+    the key.
 
-    code: the status of the call to a plugin that failed, as metrics name it.
-    is_temporary: it may well be possible later, since a plugin did not answer.
+    code: the status of the failed call to a plugin, as metrics name it.
+    is_temporary: whether it may be possible later, since a plugin did not respond.
     """
 
     def __init__(self, message: str, *, code: str = NOT_FROM_A_CALL, is_temporary: bool = False) -> None:
@@ -48,8 +49,7 @@ class Undecryptable(Exception):
 class Cipher(Protocol):
     """Encrypts values with one key.
 
-    context: where the value is stored; a value that somebody has moved elsewhere is not decrypted, by those
-        ciphers that can tell.
+    context: where the value is stored; authenticating ciphers do not decrypt a value that was moved.
     """
 
     def encrypt(self, value: bytes, context: bytes) -> bytes: ...
@@ -60,7 +60,7 @@ class Cipher(Protocol):
 
 
 class AesGcm:
-    """AES-GCM with a random nonce, which stands first. One key is good for 2^32 values."""
+    """AES-GCM with a random nonce, which comes first in the stored value. One key is good for 2^32 values."""
 
     def __init__(self, key: bytes) -> None:
         self._aead = AESGCM(key)
@@ -79,9 +79,9 @@ class AesGcm:
 
 
 class AesCbc:
-    """AES-CBC with a random initialization vector, which stands first, and PKCS #7 padding.
+    """AES-CBC with a random initialization vector, which comes first, and PKCS #7 padding.
 
-    It does not authenticate: neither the value nor where it is stored.
+    It authenticates neither the value nor where it is stored.
     """
 
     def __init__(self, key: bytes) -> None:
@@ -109,7 +109,7 @@ class AesCbc:
 
 
 class Secretbox:
-    """XSalsa20 and Poly1305, as in NaCl, with a random nonce, which stands first.
+    """XSalsa20 and Poly1305, as in NaCl, with a random nonce, which comes first.
 
     It authenticates the value, but not where it is stored.
     """
@@ -135,16 +135,17 @@ class Secretbox:
 
 
 class DerivedKeyAesGcm:
-    """AES-GCM with a key for each value, derived from a seed by HKDF with random bytes, which stand first.
+    """AES-GCM with a key for each value, derived by HKDF from a seed and random bytes, which come first.
 
     So one seed is good for any number of values.
     """
 
     def __init__(self, seed: bytes) -> None:
-        """Raises Undecryptable if the seed is too short to be one."""
+        """seed: raises Undecryptable if it is too short."""
         if len(seed) < SEED_BYTES:
             raise Undecryptable(f"invalid seed length {len(seed)} used for key generation")
-        # HMAC takes the digest of a key that is longer (RFC 2104), and nobody bounds what a KMS plugin sends.
+        # HMAC uses the digest of a longer key (RFC 2104), and the length of a KMS plugin's data is not
+        # bounded.
         self._seed = seed if len(seed) <= _HMAC_BLOCK_BYTES else hashlib.sha256(seed).digest()
 
     def encrypt(self, value: bytes, context: bytes) -> bytes:

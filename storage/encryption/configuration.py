@@ -1,6 +1,6 @@
-"""What is to be encrypted, and by what: the checked form of an EncryptionConfiguration.
+"""The validated form of an EncryptionConfiguration: the providers of each resource.
 
-Nothing here shows a key when it is printed or logged.
+No class here reveals a key when it is printed or logged.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ Provider: TypeAlias = KeysConfiguration | KmsConfiguration | IdentityConfigurati
 
 
 class ResourceConfiguration(NamedTuple):
-    """The providers of some resources. resources: pairs of group and resource, either of which may be ANY."""
+    """The providers of some resources. resources: pairs of group and resource, each of which may be ANY."""
 
     resources: tuple[tuple[str, str], ...]
     providers: tuple[Provider, ...]
 
 
 class EncryptionConfiguration(NamedTuple):
-    """Which providers encrypt which resources.
+    """The encryption configuration: the providers that encrypt each resource.
 
-    digest: of the file, so that a change is noticed without keeping its text.
+    digest: that of the file, to detect changes without keeping its text.
     """
 
     rules: tuple[ResourceConfiguration, ...]

@@ -1,4 +1,4 @@
-"""Which chain of providers the values of a resource have, by the configuration that holds now.
+"""Finds the chain of providers for the values of a resource, by the current configuration.
 
 Source: k8s.io/apiserver, pkg/server/options/encryptionconfig/config.go.
 """
@@ -40,7 +40,8 @@ _NO_KEY: Final[Mapping[str, str]] = {
     "aesgcm": "no matching key was found for the provided AES transformer",
     "secretbox": "no matching key was found for the provided Secretbox transformer",
 }
-# Prefixes of resources that are remembered with their chains. Whoever creates definitions makes any number.
+# How many prefixes of resources are remembered with their chains: clients may create any number of
+# definitions.
 _PREFIXES_MAX: Final = 4_096
 
 # By group and resource, either of which may be ANY.
@@ -48,15 +49,15 @@ Chains = Mapping[tuple[str, str], TransformerChain]
 
 
 class Encryption:
-    """The chains of all resources. They may be replaced at any time: who asks next gets the new ones."""
+    """The chains of all resources, which may be replaced at any time."""
 
     def __init__(
         self, prefix: str, chains: Chains, records: Mapping[str, tuple[str, str]] = MappingProxyType({})
     ) -> None:
-        """prefix: of all keys.
+        """prefix: that of all keys.
 
-        records: the keys of the server's own records that are encrypted as objects of a resource are, with
-        its group and name.
+        records: the keys of the server's own encrypted records, each with the group and name of the resource
+        that it is encrypted like.
         """
         self._prefix = prefix
         self._chains = chains
@@ -84,7 +85,7 @@ class Encryption:
             return found
 
     def encrypts(self, group: str, resource: str) -> bool:
-        """Tells whether values of a resource are encrypted when they are written."""
+        """Returns whether newly written values of a resource are encrypted."""
         chain = self._find(group, resource)
         return chain is not None and chain.encrypts
 
@@ -98,7 +99,7 @@ class Encryption:
 def build_chains(
     configuration: EncryptionConfiguration, kms: Mapping[str, Transformer], observe: TransformationObserver
 ) -> Chains:
-    """Returns the chains of a configuration. kms: the plugins that it names, by their names."""
+    """Returns the chains of a configuration. kms: the plugins that it names, by name."""
     members: dict[tuple[str, str], list[PrefixedTransformer]] = {}
     for rule in configuration.rules:
         providers = [_member(each, kms, observe) for each in rule.providers]

@@ -1,8 +1,8 @@
-"""Encryption by a KMS plugin (API v2), which is asked for few keys, and never for values.
+"""Encrypts by a KMS plugin (API v2), which gets few keys to decrypt, and never values.
 
-A seed is made here and encrypted by the plugin; each value has a key derived from the seed, and the
-encrypted seed stored beside it. So a plugin is called when the server starts, when the plugin's own key
-changes, and when a value comes that was written with another seed: by another server, or before a restart.
+A seed is made here and encrypted by the plugin; each value has a key derived from the seed, and the encrypted
+seed stored beside it. So a plugin is called when the server starts, when the plugin's own key changes, and
+when a value is read that was written with another seed: by another server, or before a restart.
 
 Sources: k8s.io/apiserver, pkg/storage/value/encrypt/envelope/kmsv2 and
 pkg/server/options/encryptionconfig/config.go.
@@ -73,11 +73,11 @@ _DOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]
 
 
 class KmsUnhealthy(Exception):
-    """A plugin is not well. The message is for the log and for probes."""
+    """A KMS plugin is not healthy; the message is for the log and for probes."""
 
 
 class KmsObserver(Protocol):
-    """Counts uses of a KMS plugin's keys. key_id: of the plugin's own. code: what is wrong with it."""
+    """Counts uses of a KMS plugin's keys. key_id: that of the plugin's own key. code: the error."""
 
     def key_used(self, direction: str, provider: str, key_id: str) -> None: ...
 
@@ -91,7 +91,7 @@ class KmsObserver(Protocol):
 
 
 class _WriteKey(NamedTuple):
-    """What values are encrypted with now. expires_at: by the clock that does not jump."""
+    """The key that values are currently encrypted with. expires_at: by the monotonic clock."""
 
     cipher: Cipher
     sealed: EncryptedKey
@@ -103,9 +103,9 @@ _CacheKey = tuple[int, bytes, str, bytes]
 
 
 class KmsProvider:
-    """The transformer of one plugin; see `chains.Transformer`.
+    """The transformer of one KMS plugin; see `chains.Transformer`.
 
-    on_change: called when values can be decrypted that could not before. wall: seconds since 1970.
+    on_change: called when more values can be decrypted than before. wall: seconds since 1970.
     """
 
     def __init__(
@@ -182,19 +182,20 @@ class KmsProvider:
     # ---- keys
 
     def _raise_failure(self, cache_key: _CacheKey) -> None:
-        """Raises Undecryptable if a key is not to be asked for now."""
+        """Raise the known failure if a key must not be requested now."""
         for failed in (self._refusals.get(cache_key), self._unreachable):
             if failed is not None and self._monotonic() < failed[1]:
                 raise Undecryptable(str(failed[0]), code=failed[0].code, is_temporary=failed[0].is_temporary)
 
     async def _fetch(self, cache_key: _CacheKey, sealed: EncryptedKey, is_seed: bool) -> None:
-        """Have the plugin decrypt a key, once for all who wait for it. Does not raise."""
+        """Have the plugin decrypt a key, once for all values that wait for it; does not raise."""
         task = self._fetching.get(cache_key)
         if task is None:
             task = asyncio.create_task(self._fetch_now(cache_key, sealed, is_seed))
             self._fetching[cache_key] = task
             task.add_done_callback(lambda _: self._fetching.pop(cache_key, None))
-        # Who waits is not cancelled with the task: a watch cache would take it for its own end.
+        # Callers that wait are not cancelled with the task: a watch cache would mistake that for its own
+        # cancellation.
         await asyncio.wait((task,))
 
     async def _fetch_now(self, cache_key: _CacheKey, sealed: EncryptedKey, is_seed: bool) -> None:
@@ -225,12 +226,12 @@ class KmsProvider:
     # ---- health, and the plugin's own key
 
     async def run(self) -> None:
-        """Ask for the status until cancelled: the key to write with expires otherwise."""
+        """Poll the status of the plugin until cancelled, so that the write key does not expire."""
         while True:  # noqa: ASYNC110  a plugin has no event
             await asyncio.sleep(POLL_S if await self.is_healthy() else POLL_UNHEALTHY_S)
 
     async def is_healthy(self) -> bool:
-        """Asks the plugin, and logs what is wrong."""
+        """Checks the health of the plugin, and logs problems."""
         try:
             await self.probe()
         except KmsUnhealthy as error:
@@ -261,7 +262,7 @@ class KmsProvider:
             raise KmsUnhealthy(reason)
 
     async def _reason(self) -> str:
-        """Returns what is wrong with the plugin; nothing if it is well."""
+        """Returns why the plugin is unhealthy; empty if it is healthy."""
         try:
             await self.probe()
         except KmsUnhealthy as error:
@@ -269,7 +270,7 @@ class KmsProvider:
         return ""
 
     async def probe(self) -> None:
-        """Ask the plugin how it is and which key it has, and get a new key to write with if that has changed.
+        """Check the plugin's status and key, and get a new write key if that key has changed.
 
         Raises KmsUnhealthy.
         """
@@ -299,9 +300,9 @@ class KmsProvider:
             raise KmsUnhealthy(f"kmsv2 Provider {self.name} is not healthy, error: {text}")
 
     def _have_read_again(self, *, is_well: bool) -> None:
-        """Have values read again that could not be decrypted, since the plugin responds.
+        """Have undecryptable values read again, since the plugin responds.
 
-        It may say that it is not well, and decrypt all the same; then they are tried less often.
+        A plugin may report that it is unhealthy, and still decrypt; then they are tried less often.
         """
         self._unreachable = None
         now = self._monotonic()
@@ -315,7 +316,7 @@ class KmsProvider:
             self._on_change()
 
     def _complaints(self, status: PluginStatus) -> list[str]:
-        """Returns what is wrong with a status."""
+        """Returns the errors in a status."""
         errors = []
         if status.healthz != "ok":
             errors.append(f"got unexpected healthz status: {status.healthz[:DETAIL_LENGTH_MAX]}")
@@ -336,7 +337,7 @@ class KmsProvider:
         return errors
 
     async def _confirm_or_rotate(self, key_id: str) -> str:
-        """Go on with the key to write with, or get a new one. Returns why that has failed."""
+        """Confirm the write key, or get a new one; returns why that failed."""
         # The time begins before the plugin is called.
         expires_at = self._monotonic() + WRITE_KEY_S
         current = self._write_key
@@ -377,7 +378,7 @@ class KmsProvider:
 
 
 def _bounded_put(mapping: dict[_CacheKey, _V], key: _CacheKey, value: _V, limit: int) -> None:
-    """Add to a mapping, and forget the oldest if there are too many."""
+    """Add to a mapping, and evict the oldest entries beyond the limit."""
     mapping[key] = value
     if len(mapping) > limit:
         mapping.pop(next(iter(mapping)), None)
@@ -390,7 +391,7 @@ def _cache_key(source_type: int, sealed: EncryptedKey) -> _CacheKey:
 
 
 def _parsed(data: bytes) -> pb.EncryptedObject:
-    """Raises Undecryptable."""
+    """Returns a parsed encrypted value."""
     try:
         found = pb.EncryptedObject.FromString(data)
     except DecodeError:
@@ -406,7 +407,7 @@ def _parsed(data: bytes) -> pb.EncryptedObject:
 
 
 def _sealed_error(sealed: EncryptedKey) -> str:
-    """Returns what is wrong with an encrypted key."""
+    """Returns the error in an encrypted key."""
     failed = "failed to validate encrypted DEK source"
     if not sealed.ciphertext:
         return f"{failed}: encrypted DEK source is empty"

@@ -1,4 +1,4 @@
-"""Calls one KMS plugin over its socket; beside the etcd client the only module that imports gRPC."""
+"""Calls a KMS plugin over its socket; beside the etcd client the only module that imports gRPC."""
 
 from __future__ import annotations
 
@@ -27,13 +27,16 @@ _OPTIONS: Final = [
     # A socket has no proxy.
     ("grpc.enable_http_proxy", 0),
 ]
-# What a plugin says of a failure is told in errors; of longer texts the beginning.
+# A plugin's message about a failure is part of errors; longer texts are truncated.
 DETAIL_LENGTH_MAX: Final = 512
 _NO_ANSWER: Final = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
 
 class PluginFailed(Exception):
-    """A call has failed. code: gRPC's, in Go's words. is_unreachable: the plugin has not responded."""
+    """A call of a KMS plugin has failed.
+
+    code: that of gRPC, by its name in Go. is_unreachable: whether the plugin did not respond.
+    """
 
     def __init__(self, code: str, detail: str, *, is_unreachable: bool) -> None:
         super().__init__(f"rpc error: code = {code} desc = {detail[:DETAIL_LENGTH_MAX]}")
@@ -47,7 +50,7 @@ class PluginStatus(NamedTuple):
 
 
 class EncryptedKey(NamedTuple):
-    """What a plugin makes of a key. key_id: of the plugin's own key."""
+    """A key encrypted by a plugin. key_id: that of the plugin's own key."""
 
     ciphertext: bytes
     key_id: str
@@ -55,7 +58,10 @@ class EncryptedKey(NamedTuple):
 
 
 class KmsPlugin(Protocol):
-    """A KMS plugin. All methods raise PluginFailed. uid: names the call in logs of both sides."""
+    """A KMS plugin, whose methods all raise PluginFailed.
+
+    uid: identifies the call in the logs of both sides.
+    """
 
     async def status(self) -> PluginStatus: ...
 
@@ -67,13 +73,13 @@ class KmsPlugin(Protocol):
 
 
 class CallObserver(Protocol):
-    """Counts calls of a plugin by their names and codes."""
+    """Counts the calls of a plugin by name and code."""
 
     def __call__(self, provider: str, method: str, code: str, duration_s: float) -> None: ...
 
 
 class KmsClient:
-    """Calls the plugin at a socket. It connects when it is first called, and again whenever it must."""
+    """Calls the plugin at a socket, connecting at the first call, and again when necessary."""
 
     def __init__(self, name: str, socket: str, timeout_s: float, observe: CallObserver) -> None:
         """socket: its path, or the name of an abstract one after an `@`."""
@@ -131,7 +137,7 @@ def _serialized(message: Message) -> bytes:
 
 
 def _go_name(code: grpc.StatusCode) -> str:
-    """Returns the name of a code in Go: DEADLINE_EXCEEDED is DeadlineExceeded, and CANCELLED Canceled."""
+    """Returns the Go name of a code: DEADLINE_EXCEEDED is DeadlineExceeded, and CANCELLED Canceled."""
     if code is grpc.StatusCode.CANCELLED:
         return "Canceled"
     if code is grpc.StatusCode.OK:

@@ -1,4 +1,4 @@
-"""`Storage` in front of another that encrypts the values of some resources."""
+"""`Storage` in front of another store that encrypts the values of some resources."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class EncryptedStorage(StorageWrapper):
         *,
         watch_waits_for_key_s: float = WATCH_WAITS_FOR_KEY_S,
     ) -> None:
-        """on_late_key: called when a key that a watch did not wait for is there, or will not come."""
+        """on_late_key: called when a key that a watch did not wait for has arrived, or will not."""
         self._on_late_key = on_late_key
         self._watch_waits_for_key_s = watch_waits_for_key_s
         # The keys that watches wait for no longer, and no others of their providers until they are there.
@@ -78,14 +78,15 @@ class EncryptedStorage(StorageWrapper):
         self._chain_of = encryption.chain_of
         self._threads = ThreadPoolExecutor(1, thread_name_prefix="encryption")
         self._is_closed = False
-        # The keys of values that somebody was given as unreadable, and that no watch has brought since. Other
-        # reads say nothing of them: who has the value as it was, as the cache, does not see their results.
+        # The keys of values that a caller got as unreadable, and that no watch has delivered since.
+        # Other reads do not count: a cache, which holds the previous value, does not see their results.
         self.unreadable: set[str] = set()
 
     async def is_stale(self, key: str) -> bool:
-        """Whether writing a value back would store it in another form, since it has another key, or none.
+        """Whether writing a value back would store it in another form, since its key has changed.
 
-        What cannot be decrypted is stale, too: who has the value, from the cache, saves it by writing it.
+        An undecryptable value is stale, too: a caller that still has it, from the cache, saves it by writing
+        it.
         """
         stored = (await self._store.get(key)).stored
         if stored is None:
@@ -96,10 +97,10 @@ class EncryptedStorage(StorageWrapper):
             return True
 
     async def any_readable(self) -> bool:
-        """Whether a value can be decrypted by now that could not when it was read.
+        """Whether a value can be decrypted now that could not be when it was read.
 
-        Then all are to be read again, which tells anew what is unreadable. All keys that are to be had are
-        fetched before, since nothing is watched while all is read.
+        If so, all values should be read again, which also finds the unreadable ones again. All available keys
+        are fetched before, since nothing is watched while everything is read.
         """
         is_any = False
         for key in list(self.unreadable):
@@ -160,28 +161,28 @@ class EncryptedStorage(StorageWrapper):
         return EventBatch(events, batch.revision)
 
     def _is_concerned(self, event: Event) -> bool:
-        """Whether the value of an event is to be decrypted, or the one before it could not be."""
+        """Whether the value of an event has to be decrypted, or the previous one could not be."""
         key, value = event.key, event.value
         return key in self.unreadable or (value is not None and self._is_to_be_decrypted(key, value))
 
     def _is_to_be_decrypted(self, key: str, data: bytes) -> bool:
-        """Whether a value may be another than what is stored.
+        """Whether a stored value may be encrypted.
 
-        That of a resource that is not configured, or not any more, may have been encrypted all the same.
+        The value of a resource that is not, or no longer, configured may have been encrypted earlier.
         """
         return self._chain_of(key) is not None or data.startswith(ENCRYPTED_PREFIX)
 
     async def _readable(self, key: str, data: bytes, deadline: float | None = None) -> bytes:
-        """Returns the value, or what stands for one that cannot be decrypted.
+        """Returns the decrypted value, or an UnreadableValue.
 
-        deadline: until when to wait for its key, by the clock of the event loop; None: as long as it takes.
+        deadline: until when to wait for its key, by the clock of the event loop; None: without limit.
         """
         while True:
             chain = self._chain_of(key)
             try:
                 return (await self._decrypt(chain, key, data, deadline)).value
             except Undecryptable as error:
-                # Who has changed the configuration meanwhile did not know of this value.
+                # The author of the changed configuration did not know of this value.
                 if self._chain_of(key) is chain:
                     self.unreadable.add(key)
                     return UnreadableValue(str(error), is_temporary=error.is_temporary)
@@ -189,7 +190,7 @@ class EncryptedStorage(StorageWrapper):
     async def _decrypt(
         self, chain: TransformerChain | None, key: str, data: bytes, deadline: float | None = None
     ) -> Decrypted:
-        """Raises Undecryptable. chain: None for what is stored as it is."""
+        """Returns a decrypted value. chain: None for values that are stored unencrypted."""
         context = encoded(key)
         if chain is None:
             return _AS_IT_IS.decrypt(data, context)
@@ -204,7 +205,7 @@ class EncryptedStorage(StorageWrapper):
         raise Undecryptable("the key was fetched, and is not here any more", is_temporary=True)
 
     async def _fetch_in_time(self, needed: KeyNeeded, deadline: float) -> None:
-        """Raises Undecryptable if a key is not there by a deadline; it is fetched all the same."""
+        """Fetch a key before a deadline; the fetch continues afterwards."""
         provider = needed.provider
         if provider not in self._late_keys:
             fetching = asyncio.ensure_future(needed.fetch())
@@ -249,7 +250,7 @@ class EncryptedStorage(StorageWrapper):
         return await self._store.transact(conditions, encrypted)
 
     async def _encrypted(self, chain: TransformerChain, key: str, value: bytes) -> bytes:
-        """Raises EncryptionFailed."""
+        """Returns an encrypted value."""
         context = encoded(key)
         try:
             return await self._run(len(value), lambda: chain.encrypt(value, context))
@@ -266,7 +267,7 @@ class EncryptedStorage(StorageWrapper):
     # ---- the end
 
     def stop(self) -> None:
-        """End the thread for large values; the store behind stays open."""
+        """End the thread for large values; the underlying store stays open."""
         self._is_closed = True
         for fetching in self._late_keys.values():
             fetching.cancel()
@@ -278,7 +279,7 @@ class EncryptedStorage(StorageWrapper):
 
 
 class _DecryptedWatch:
-    """A watch whose batches are decrypted, each as a whole before it is yielded."""
+    """A watch whose batches are each decrypted as a whole before they are yielded."""
 
     def __init__(self, watch: Watch, decrypted: Callable[[EventBatch], Awaitable[EventBatch]]) -> None:
         self._watch = watch

@@ -1,4 +1,4 @@
-"""The few etcd calls this server makes, with failover, deadlines and etcd's errors by name."""
+"""The few etcd calls that this server makes, with failover, deadlines and etcd's errors by name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from apiserver.storage.etcd import etcd_subset_pb2 as pb
 
 log = logging.getLogger(__name__)
 
-# A call that etcd does not answer in this time fails; requests have shorter deadlines of their own.
+# A call that etcd does not answer in this time fails; requests have shorter deadlines.
 CALL_TIMEOUT_S: Final = 10.0
 # How long etcd may take for the next part of a snapshot; each is 32 KiB, the first comes after a commit.
 SNAPSHOT_PART_TIMEOUT_S: Final = 30.0
@@ -70,18 +70,18 @@ Response = TypeVar("Response", bound=Message)
 
 
 class EtcdCompacted(StorageError):
-    """The revision that was asked for is compacted in etcd.
+    """etcd has compacted the requested revision.
 
-    etcd does not say which revision is the oldest; `store` does (RevisionCompacted).
+    etcd does not report the oldest revision; `store` does (RevisionCompacted).
     """
 
 
 class EtcdFutureRevision(StorageError):
-    """The revision that was asked for has not happened yet in etcd."""
+    """The requested revision is in the future for etcd."""
 
 
 class EtcdRequestTooLarge(StorageError):
-    """The request has more bytes than etcd takes."""
+    """The request has more bytes than etcd accepts."""
 
 
 class Tls(NamedTuple):
@@ -93,10 +93,10 @@ class Tls(NamedTuple):
 
 
 class WatchCall(Protocol):
-    """A watch stream. One task reads, any task may write."""
+    """A watch stream, which one task reads and any task may write to."""
 
     async def read(self) -> pb.WatchResponse | None:
-        """The next response; None when etcd ended the stream."""
+        """Returns the next response; None when etcd ended the stream."""
         ...
 
     async def write(self, request: pb.WatchRequest) -> None:
@@ -107,7 +107,7 @@ class WatchCall(Protocol):
 
 
 class EtcdClient:
-    """Calls the endpoint in use, and fails over as the package's docstring says.
+    """Calls the endpoint in use, and fails over as the package's docstring explains.
 
     After `close`, and whenever it cuts a call short, every method raises StorageUnavailable, or, for a write
     that may have happened, OutcomeUnknown.
@@ -117,7 +117,7 @@ class EtcdClient:
         """endpoints: as `http://10.0.0.1:2379` or `https://etcd-1:2379`, at least one."""
         self.endpoints = tuple(endpoints)
         self._channels = [_channel(endpoint, tls or Tls(), _OPTIONS) for endpoint in endpoints]
-        # Watches have connections of their own: lists need a larger window.
+        # Watches have separate connections: lists need a larger window.
         self._watch_channels = [_channel(endpoint, tls or Tls(), _WATCH_OPTIONS) for endpoint in endpoints]
         # By endpoint and path: to make one takes longer than to look it up.
         self._calls: dict[tuple[int, str], Any] = {}
@@ -143,7 +143,7 @@ class EtcdClient:
         return await self._write("/etcdserverpb.Lease/LeaseRevoke", request, pb.LeaseRevokeResponse)
 
     async def keep_lease_alive(self, request: pb.LeaseKeepAliveRequest) -> pb.LeaseKeepAliveResponse:
-        """Renew a lease once, over a stream of its own."""
+        """Renew a lease once, over a separate stream."""
         endpoint = self._current
         call = self._open_channel(endpoint).stream_stream(
             "/etcdserverpb.Lease/LeaseKeepAlive",
@@ -171,8 +171,8 @@ class EtcdClient:
     async def snapshot(self) -> AsyncGenerator[bytes, None]:
         """Yields one member's whole database in parts, the last of which is the SHA-256 of those before.
 
-        It has every write that was answered before the call. Once parts have come there is no failover, as
-        another member's pages are not the same. Raises StorageUnavailable.
+        It contains every write that was answered before the call. After the first part there is no failover,
+        as another member's pages differ. Raises StorageUnavailable.
         """
         # A member sends what it has applied, however far behind it is; a linearizable read first makes it
         # catch up.
@@ -202,7 +202,7 @@ class EtcdClient:
 
     @asynccontextmanager
     async def watch(self) -> AsyncIterator[WatchCall]:
-        """A watch stream on the endpoint in use, cancelled on leaving.
+        """Opens a watch stream on the endpoint in use, which is cancelled on leaving the context.
 
         gRPC's errors inside the block are raised as storage errors.
         """
@@ -226,7 +226,7 @@ class EtcdClient:
             await channel.close()
 
     async def _read(self, path: str, request: Request, answer: type[Response]) -> Response:
-        """Make a call that may be repeated: on each endpoint in turn until one answers."""
+        """Make a call that may be repeated, on each endpoint in turn until one responds."""
         for endpoint in self._failover_order():
             try:
                 return await self._call(endpoint, path, request, answer, is_write=False)
@@ -238,7 +238,7 @@ class EtcdClient:
         raise last from cause
 
     async def _write(self, path: str, request: Request, answer: type[Response]) -> Response:
-        """Make a call that must not happen twice: on another endpoint only if it surely was not sent."""
+        """Make a call that must not happen twice, on another endpoint only if it certainly was not sent."""
         for endpoint in self._failover_order():
             try:
                 return await self._call(endpoint, path, request, answer, is_write=True)
@@ -272,7 +272,7 @@ class EtcdClient:
 
     @contextmanager
     def _closed_raises(self, kind: type[StorageError]) -> Iterator[None]:
-        """Raise `kind` when `close` has cancelled the call, rather than someone the task that awaits it."""
+        """Raise `kind` when `close` has cancelled the call, and not the task that awaits it."""
         try:
             yield
         except asyncio.CancelledError as error:
@@ -298,7 +298,7 @@ class EtcdClient:
         return [(first + offset) % count for offset in range(count)]
 
     def _storage_error(self, endpoint: int, error: grpc.aio.AioRpcError, *, is_write: bool) -> StorageError:
-        """The storage error for a gRPC error. After one of an endpoint that cannot be reached, fail over."""
+        """Returns the storage error for a gRPC error, and fails over after one of an unreachable endpoint."""
         failure = _translate(self.endpoints[endpoint], error, is_write=is_write)
         is_away = isinstance(failure, StorageUnavailable | OutcomeUnknown)
         if is_away and not isinstance(failure, StorageFull):
@@ -306,14 +306,14 @@ class EtcdClient:
         return failure
 
     def _fail_over_from(self, endpoint: int, why: str) -> None:
-        """Use the next endpoint from now on, unless another call that failed has already changed it."""
+        """Use the next endpoint from now on, unless another failed call has already changed it."""
         if self._current == endpoint and len(self._channels) > 1:
             self._current = (endpoint + 1) % len(self._channels)
             log.warning("%s; using %s from now on", why, self.endpoints[self._current])
 
 
 def _translate(where: str, error: grpc.aio.AioRpcError, *, is_write: bool) -> StorageError:
-    """The storage error for an error of etcd or gRPC. Some errors of etcd differ by their text alone."""
+    """Returns the storage error for an error of etcd or gRPC, some of which differ only by their text."""
     code, text = error.code(), error.details() or ""
     for fragment, kind in _ERRORS_BY_TEXT.items():
         if fragment in text:
@@ -358,7 +358,7 @@ _ERRORS_BY_TEXT: Final[dict[str, type[StorageError]]] = {
 
 
 def _was_refused(error: grpc.aio.AioRpcError) -> bool:
-    """True for answers that etcd gives before it proposes a write to the cluster."""
+    """Whether the response is one that etcd gives before it proposes a write to the cluster."""
     if error.code() in _REFUSALS:
         return True
     text = error.details() or ""
@@ -375,7 +375,7 @@ _REFUSALS: Final = (
 
 
 def _was_not_sent(error: grpc.aio.AioRpcError) -> bool:
-    """True if gRPC gave up while connecting: no server has seen the call."""
+    """Whether gRPC gave up while connecting, so that no server has seen the call."""
     text = error.details() or ""
     return error.code() is grpc.StatusCode.UNAVAILABLE and any(
         fragment in text

@@ -1,4 +1,4 @@
-"""One call for many concurrent callers, with a result that is fresh for each of them."""
+"""Makes one call for many concurrent callers, with a result that is fresh for each of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GATHER_S_MAX: Final = 0.001
 class CoalescedCall(Generic[T]):
     """Answers any number of concurrent `get`s with as few calls as freshness allows.
 
-    closed_error: makes the exception for the `get`s that still wait when it is closed.
+    closed_error: makes the exception for `get`s that still wait when it is closed.
     clock: seconds, monotonic.
 
     One call is in flight at a time. A `get` in the meantime gets the result of the next call, never of the
@@ -55,7 +55,7 @@ class CoalescedCall(Generic[T]):
             await asyncio.gather(self._running, return_exceptions=True)
 
     async def _gather(self) -> None:
-        """Wait briefly until as many `get`s wait as the last call answered: callers come back together."""
+        """Wait briefly until as many `get`s wait as the last call answered, as callers return together."""
         began = self._clock()
         for _ in range(GATHER_ITERATIONS_MAX):
             if len(self._waiting) >= self._last_callers or self._clock() - began >= GATHER_S_MAX:

@@ -27,15 +27,15 @@ _MAGIC: Final = 0xED0CDAED
 
 
 def is_snapshot(path: Path) -> bool:
-    """Whether the file looks like etcd's. Raises SnapshotError if it cannot be read."""
+    """Whether the file looks like a snapshot of etcd. Raises SnapshotError if it cannot be read."""
     magic = first_bytes(path, _MAGIC_AT + 4)[_MAGIC_AT:]
     return magic in (_MAGIC.to_bytes(4, "little"), _MAGIC.to_bytes(4, "big"))
 
 
 async def save(client: EtcdClient, path: Path) -> SnapshotFile:
-    """Write what one member holds to the file `path`; a file that is there is replaced.
+    """Write the database of one member to the file `path`, replacing an existing file.
 
-    Every write that was answered before is in it. Raises SnapshotError, StorageUnavailable.
+    It contains every write that was answered before. Raises SnapshotError, StorageUnavailable.
     """
     with atomic_replacement(path) as part:
         with _writing(part) as file:
@@ -54,7 +54,9 @@ def status(path: Path) -> SnapshotFile:
 
 
 def restore_command(path: Path, data_dir: str, *, bump_revision: int) -> str:
-    """The command that makes a member's directory from a snapshot, with revisions that go on rising."""
+    """Returns the command that makes a member's directory from a snapshot, with revisions that keep
+    rising.
+    """
     # etcdutl refuses each of the two flags without the other.
     bump = f" --bump-revision {bump_revision} --mark-compacted" if bump_revision else ""
     return f"etcdutl snapshot restore {shlex.quote(str(path))}{bump} --data-dir {shlex.quote(data_dir)}"

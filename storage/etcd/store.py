@@ -58,7 +58,7 @@ class EtcdStore:
     """The store in etcd. See `storage.interface.Storage` for what each method promises."""
 
     def __init__(self, client: EtcdClient, *, prefix: str) -> None:
-        """prefix: all keys begin with it; the store keeps some of its own below it."""
+        """prefix: that of all keys; the store keeps some further keys below it."""
         self._client = client
         self._version: EtcdVersion | None = None  # as last read
         # The name in the store is older than the one here; servers of several versions may share a store.
@@ -177,7 +177,7 @@ class EtcdStore:
             raise LeaseNotFound(lease) from error
 
     async def size_bytes(self) -> int:
-        """The size of the database of the member that answers."""
+        """Returns the size of the database of the responding member, in bytes."""
         self._require_open()
         return (await self._client.status()).db_size_bytes
 
@@ -206,7 +206,7 @@ class EtcdStore:
             await self._client.close()
 
     async def _is_untouched(self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]) -> bool:
-        """Whether a transaction has surely not written: one of its keys is still as its condition says."""
+        """Whether a transaction certainly has not written, as one of its keys still matches its condition."""
         expected = {condition.key: condition.mod_revision for condition in conditions}
         for write in writes:
             if write.key in expected:
@@ -256,9 +256,9 @@ def _stored(kv: pb.KeyValue) -> Stored:
 
 
 def _transaction(conditions: Sequence[Condition], writes: Sequence[Put | Delete]) -> pb.TxnRequest:
-    """Returns a transaction that reads which condition did not hold, if one does not.
+    """Returns a transaction that also reads the keys of its conditions, in case one does not hold.
 
-    Its parts are made in place: to make each alone, and copy it, takes three times as long.
+    Its parts are made in place: making each separately and copying it takes three times as long.
     """
     request = pb.TxnRequest()
     compares, failures, successes = request.compare, request.failure, request.success
@@ -277,7 +277,9 @@ def _transaction(conditions: Sequence[Condition], writes: Sequence[Put | Delete]
 
 
 def _first_failure(conditions: Sequence[Condition], response: pb.TxnResponse) -> StorageError:
-    """The error for the first condition that did not hold, from the keys that the failed transaction read."""
+    """Returns the error for the first condition that did not hold, from the keys that the transaction
+    read.
+    """
     for condition, answer in zip(conditions, response.responses, strict=True):
         kvs = answer.response_range.kvs
         found = kvs[0].mod_revision if kvs else 0

@@ -1,4 +1,4 @@
-"""Which releases of etcd have reliable progress reports, and which have known faults."""
+"""Knows the releases of etcd with reliable progress reports, and those with known faults."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class EtcdVersion(NamedTuple):
 
     @property
     def warning(self) -> str | None:
-        """The reason why this release should not hold data that matters, if there is one."""
+        """The reason why this release should not hold important data, if there is one."""
         for low, high, reason in _WARNINGS:
             if low <= self < high:
                 return reason

@@ -15,7 +15,7 @@ from apiserver.storage.resource_version import REVISION_MAX
 
 
 class EtcdWatch:
-    """One watch on a stream of its own; see `storage.interface.Watch`.
+    """A watch on a separate stream; see `storage.interface.Watch`.
 
     Cancelling the iteration ends the stream: gRPC cannot take a read back.
 
@@ -63,7 +63,8 @@ class EtcdWatch:
                         self._reached = batch.revision
                         yield batch
             except asyncio.CancelledError:
-                # `close` cancels the call, which also raises CancelledError here; nobody cancelled the task.
+                # `close` cancels the call, which also raises CancelledError here, although the task was not
+                # cancelled.
                 task = asyncio.current_task()
                 if task is None or not task.cancelling():
                     self._require_open()
@@ -113,7 +114,7 @@ class EtcdWatch:
 
 
 async def _whole_responses(call: WatchCall) -> AsyncIterator[pb.WatchResponse]:
-    """Yields responses, with those that came in fragments put together again."""
+    """Yields responses, with fragmented ones put together again."""
     whole: pb.WatchResponse | None = None
     while (response := await call.read()) is not None:
         if whole is None:

@@ -29,9 +29,10 @@ R = TypeVar("R")
 
 
 class ListRevision(NamedTuple):
-    """The answer to `WatchCache.revision_for_list`.
+    """The result of `WatchCache.revision_for_list`.
 
-    is_late: the cache has not reached the newest state in time. Who lists then awaits `count_late_list`.
+    is_late: whether the cache has not reached the newest state in time; the caller then awaits
+        `count_late_list`.
     """
 
     revision: int
@@ -39,9 +40,10 @@ class ListRevision(NamedTuple):
 
 
 class WatchCache(Generic[T]):
-    """Serves reads and watches from memory, in front of a store. Writes go to the store directly.
+    """Serves reads and watches from memory, in front of a store, while writes go to the store directly.
 
-    decode: makes what readers get of a stored value; called once for each version, must not raise.
+
+    decode: decodes a stored value for readers; called once for each version, must not raise.
     size_of: returns the bytes that a decoded value keeps in memory.
     checks: compare the cache with the store.
     """
@@ -98,9 +100,9 @@ class WatchCache(Generic[T]):
                 resource.fanout.end_all()
 
     async def state_at(self, revision: int) -> CacheState[T] | None:
-        """Returns all that is stored at a revision that the store has reached.
+        """Returns the state of the cache at a revision that the store has reached.
 
-        None if that cannot be told from memory: the cache does not catch up, or has left the revision behind.
+        Returns None if memory does not have it: the cache does not catch up, or has evicted the revision.
         """
         if not (self.is_filled and await self._freshness.has_reached(revision)):
             return None
@@ -118,9 +120,9 @@ class WatchCache(Generic[T]):
             return None
 
     def begin_with(self, state: CacheState[T], revision: int, copy: Callable[[T], T]) -> None:
-        """Fills the cache with what another one held, in place of a list; to be called before `run`.
+        """Fills the cache with the state of another one, instead of a list, before `run` is called.
 
-        revision: at which the store held the same, and no more. copy: makes a value for this cache.
+        revision: at which the store held exactly the same. copy: copies a value for this cache.
         """
         self._updater.begin_with(state, revision, copy)
         self._reflector.begin_at(revision)
@@ -130,14 +132,16 @@ class WatchCache(Generic[T]):
         await self._reflector.is_filled.wait()
 
     async def refill(self) -> None:
-        """Read everything from the store again: values may be decoded otherwise. All watchers are ended."""
+        """Read everything from the store again, since values may be decoded differently, and end all
+        watchers.
+        """
         await self._reflector.relist()
 
     # ---- state of the cache itself
 
     @property
     def revision(self) -> int:
-        """Everything up to this revision is in the cache."""
+        """The revision up to which the cache is complete."""
         return self._progress.revision
 
     @property
@@ -156,12 +160,12 @@ class WatchCache(Generic[T]):
 
     @property
     def fills_total(self) -> int:
-        """How often everything was listed: at the start, and whenever the watch could not be resumed."""
+        """The number of full lists: at the start, and whenever the watch could not be resumed."""
         return self._reflector.fills_total
 
     @property
     def history_bytes(self) -> int:
-        """The bytes that the obsolete versions of all resources take."""
+        """The size of the obsolete versions of all resources, in bytes."""
         return self._resources.history_bytes
 
     @property
@@ -170,12 +174,12 @@ class WatchCache(Generic[T]):
 
     @property
     def version_count(self) -> int:
-        """How many versions of objects there are: current ones, and obsolete ones that the histories keep."""
+        """The number of versions of objects: current ones, and obsolete ones that the histories keep."""
         return self._resources.version_count
 
     @property
     def expired_bytes(self) -> int:
-        """The bytes of obsolete versions that were dropped because of their age, not for newer ones."""
+        """The size of the obsolete versions that were dropped because of their age, in bytes."""
         return self._resources.expired_bytes
 
     @property
@@ -186,14 +190,16 @@ class WatchCache(Generic[T]):
     # ---- reads
 
     def get_cached(self, key: str) -> KeyVersion[T] | None:
-        """The newest cached version of `key`, if it has a value; None means nothing before `is_filled`."""
+        """Returns the newest cached version of `key`, if it has a value; None has no meaning before
+        `is_filled`.
+        """
         resource = self._resources.by_prefix.get(resource_of(self._prefix, key) or "")
         return resource.snapshots.newest(key) if resource is not None else None
 
     def is_empty(self, resource_prefix: str, namespace: str = "") -> bool:
-        """Whether a resource has no objects, or none in one namespace, as far as the cache knows.
+        """Whether a resource, or one namespace of it, has no objects, as far as the cache knows.
 
-        A list of any revision (ANY) would find nothing either, and costs more. False means nothing before
+        A list at any revision (ANY) would find nothing either, and costs more. False has no meaning before
         `is_filled`.
         """
         if not self.is_filled:
@@ -206,27 +212,27 @@ class WatchCache(Generic[T]):
         )
 
     def version_stamp(self, resource_prefix: str) -> tuple[int, int]:
-        """Returns a value that changes whenever the resource does; it means nothing before `is_filled`."""
+        """Returns a value that changes whenever the resource does; it has no meaning before `is_filled`."""
         resource = self.resources.get(resource_prefix)
         return self.fills_total, resource.history.newest if resource is not None else 0
 
     def on_change(self, resource_prefix: str, changed: Callable[[], None]) -> Callable[[], None]:
-        """Calls `changed` whenever a resource has changed, or may have, since the cache was filled anew.
+        """Calls `changed` whenever a resource has changed, or may have because the cache was filled again.
 
         It is called when reads see the change, before any other task runs. It must not raise.
-        Returns what ends that, to be called once, and not by `changed`.
+        Returns a function that unsubscribes, to be called once, and not by `changed`.
         """
         return self._updater.subscribe(resource_prefix, changed)
 
     async def revision_at(self, at: ReadAt = MOST_RECENT) -> int:
-        """The revision at which a read would be answered. Raises as `get` does."""
+        """Returns the revision at which a read would be answered. Raises as `get` does."""
         is_fresh = self.is_filled and await self._freshness.wait(at)
         return self.revision if is_fresh else await self._store.current_revision()
 
     async def revision_for_list(self, at: ReadAt, start: str) -> ListRevision:
-        """The revision at which a list would be answered, which is counted. Raises as `get` does.
+        """Returns the revision at which a list would be answered, and counts the list. Raises as `get` does.
 
-        start: of the range that will be listed, exactly at that revision.
+        start: that of the range that will be listed, exactly at that revision.
         """
         is_counted = self._counts(at)
         if await self._begin_list(at, start, is_counted) is not None:
@@ -239,9 +245,9 @@ class WatchCache(Generic[T]):
             raise
 
     async def count_late_list(self, start: str, answer: Awaitable[R]) -> R:
-        """Counts a list for which the cache was late, once it is answered or has failed; returns its answer.
+        """Counts a list for which the cache was late, once it has ended; returns its result.
 
-        start: of the range that is listed.
+        start: that of the listed range.
         """
         try:
             answered = await answer
@@ -252,7 +258,7 @@ class WatchCache(Generic[T]):
         return answered
 
     async def get(self, key: str, at: ReadAt = MOST_RECENT) -> KeyVersion[T] | None:
-        """The version of `key`, if it has a value.
+        """Returns the version of `key`, if it has a value.
 
         Raises RevisionTooLarge (for NOT_OLDER_THAN, after a wait), RevisionCompacted, StorageUnavailable.
         """
@@ -279,11 +285,11 @@ class WatchCache(Generic[T]):
         predicate: Predicate[T] | None = None,
         counts_rest: bool = True,
     ) -> Listing[T]:
-        """The versions in `keys`, which lie within one resource, in key order and of one revision.
+        """Returns the versions in `keys`, which are of one resource, in key order and of one revision.
 
         At most `limit` of them (0: all), counting those that `predicate` selects.
-        counts_rest: whether to tell how many `remaining` there are. It takes up to 10 ms, or a call of the
-            store, at a revision that many changes have followed.
+        counts_rest: whether to count the `remaining` ones. This takes up to 10 ms, or a call of the store, at
+            a revision that many changes have followed.
         Raises as `get` does.
         """
         page = PageOptions(limit, predicate, counts_rest and predicate is None)
@@ -311,13 +317,14 @@ class WatchCache(Generic[T]):
         return found
 
     def _counts(self, at: ReadAt) -> bool:
-        """Whether a list is counted: one of the newest state, which the cache could answer."""
+        """Whether a list is counted: one of the newest state that the cache could answer."""
         return at.consistency is Consistency.MOST_RECENT and self.is_filled
 
     async def _begin_list(self, at: ReadAt, start: str, is_counted: bool) -> ResourceCache[T] | None:
-        """Wait until the cache can answer a list; counts it if it can: without, the store may fail yet.
+        """Wait until the cache can answer a list, which is counted then; without the cache the store may fail
+        yet.
 
-        start: of the range that is listed. Returns what is listed; None if the store has to answer.
+        start: that of the listed range. Returns the cache of its resource; None if the store has to answer.
         """
         try:
             is_fresh = self.is_filled and await self._freshness.wait(at, start)
@@ -334,14 +341,15 @@ class WatchCache(Generic[T]):
     # ---- watches
 
     def watch(self, resource_prefix: str, watcher: Watcher[T], scope: WatchScope) -> None:
-        """Gives a watcher of one resource every event above its start, past and to come.
+        """Gives a watcher of one resource every event above its start, past and future.
 
-        Past events can be taken at once. Call `unwatch` with the same when done. Raises RevisionCompacted.
+        Past events are available immediately. Call `unwatch` with the same arguments when done. Raises
+        RevisionCompacted.
         """
         self._resources.of(resource_prefix).watch(watcher, scope)
 
     def count_initial_events(self, resource_prefix: str, count: int) -> None:
-        """Counts the initial events of a watch, which it has listed."""
+        """Counts the initial events of a watch, which the watch has listed."""
         if (resource := self.resources.get(resource_prefix)) is not None:
             resource.initial_events_total += count
 
@@ -350,9 +358,9 @@ class WatchCache(Generic[T]):
             resource.fanout.remove(watcher, scope)
 
     async def compact(self) -> int:
-        """Compacts the history of store and cache up to now; returns the revision.
+        """Compacts the history of store and cache up to now, and returns the revision.
 
-        Who asks for what was before, or watches from there on, gets RevisionCompacted. Open watches go on.
+        Reads and watches from earlier revisions then raise RevisionCompacted. Open watches continue.
         Raises StorageUnavailable.
         """
         revision = await self._store.current_revision()
@@ -366,9 +374,9 @@ class WatchCache(Generic[T]):
     # ---- resources that come and go
 
     def retire(self, resource_prefix: str) -> None:
-        """Drop a resource once nobody watches it: see `CachedResources.retire`."""
+        """Drop a resource once nothing watches it: see `CachedResources.retire`."""
         self._resources.retire(resource_prefix)
 
     def drop_retired(self) -> None:
-        """Drop the retired resources that nobody watches: see `CachedResources.drop_retired`."""
+        """Drop the retired resources without watchers: see `CachedResources.drop_retired`."""
         self._resources.drop_retired()

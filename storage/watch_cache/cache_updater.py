@@ -1,4 +1,4 @@
-"""Fills the cache with what the reflector reads, sorted by resource, and keeps it up to date."""
+"""Fills the cache with the data that the reflector reads, sorted by resource, and keeps it up to date."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ T = TypeVar("T")
 
 
 class NonObjectKeys(Protocol):
-    """Follows the keys that are of no object, as the cache hears of them. Must not raise."""
+    """Receives changes of keys that belong to no object; must not raise."""
 
     def clear(self) -> None:
-        """Forget all: those that there are follow."""
+        """Forget all keys; the existing ones follow."""
         ...
 
     def keys(self) -> Sequence[str]:
-        """Returns those that another cache has to know, to begin with what this one has."""
+        """Returns the keys that another cache must know, to begin with the state of this one."""
         ...
 
     def put(self, key: str) -> None: ...
@@ -37,17 +37,17 @@ class NonObjectKeys(Protocol):
 
 @dataclass(slots=True)
 class _ListedResource(Generic[T]):
-    """What is known of a resource while everything is listed, and the sizes of its values."""
+    """The versions of a resource while everything is listed, and the sizes of its values."""
 
     snapshots: Snapshots[T]
     bytes: int = 0
 
 
 class CacheUpdater(Generic[T]):
-    """Brings what is read of the store to the caches of its resources.
+    """Passes data read from the store to the caches of its resources.
 
-    version_of: what readers get of a stored value. size_of: the bytes that it keeps in memory.
-    compacted: the store no longer has, or is about to drop, what is before this revision.
+    version_of: decodes a stored value for readers. size_of: returns the bytes that it keeps in memory.
+    compacted: the store no longer has, or is about to drop, revisions before this one.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class CacheUpdater(Generic[T]):
         return () if self._others is None else self._others.keys()
 
     def begin_with(self, state: CacheState[T], revision: int, copy: Callable[[T], T]) -> None:
-        """Fill the cache with what another one held: see `WatchCache.begin_with`."""
+        """Fill the cache with the state of another one: see `WatchCache.begin_with`."""
         self.compacted = state.compacted
         if self._others is not None:
             for other in state.others:
@@ -93,11 +93,11 @@ class CacheUpdater(Generic[T]):
         self._fill(revision)
 
     def note_compaction(self, revision: int) -> None:
-        """Note that the store no longer has what is before a revision."""
+        """Note that the store has dropped everything before a revision."""
         self.compacted = max(self.compacted, revision)
 
     def subscribe(self, prefix: str, changed: Callable[[], None]) -> Callable[[], None]:
-        """Have `changed` called when a resource changes: see `WatchCache.on_change`."""
+        """Call `changed` when a resource changes: see `WatchCache.on_change`."""
         self._on_change.setdefault(prefix, []).append(changed)
         return partial(self._unsubscribe, prefix, changed)
 
@@ -156,7 +156,7 @@ class CacheUpdater(Generic[T]):
                 changed()
 
     def _note_other(self, key: str, value: bytes | None) -> None:
-        """Note a key that is of no object. value: None if it is deleted.
+        """Note a key that belongs to no object. value: None if it is deleted.
 
         Revisions that the store has compacted must not be served: replicas must agree (row K32).
         """

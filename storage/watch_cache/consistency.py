@@ -31,9 +31,10 @@ OUTCOMES: Final[Mapping[bool | None, str]] = {None: "error", True: "failure", Fa
 
 
 class ConsistencyChecks:
-    """Compares the cache with the store, at intervals or when it is asked to.
+    """Compares the cache with the store, at intervals or on request.
 
-    totals: by resource prefix and outcome: success, failure (they differ) or error (nothing was compared).
+    totals: counts by resource prefix and outcome: success, failure (they differ) or error (nothing was
+        compared).
     """
 
     def __init__(
@@ -53,8 +54,8 @@ class ConsistencyChecks:
     async def check(self, prefix: str) -> bool:
         """Compare one resource with the store; if they differ, fill the cache again and return False.
 
-        Does not raise: if the store cannot be read, nothing is known to be wrong.
-        A resource that is dropped is not compared, nor is it if that happens meanwhile.
+        Does not raise: if the store cannot be read, no difference is known.
+        A dropped resource is not compared, even if it is dropped meanwhile.
         """
         resource = self._resources.by_prefix.get(prefix)
         if resource is None or not self._reflector.is_filled.is_set():
@@ -83,7 +84,7 @@ class ConsistencyChecks:
             self.totals.pop((prefix, outcome), None)
 
     async def _differs(self, resource: ResourceCache[Any], keys: KeyRange, revision: int) -> bool:
-        """Raises RevisionCompacted, and what the store raises."""
+        """Whether the cache and the store differ in a resource."""
         cached = await _digest_of_cache(resource, keys, revision)
         return cached != await self._digest_of_store(keys, revision)
 

@@ -14,17 +14,18 @@ T = TypeVar("T")
 # Equal predicates select the same. Functions are equal to themselves alone.
 Predicate = Callable[[T], bool]
 
-# What the index of a trigger returns where it cannot tell: every predicate has to be asked.
+# The result of a trigger's index if it is unknown: every predicate has to be tested.
 ANY_VALUE: Final = object()
 
 
 @dataclass(frozen=True, slots=True)
 class Trigger(Generic[T]):
-    """What all values that a predicate selects have in common, so that events need not be tested by it.
+    """A property that all values that a predicate selects share, so that other events need not be tested by
+    it.
 
-    index: returns what is to be compared, as the value of one label; ANY_VALUE if it cannot tell. Must not
-        raise. Triggers with equal indexes are looked up together.
-    value: what `index` returns of each value that the predicate selects.
+    index: returns the compared property, as the value of one label; ANY_VALUE if unknown. Must not raise.
+        Triggers with equal indexes are looked up together.
+    value: the result of `index` for each value that the predicate selects.
     """
 
     index: Callable[[T], object]
@@ -62,7 +63,7 @@ class CacheEvent(Generic[T]):
 
     @property
     def encodings(self) -> dict[object, bytes]:
-        """The bytes of this event on the wire, by any key that tells two forms apart.
+        """The encodings of this event on the wire, by any key that identifies a form.
 
         The first watcher that needs a form stores it for the others; `forget_encodings` ends that.
         """
@@ -74,12 +75,12 @@ class CacheEvent(Generic[T]):
         return encodings
 
     def forget_encodings(self) -> None:
-        """Drops the shared encodings, and shares none any more: few watchers will want them."""
+        """Drops the shared encodings, and shares no more, as few watchers will need them."""
         self._shares_encodings = False
         self._encodings = None
 
     def type_for(self, predicate: Predicate[T]) -> EventType | None:
-        """The type of the event for a watcher that sees only what `predicate` selects; None: no event."""
+        """Returns the type of the event for a watcher with `predicate`; None if it gets no event."""
         value, before = self.version.value, self.previous.value if self.previous else None
         is_selected = value is not None and predicate(value)
         was_selected = before is not None and predicate(before)

@@ -36,9 +36,9 @@ _ByPredicate: TypeAlias = dict[Predicate[T], dict[Watcher[T], None]]
 class _Watchers(Generic[T]):
     """The watchers of one scope.
 
-    everything: those without predicate. selective: those whose predicates every event is tested by.
+    everything: those without a predicate. selective: those whose predicates test every event.
     indexed: those with a trigger, by its index and value. late: those that test events when they take them.
-    What has no watchers has no entry.
+    Entries without watchers are removed.
     """
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class _Watchers(Generic[T]):
                 self.indexed.pop(trigger.index, None)
 
     def concerned(self, event: CacheEvent[T]) -> Iterator[tuple[WatcherEvent[T], Collection[Watcher[T]]]]:
-        """Yields an event as watchers are to see it, with these watchers: once for each predicate."""
+        """Yields an event as watchers see it, with these watchers, once for each predicate."""
         if self.everything:
             yield WatcherEvent(event.type, event), self.everything
         yield from _selecting(event, self.selective)
@@ -119,7 +119,7 @@ def _selecting(
 def _triggered(
     event: CacheEvent[T], index: Callable[[T], object], by_value: dict[object, _ByPredicate[T]]
 ) -> Iterable[_ByPredicate[T]]:
-    """Returns the predicates that may select an object as it was before the event, or is now."""
+    """Returns the predicates that may select an object as it was before the event, or after it."""
     previous = event.previous.value if event.previous is not None else None
     values = {index(value) for value in (event.version.value, previous) if value is not None}
     if ANY_VALUE in values:
@@ -130,8 +130,8 @@ def _triggered(
 class Fanout(Generic[T]):
     """Holds the watchers of one resource by their scope, their triggers and their predicates.
 
-    So an event costs nothing to watchers that it cannot concern, and watchers that select the same have it
-    tested once.
+    So an event costs nothing to watchers that it cannot concern, and is tested once for all watchers with
+    equal predicates.
     """
 
     def __init__(self) -> None:
@@ -160,7 +160,7 @@ class Fanout(Generic[T]):
                 del self._watchers[scope]
 
     def deliver(self, events: Sequence[CacheEvent[T]]) -> None:
-        """Offer `events` to the watchers they concern, then notify each that had nothing to take before.
+        """Offer `events` to the watchers they concern, then notify each whose queue was empty before.
 
         Watchers whose queue is full are removed and ended.
         """
@@ -192,8 +192,8 @@ class Fanout(Generic[T]):
     def drop_late(self, revision: int) -> None:
         """Remove and end the watchers that still need events up to `revision`, which the history has evicted.
 
-        What waits for a watcher costs nothing while the history holds it, too. After that it would be memory
-        without a bound.
+        Events that wait for a watcher cost nothing while the history holds them, too. After that their memory
+        would be unbounded.
         """
         late = [
             (watcher, scope)
@@ -215,5 +215,5 @@ class Fanout(Generic[T]):
 
 
 def scopes_of(key: str) -> tuple[WatchScope, WatchScope, WatchScope]:
-    """The scopes that an event of `key` concerns."""
+    """Returns the scopes that an event of `key` concerns."""
     return EVERYTHING, WatchScope(key_prefix=key[: key.rindex("/") + 1]), WatchScope(key=key)

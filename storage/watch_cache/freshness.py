@@ -1,4 +1,4 @@
-"""How fresh a read has to be, and whether the cache is."""
+"""Decides how fresh a read has to be, and waits until the cache is that fresh."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ class Freshness:
         self._store, self._progress, self._options = store, progress, options
 
     async def wait(self, at: ReadAt, key: str = "") -> bool:
-        """Wait until the cache can answer a read; False if the store should, because that takes too long.
+        """Wait until the cache can answer a read; False if the store should answer, because that takes too
+        long.
 
-        key: what is read, or where its range starts; empty for what is not counted.
+        key: the key of the read, or the start of its range; empty for reads that are not counted.
         Raises RevisionTooLarge, StorageUnavailable.
         """
         match at.consistency:
@@ -46,11 +47,13 @@ class Freshness:
                 return await self._wait_for(at.revision, self._options.catch_up_wait_s, key)
 
     async def has_reached(self, revision: int) -> bool:
-        """Wait until the cache has a revision that the store has; False if that takes too long."""
+        """Wait until the cache has reached a revision of the store; returns False if that takes too long."""
         return await self._progress.wait_for(revision, self._options.catch_up_wait_s)
 
     async def _wait_for(self, revision: int, timeout_s: float, key: str, *, exists: bool = True) -> bool:
-        """As `Progress.wait_for`, and tells how long it took if it was not there at once."""
+        """Wait as `Progress.wait_for` does, and report how long it took if the revision was not there at
+        once.
+        """
         on_wait = self._options.on_wait
         if on_wait is None or not key or revision <= self._progress.revision:
             return await self._progress.wait_for(revision, timeout_s, exists=exists)

@@ -17,7 +17,7 @@ _revision = attrgetter("revision")
 
 
 class HistoryLimits(NamedTuple):
-    """How much history each resource keeps in memory."""
+    """The bounds on the history that each resource keeps in memory."""
 
     # As long as etcd keeps it by default. Watches are promised five minutes, exact reads 75 s.
     window_s: float = 300.0
@@ -29,7 +29,7 @@ class HistoryLimits(NamedTuple):
     # So old are watchers that come back after a short break; kube-apiserver calls what is younger fresh (row
     # Q01).
     fresh_s: float = 75.0
-    # The bytes that obsolete versions may take that are older, unless the objects themselves take more: who
+    # How many bytes older obsolete versions may take, unless the objects themselves take more: a client that
     # has missed more than that gets the objects sooner by a list.
     old_bytes_max: int = 8 * 1024 * 1024
 
@@ -48,7 +48,8 @@ RING_TRIM_DIVISOR: Final = 16
 class History(Generic[T]):
     """A bounded list of events.
 
-    floor: every event above this revision is here. Watches may start, and snapshots be read, at it or later.
+    floor: the history has every event above this revision. Watches may start, and snapshots be read, at it or
+        later.
     size_of: returns the bytes that a value keeps in memory. clock: seconds.
     live_bytes: the sizes of the values that are not obsolete.
     """
@@ -104,7 +105,7 @@ class History(Generic[T]):
             self._forget_oldest_encodings()
 
     def after(self, revision: int, count: int | None = None) -> Sequence[CacheEvent[T]]:
-        """The events above `revision`, oldest first: all, or the first `count`.
+        """Returns the events above `revision`, oldest first: all, or the first `count`.
 
         Raises RevisionCompacted when some of them have been evicted.
         """
@@ -114,17 +115,18 @@ class History(Generic[T]):
         return self._events[first : None if count is None else first + count]
 
     def count_after(self, revision: int) -> int:
-        """The number of events above `revision`."""
+        """Returns the number of events above `revision`."""
         return len(self._events) - bisect_right(self._events, revision, lo=self._start, key=_revision)
 
     def forget(self, revision: int) -> None:
-        """Marks the events up to a revision as useless: `evict` drops them next."""
+        """Marks the events up to a revision as obsolete, so that `evict` drops them next."""
         self._forgotten = max(self._forgotten, revision)
 
     def evict(self, *, bytes_max: int | None = None) -> list[CacheEvent[T]]:
-        """Drop what the bounds no longer allow, whole revisions at a time, and return it.
+        """Drop the events beyond the bounds, whole revisions at a time, and return them.
 
-        Drops EVICTION_BATCH_MAX events at most, but for the rest of a revision; a next call drops more.
+        Drops at most EVICTION_BATCH_MAX events, and the rest of their last revision; the next call drops
+        more.
         bytes_max: a tighter bound than the history's own.
         """
         now, limits = self.clock(), self.limits
@@ -152,7 +154,7 @@ class History(Generic[T]):
         evicted = self._events[first:end]
         self._start = end
         if end - first < EVICTION_BATCH_MAX:
-            # Also where there were no events: who asks for what was before cannot be told that.
+            # Also where there were no events, since the cache cannot know that for earlier revisions.
             self.floor = max(self.floor, self._forgotten)
         while self._encoded_start < end or (
             self._encoded_start < len(self._events) and self._seen_at[self._encoded_start] < oldest_fresh
@@ -171,7 +173,7 @@ class History(Generic[T]):
         self._encoded_start += 1
 
     def _event_bytes(self, event: CacheEvent[T]) -> int:
-        """The size of the object in the event, which is about the size of an encoding."""
+        """Returns the size of the object in the event, which is about the size of an encoding."""
         value = event.version.value
         return self._previous_bytes(event) if value is None else self._size_of(value)
 

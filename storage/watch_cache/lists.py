@@ -1,4 +1,4 @@
-"""Lists: of the versions in memory, and of the store, where memory does not have them."""
+"""Lists versions from memory, or from the store where memory does not have them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STORE_PAGE_KEYS: Final = 500
 
 
 class Listing(NamedTuple, Generic[T]):
-    """The answer to `WatchCache.list`."""
+    """The result of `WatchCache.list`."""
 
     versions: Sequence[KeyVersion[T]]
     revision: int
@@ -40,9 +40,9 @@ class PageOptions(NamedTuple, Generic[T]):
     counts_rest: bool
 
     def keys_at_once(self, most: int) -> int:
-        """How many keys to look at: one more than asked for, to know whether there is more.
+        """Returns how many keys to look at: one more than the limit, to know whether there are more.
 
-        With a predicate nobody knows how many keys that takes.
+        With a predicate the necessary number is unknown.
         """
         return min(self.limit + 1, most) if self.limit and self.predicate is None else most
 
@@ -82,7 +82,7 @@ async def list_memory(
 
 
 class StoreReader(Generic[T]):
-    """Reads what memory does not have."""
+    """Reads from the store what memory does not have."""
 
     def __init__(self, store: Storage, decode: Callable[[Stored], T]) -> None:
         self._store, self._decode = store, decode
@@ -100,7 +100,7 @@ class StoreReader(Generic[T]):
         return self.version(stored) if stored is not None else None
 
     async def list(self, keys: KeyRange, at: ReadAt, page: PageOptions[T]) -> tuple[Listing[T], int]:
-        """Lists a range from the store. Returns, too, how many versions were tested for it."""
+        """Lists a range from the store; also returns how many versions were tested for it."""
         limit, predicate, counts_rest = page
         versions: list[KeyVersion[T]] = []
         tested = 0
@@ -126,7 +126,7 @@ class StoreReader(Generic[T]):
         return Listing(versions, read.revision, next_key, remaining), tested
 
     async def _decoded(self, items: Sequence[Stored]) -> Sequence[KeyVersion[T]]:
-        """Returns the versions in a page; other tasks have their turns meanwhile."""
+        """Returns the versions in a page, letting other tasks run meanwhile."""
         versions = []
         turn = Turn()
         for item in items:
@@ -139,7 +139,7 @@ class StoreReader(Generic[T]):
 async def _add_selected(
     found: list[KeyVersion[T]], versions: Sequence[KeyVersion[T]], predicate: Predicate[T], turn: Turn
 ) -> None:
-    """Add the versions that a predicate selects; other tasks have their turns meanwhile."""
+    """Add the versions that a predicate selects, letting other tasks run meanwhile."""
     start, count = 0, 1
     while start < len(versions):
         if turn.is_over():

@@ -1,4 +1,4 @@
-"""How a watch cache is set up."""
+"""The options of a watch cache."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _usual_limits(resource_prefix: str) -> HistoryLimits:
 
 
 class WatchCacheOptions(NamedTuple):
-    """The bounds of a watch cache, and what an operator may switch off.
+    """The bounds of a watch cache, and the features that an operator may switch off.
 
     limits_of: returns the limits of one resource's history, by its prefix.
     history_bytes_max: the bytes that the histories of all resources may take together.
@@ -32,8 +32,8 @@ class WatchCacheOptions(NamedTuple):
     catch_up_wait_s: how long a read waits for a revision that the store has reached before the store answers.
     future_revision_wait_s: how long a read waits for a revision that the store has not reached.
     serve_snapshots: whether exact reads may be answered from memory (ListFromCacheSnapshot).
-    on_wait: called with the key, or the start of the range, of a read that had to wait for the cache to catch
-        up, and for how many seconds it did.
+    on_wait: called with the key, or the start of the range, of a read that waited for the cache to catch up,
+        and the seconds that it waited.
     """
 
     limits_of: Callable[[str], HistoryLimits] = _usual_limits

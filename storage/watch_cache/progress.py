@@ -29,12 +29,14 @@ class Progress:
         return self._waiters.has_any
 
     def restart(self, revision: int) -> None:
-        """Sets the revision, which may be lower than before: the store may have been restored."""
+        """Sets the revision, which may be lower than before, as the store may have been restored."""
         self.revision = 0
         self.advance(revision)
 
     def advance(self, revision: int) -> None:
-        """Note that everything up to `revision` is in the cache. A lower one than before changes nothing."""
+        """Note that everything up to `revision` is in the cache; a lower revision than before changes
+        nothing.
+        """
         if revision <= self.revision:
             return
         self.revision = revision
@@ -68,7 +70,9 @@ class Progress:
 
 
 class _Waiters:
-    """A heap of futures by revision. Cancelled ones stay for a while: removing one by one is not cheap."""
+    """A heap of futures by revision, in which cancelled ones remain for a while, as removing one is not
+    cheap.
+    """
 
     def __init__(self) -> None:
         self._heap: list[_HeapEntry] = []
@@ -88,7 +92,7 @@ class _Waiters:
         return waiter
 
     def remove(self, waiter: asyncio.Future[None]) -> None:
-        """Call this once for each waiter that was added, woken or not."""
+        """Remove a waiter that was added; to be called once for each, woken or not."""
         waiter.cancel()
         self._active -= 1
         # More than half of the heap is done, and each is cleaned up once: constant cost for each.

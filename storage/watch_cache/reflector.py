@@ -31,7 +31,7 @@ EVENTS_AT_ONCE: Final = 8
 
 
 class ReflectorCallbacks(NamedTuple):
-    """What a reflector calls with what it reads.
+    """The callbacks through which a reflector passes on what it reads.
 
     on_list: called before a list, which is done first and whenever the watch cannot be resumed. Pages of an
         earlier list that was not finished are void.
@@ -72,12 +72,12 @@ class Reflector:
             await self._list_and_watch()
 
     def begin_at(self, revision: int) -> None:
-        """Begin with a watch instead of a list: everything up to a revision is known already."""
+        """Begin with a watch instead of a list, as everything up to a revision is known already."""
         self._needs_list = False
         self._note_fill(revision)
 
     async def relist(self) -> None:
-        """List everything again, because what the cache holds is wrong."""
+        """List everything again, because the content of the cache is wrong."""
         self._needs_list = True
         if self._watch is not None:
             await self._watch.close()
@@ -104,7 +104,7 @@ class Reflector:
             backoff_s = min(backoff_s * 2, BACKOFF_MAX_S)
 
     async def _list(self) -> None:
-        # Before anything is read: who asks for a list meanwhile may ask for what has been read already.
+        # Before anything is read: a concurrent request for a list may concern what has been read already.
         self._needs_list = False
         try:
             await self._read_all()
@@ -158,10 +158,10 @@ class Reflector:
             await watch.close()
 
     async def _require_not_restored(self) -> None:
-        """Raises RevisionCompacted if the store is behind the cache.
+        """Require that the store is not behind the cache.
 
-        The read is a consistent one, so the store does not lag: it was restored from a snapshot. A watch
-        would wait for revisions that are given out a second time, to other events.
+        As the read is consistent, a store that is behind was restored from a snapshot. A watch would wait for
+        revisions that are used a second time, for other events.
         """
         reached = self._progress.revision
         current = await self._store.current_revision()
@@ -169,7 +169,9 @@ class Reflector:
             raise RevisionCompacted(requested=reached, oldest=current)
 
     async def _request_progress(self) -> None:
-        """Ask for progress as long as reads wait for a revision: a store may drop a request."""
+        """Request progress while reads wait for a revision, again and again, as a store may drop a
+        request.
+        """
         while True:
             await self._progress.wait_for_waiters()
             await asyncio.sleep(PROGRESS_INTERVAL_S)
@@ -181,7 +183,9 @@ class Reflector:
 
 
 def _by_revision(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
-    """Yields a few events at a time, and those of one revision together: nobody sees half a transaction."""
+    """Yields a few events at a time, with all events of a revision together, so that transactions are
+    atomic.
+    """
     start = 0
     while start < len(events):
         end = min(start + EVENTS_AT_ONCE, len(events))

@@ -21,14 +21,14 @@ COUNTED_EVENTS_MAX: Final = 10_000
 
 
 class ScanResult(NamedTuple, Generic[T]):
-    """A part of a range: its versions, and the last key that was looked at, or None at the range's end."""
+    """A part of a range: its versions, and the last key that was visited, or None at the range's end."""
 
     versions: list[KeyVersion[T]]
     last_key: str | None
 
 
 class ResourceCache(Generic[T]):
-    """Keeps state, history and watchers in step. No method awaits, so nobody sees a change half done."""
+    """Keeps state, history and watchers consistent; no method awaits, so that changes are atomic."""
 
     def __init__(
         self,
@@ -56,15 +56,15 @@ class ResourceCache(Generic[T]):
         self.late_lists_total = self.failed_late_lists_total = 0
         # Lists from the store instead: how many versions were tested, and how many were returned.
         self.store_tested_total = self.store_listed_total = 0
-        # Events that watches began with: of the history, and those that tell of the state at their start.
+        # Events that watches began with: those of the history, and those for the state at their start.
         self.initial_events_total = 0
         self._released_bytes = 0  # evicted by the history since `drop_late_watchers`
         self._released_before = 0  # the revision up to which it had evicted then
 
     def fill(self, snapshots: Snapshots[T], revision: int, live_bytes: int = 0) -> None:
-        """Replace everything by the state at `revision`, and end all watchers.
+        """Replace the resource by its state at `revision`, and end all watchers.
 
-        The events up to there are not known one by one, so watchers may have missed some.
+        The individual events up to there are unknown, so watchers may have missed some.
         live_bytes: the sizes of the values.
         """
         self.snapshots = snapshots
@@ -92,9 +92,9 @@ class ResourceCache(Generic[T]):
         self.evict()
 
     def evict(self, *, bytes_max: int | None = None) -> bool:
-        """Drop what the history's bounds no longer allow; True if there may be more to drop.
+        """Drop the events beyond the history's bounds; returns True if there may be more to drop.
 
-        bytes_max: a tighter bound on what the history keeps.
+        bytes_max: a tighter bound on the size of the history.
         """
         before = self.history.bytes
         evicted = self.history.evict(bytes_max=bytes_max)
@@ -125,7 +125,7 @@ class ResourceCache(Generic[T]):
         return ScanResult(versions, looked_at[-1].key if len(looked_at) == count else None)
 
     def state_at(self, prefix: str, revision: int) -> ResourceState[T]:
-        """Returns the resource as of `revision`. prefix: of its keys.
+        """Returns the resource as of `revision`. prefix: that of its keys.
 
         Raises RevisionCompacted when the history does not reach back to `revision`.
         """
@@ -138,7 +138,8 @@ class ResourceCache(Generic[T]):
         return ResourceState(held, sum(self._size_of(each.value) for each in held))
 
     def count(self, keys: KeyRange, revision: int) -> int | None:
-        """The number of keys of the range that had a value at `revision`, which the history reaches back to.
+        """Returns the number of keys of the range that had a value at `revision`, which the history still
+        covers.
 
         The cost grows with the events since then, not with the keys; None if these are too many.
         """
@@ -154,7 +155,7 @@ class ResourceCache(Generic[T]):
         return total
 
     def watch(self, watcher: Watcher[T], scope: WatchScope) -> None:
-        """Gives `watcher` the events above its start, those in the history and those to come.
+        """Gives `watcher` the events above its start, past and future.
 
         Raises RevisionCompacted when some of them have been evicted.
         """

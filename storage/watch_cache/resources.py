@@ -1,4 +1,4 @@
-"""The caches of all resources, and what bounds them together."""
+"""The caches of all resources, and their common bounds."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ BUDGET_CHECKS: Final = 16
 
 
 class CachedResources(Generic[T]):
-    """The caches of resources by the prefix of their keys: they come with the first key, and go when retired.
+    """The caches of resources by the prefix of their keys, which exist from the first key until retired.
 
-    new: makes the cache of a resource, of its prefix and its floor.
-    history_bytes_max: what the obsolete versions of all of them may take.
+    new: makes the cache of a resource, from its prefix and its floor.
+    history_bytes_max: the maximum size of the obsolete versions of all resources.
     on_drop: called with the prefix of a resource whose cache is dropped.
     """
 
@@ -59,12 +59,12 @@ class CachedResources(Generic[T]):
 
     @property
     def history_bytes(self) -> int:
-        """The bytes that the obsolete versions of all resources take."""
+        """The size of the obsolete versions of all resources, in bytes."""
         return sum(resource.history.bytes for resource in self.by_prefix.values())
 
     @property
     def version_count(self) -> int:
-        """How many versions of objects there are: current ones, and obsolete ones that the histories keep."""
+        """The number of versions of objects: current ones, and obsolete ones that the histories keep."""
         return sum(len(each.snapshots) + len(each.history) for each in self.by_prefix.values())
 
     def find(self, key: str) -> ResourceCache[T] | None:
@@ -72,7 +72,7 @@ class CachedResources(Generic[T]):
         return self.by_prefix.get(resource_of(self._prefix, key) or "")
 
     def apply(self, prefix: str, events: Sequence[Event]) -> None:
-        """Apply events of one resource, and keep the histories of all within the budget."""
+        """Apply events of one resource, and keep all histories within the budget."""
         resource = self.of(prefix)
         before = resource.history.bytes
         resource.apply(events)
@@ -89,7 +89,7 @@ class CachedResources(Generic[T]):
             largest.evict(bytes_max=max(0, largest.history.bytes - over))
 
     async def evict_periodically(self) -> None:
-        """Evict from resources without new events, whose old ones expire, too; until cancelled."""
+        """Evict, until cancelled, from resources without new events, whose old events expire, too."""
         while True:
             await asyncio.sleep(EVICTION_INTERVAL_S)
             for resource in list(self.by_prefix.values()):
@@ -107,18 +107,18 @@ class CachedResources(Generic[T]):
             await evict_all(resource)
 
     def retire(self, prefix: str) -> None:
-        """Drop all that is kept of a resource that is not served any more, once nobody watches it.
+        """Drop all data of a resource that is no longer served, once nothing watches it.
 
-        If it comes back, its watches start with what comes then: what was before is not known any more.
+        If it is served again, its watches start from then: earlier events are unknown.
         """
         self._retired.add(prefix)
 
     def drop_retired(self) -> None:
-        """Drop the retired resources that nobody watches any more. Called at intervals."""
+        """Drop the retired resources without watchers; called at intervals."""
         for prefix in list(self._retired):
             resource = self.by_prefix.get(prefix)
             if resource is not None and len(resource.fanout):
-                continue  # They are about to be told.
+                continue  # They are about to be notified.
             self._retired.discard(prefix)
             if resource is None or len(resource.snapshots):
                 continue  # It has come back.
@@ -128,6 +128,6 @@ class CachedResources(Generic[T]):
 
 
 async def evict_all(resource: ResourceCache[T]) -> None:
-    """Drop what the bounds of one history no longer allow; other tasks have their turns meanwhile."""
+    """Drop the events beyond the bounds of one history, letting other tasks run meanwhile."""
     while resource.evict():  # noqa: ASYNC110  yields, does not poll
         await asyncio.sleep(0)

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class KeyVersion(Generic[T]):
-    """What one key held from `revision` until its next version; a deletion is a version without value."""
+    """The value that one key held from `revision` until its next version; a deletion has no value."""
 
     __slots__ = ("create_revision", "key", "previous", "revision", "value")
 
@@ -65,17 +65,17 @@ class Snapshots(Generic[T]):
         self._deleted: SortedDict[str, KeyVersion[T]] | None = None
 
     def __len__(self) -> int:
-        """The number of keys that have a value."""
+        """Returns the number of keys that have a value."""
         return len(self._live)
 
     def add_all(self, versions: Iterable[KeyVersion[T]]) -> None:
-        """Add the only known versions of some keys: together they are sorted once."""
+        """Add the only known versions of some keys, which are sorted together once."""
         if self._live is _NOTHING:
             self._live = SortedDict()
         self._live.update({version.key: version for version in versions})
 
     def newest(self, key: str) -> KeyVersion[T] | None:
-        """The newest version of `key`, if it has a value."""
+        """Returns the newest version of `key`, if it has a value."""
         return self._live.get(key)
 
     def get(self, key: str, revision: int) -> KeyVersion[T] | None:
@@ -97,7 +97,7 @@ class Snapshots(Generic[T]):
         return version
 
     def delete(self, key: str, *, revision: int) -> KeyVersion[T] | None:
-        """Returns the version that is the deletion of `key`, or None if it has no value."""
+        """Records a deletion of `key`, and returns its version, or None if the key has no value."""
         previous = self._live.pop(key, None)
         if previous is None:
             return None
@@ -108,21 +108,23 @@ class Snapshots(Generic[T]):
         return version
 
     def forget_before(self, version: KeyVersion[T]) -> None:
-        """Drop the versions before `version`: no read will ask for them again."""
+        """Drop the versions before `version`, which no read will need again."""
         version.previous = None
         deleted = self._deleted
         if version.value is None and deleted is not None and deleted.get(version.key) is version:
             del deleted[version.key]
 
     def newest_in(self, keys: KeyRange, count: int) -> list[KeyVersion[T]]:
-        """The newest versions of the first `count` keys in the range that have a value, in key order."""
+        """Returns the newest versions of the first `count` keys in the range that have a value, in key
+        order.
+        """
         live = self._live.irange(keys.start, keys.end, (True, False))
         return [self._live[key] for key in islice(live, count)]
 
     def all_in(self, keys: KeyRange, count: int) -> list[KeyVersion[T]]:
-        """The newest versions of the first `count` keys in the range, deletions too, in key order.
+        """Returns the newest versions of the first `count` keys in the range, with deletions, in key order.
 
-        `KeyVersion.at` leads from there to what an older read sees.
+        `KeyVersion.at` finds the version that an older read sees.
         """
         if self._deleted is None:
             return self.newest_in(keys, count)
@@ -133,12 +135,14 @@ class Snapshots(Generic[T]):
         ]
 
     def sample(self, count: int) -> list[KeyVersion[T]]:
-        """The newest versions of some keys that have a value, evenly spread over all of them."""
+        """Returns the newest versions of some keys that have a value, evenly spread over all of them."""
         total = len(self._live)
         if total <= count:
             return list(self._live.values())
         return [self._live.peekitem(number * total // count)[1] for number in range(count)]
 
     def count_newest(self, keys: KeyRange) -> int:
-        """The number of keys of the range that have a value; costs the same for any number of keys."""
+        """Returns the number of keys of the range that have a value, at the same cost for any number of
+        keys.
+        """
         return self._live.bisect_left(keys.end) - self._live.bisect_left(keys.start)

@@ -1,4 +1,4 @@
-"""What a cache holds at one revision, for another cache in the process to begin with."""
+"""The state of a cache at one revision, which another cache in the process can begin with."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class CachedValue(NamedTuple, Generic[T]):
-    """What a key holds, and since when."""
+    """The value of a key, and the revision since which it holds."""
 
     key: str
     value: T
@@ -19,7 +19,7 @@ class CachedValue(NamedTuple, Generic[T]):
 
 
 class ResourceState(NamedTuple, Generic[T]):
-    """The objects of one resource, in key order, and the sizes of their values together."""
+    """The objects of one resource, in key order, and the total size of their values."""
 
     held: Sequence[CachedValue[T]]
     bytes: int
@@ -27,11 +27,11 @@ class ResourceState(NamedTuple, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class CacheState(Generic[T]):
-    """All that is stored at one revision, as a cache has it. Nothing changes it.
+    """The immutable state of a cache at one revision.
 
-    resources: by the prefix of their keys; those that have objects.
-    compacted: what was before this revision cannot be read.
-    others: keys that are of no object, as far as the cache tells of them; they may be some revisions newer.
+    resources: those that have objects, by the prefix of their keys.
+    compacted: revisions before this one cannot be read.
+    others: keys that belong to no object, as far as the cache follows them; they may be some revisions newer.
     """
 
     resources: Mapping[str, ResourceState[T]]

@@ -1,4 +1,4 @@
-"""Holds the events for one client: those of the history first, then new ones in a bounded queue."""
+"""Holds the events for one client: first those of the history, then new ones in a bounded queue."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from apiserver.storage.watch_cache.history import History
 
 T = TypeVar("T")
 
-# Events that may wait for one watcher. They are references to versions shared by all, so a full queue
-# holds some 100 KB of its own; a client that is further behind has stopped reading.
+# How many events may wait for one watcher. They are references to versions shared by all, so a full queue
+# holds some 100 KB; a client that is further behind has stopped reading.
 QUEUED_EVENTS_MAX: Final = 8_192
 
 # Events of the history that one `take` looks at, and for how long: the predicate may take long.
@@ -23,13 +23,13 @@ CATCH_UP_TURN_S: Final = 0.002
 
 
 class Watcher(Generic[T]):
-    """Collects the events that concern one client until it takes them.
+    """Collects the events that concern one client until the client takes them.
 
-    after: events up to this revision are left out; it may lie ahead of the cache.
-    trigger: what all that the predicate selects has in common, if there is something.
-    tests_late: the predicate takes so long that many like it must not test an event when it happens: events
-        stay in the history, and are tested as they are taken.
-    on_ready: called, in the loop, when there is something to take and was nothing before: events, or the end.
+    after: events up to this revision are left out; it may be ahead of the cache.
+    trigger: a property that all selected values share, if there is one.
+    tests_late: whether the predicate is so slow that many like it must not test an event when it happens:
+        events then stay in the history, and are tested as they are taken.
+    on_ready: called, in the loop, when events, or the end, become available after there were none.
     """
 
     def __init__(
@@ -58,16 +58,16 @@ class Watcher(Generic[T]):
         self.is_ended = False  # no more events will come; what is queued may still be taken
 
     def __len__(self) -> int:
-        """The number of events that wait; what is still to be read from the history counts for one."""
+        """Returns the number of waiting events, where the unread part of the history counts as one."""
         return len(self._queue) + self.is_behind
 
     @property
     def is_behind(self) -> bool:
-        """Whether events are still to be read from the history, of which `take` gives a part at a time."""
+        """Whether events remain to be read from the history, of which `take` returns a part at a time."""
         return self._history is not None
 
     def catch_up(self, history: History[T], is_in_scope: Callable[[str], bool]) -> None:
-        """Begin with the events of `history`; they wait there, and do not count for the queue's bound.
+        """Begin with the events of `history`, which do not count towards the queue's bound.
 
         Raises RevisionCompacted.
         """
@@ -75,7 +75,7 @@ class Watcher(Generic[T]):
         self._source, self._is_in_scope = history, is_in_scope
 
     def offer(self, found: WatcherEvent[T]) -> bool:
-        """Queue an event that the predicate selects; True if there was nothing to take before.
+        """Queue an event that the predicate selects; returns True if the queue was empty.
 
         If the queue is full, the watcher is overrun.
         """
@@ -89,7 +89,9 @@ class Watcher(Generic[T]):
         return len(queue) == 1
 
     def note_event(self, event: CacheEvent[T]) -> bool:
-        """Note that the history has an event to be tested; True if there was nothing to take before."""
+        """Note that the history has an event to be tested; returns True if there was nothing to take
+        before.
+        """
         if self._history is not None or event.revision <= self.after:
             return False
         # Events between the last one that was read and this one are not in scope. The history may have lost
@@ -98,7 +100,7 @@ class Watcher(Generic[T]):
         return not self._queue
 
     def take(self, count: int | None = None) -> list[WatcherEvent[T]]:
-        """Returns the waiting events in order, or the first `count`; `len` tells whether there are more.
+        """Returns the waiting events in order, or the first `count`; `len` shows whether there are more.
 
         While the watcher is behind, this reads the next part of the history, and returns nothing if no event
         of that part concerns the watcher.
@@ -113,13 +115,13 @@ class Watcher(Generic[T]):
         return [queue.popleft() for _ in range(count)]
 
     def needs_events_up_to(self, revision: int) -> bool:
-        """Whether it has not taken all events up to `revision` yet."""
+        """Whether the watcher still needs events up to `revision`."""
         if self._queue:
             return self._queue[0].event.revision <= revision
         return self._history is not None and self._reached < revision
 
     def overrun(self) -> None:
-        """End it because it is too far behind, and forget what it has not taken."""
+        """End the watcher because it is too far behind, and drop its events."""
         self.is_overrun = True
         self._queue.clear()
         self._history = None
