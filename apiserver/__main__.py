@@ -2,54 +2,105 @@
 
 from __future__ import annotations
 
-import signal
 import sys
+
+if sys.version_info < (3, 11):  # noqa: UP036  before any import that would fail
+    sys.exit(f"apiserver: Python 3.11 or later is required; this is Python {sys.version.split()[0]}")
+
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
+from itertools import pairwise
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
-from apiserver import __version__
-from apiserver.app.process import MakeHooks, run
 from apiserver.app.serving import exit_codes
-from apiserver.cli.command_line import KUBE_APISERVER, parse
-from apiserver.cli.config import Config
-from apiserver.cli.flags import UsageError
+from apiserver.cli.argument_parser import UsageError, hint_for
+from apiserver.cli.commands import COMMANDS, HELP, KUBE_APISERVER, SERVERS
+from apiserver.cli.help_page import help_page
 from apiserver.cli.printing import print_error
 from apiserver.cli.subcommand import run_subcommand
-from apiserver.registry.clock import SYSTEM_CLOCK, Clock
+from apiserver.cli.version import version_line
 from apiserver.releases.emulation import EmulatedRelease
+
+if TYPE_CHECKING:
+    from apiserver.app.process import MakeHooks
+    from apiserver.cli.config import Config
+    from apiserver.registry.clock import Clock
 
 
 def main(
-    arguments: Sequence[str] | None = None, clock: Clock = SYSTEM_CLOCK, drain_s: float | None = None
+    arguments: Sequence[str] | None = None, clock: Clock | None = None, drain_s: float | None = None
 ) -> int:
     """Runs the command line, and returns the exit code. clock, drain_s: passed to `run`."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None and Path(sys.argv[0]).name == KUBE_APISERVER:
         given.insert(0, KUBE_APISERVER)
-    release = EmulatedRelease()
-    if given[:1] == ["version"]:
-        return _print(f"apiserver {__version__}, serves Kubernetes {release}")
-    if given in (["--version"], [KUBE_APISERVER, "--version"]):
-        return _print(f"Kubernetes {release.git_version}")
     try:
-        if given and (subcommand := _SUBCOMMANDS.get(given[0])) is not None:
-            command, failed = subcommand
-            return run_subcommand(partial(command, given[1:]), failed)
+        return _run(given, clock, drain_s)
+    except UsageError as error:
+        _report(error, as_json=_logs_json(given))
+        return exit_codes.USAGE
+
+
+def _run(given: list[str], clock: Clock | None, drain_s: float | None) -> int:
+    """Run what a command line asks for. Returns the exit code. Raises UsageError."""
+    command = given[0] if given else ""
+    options = given[: given.index("--")] if "--" in given else given
+    if "--version" in options:
+        own = command != KUBE_APISERVER  # Else scripts compare it with the real one's.
+        return _print(version_line() if own else f"Kubernetes {EmulatedRelease().git_version}")
+    if command == HELP:
+        return _run([*(each for each in given[1:] if each != HELP), "--help"], clock, drain_s)
+    if command and not command.startswith("-") and command not in COMMANDS:
+        raise UsageError(f"unknown command {command!r}", hint_for(command, COMMANDS))
+    if command in _SUBCOMMANDS:
+        run, failed = _SUBCOMMANDS[command]
+        return run_subcommand(partial(run, given[1:]), failed)
+    if command not in SERVERS and not _HELP_FLAGS.isdisjoint(options) and "--help-all" not in options:
+        return _print(help_page().rstrip())
+    return _serve(given, clock, drain_s)
+
+
+_HELP_FLAGS: Final = frozenset({"-h", "--help"})
+
+
+def _serve(given: list[str], clock: Clock | None, drain_s: float | None) -> int:
+    """Run the server. Returns the exit code. Raises UsageError."""
+    # Imported here, so that help and versions are fast.
+    from apiserver.app.process import run
+    from apiserver.cli.command_line import parse
+    from apiserver.registry.clock import SYSTEM_CLOCK
+
+    try:
+        if given[:1] and given[0] in SERVERS:
+            given = ["--help-all" if each in _HELP_FLAGS else each for each in given]
         config = parse(given)
         make_hooks = _hooks_for(config)
     except (SystemExit, OSError) as end:  # It has printed the help, or could not.
         return run_subcommand(partial(_raise, end), exit_codes.FAILURE)
-    except UsageError as error:
-        print_error(error)
-        return exit_codes.USAGE
-    return run(config, clock=clock, drain_s=drain_s, make_hooks=make_hooks)
+    return run(config, clock=clock or SYSTEM_CLOCK, drain_s=drain_s, make_hooks=make_hooks)
+
+
+def _logs_json(given: Sequence[str]) -> bool:
+    """Tells whether a command line asks for logs in JSON: one that is not valid may not be parsed."""
+    return "--logging-format=json" in given or ("--logging-format", "json") in pairwise(given)
+
+
+def _report(error: UsageError, *, as_json: bool) -> None:
+    line = f"{error}{error.hint}"
+    if as_json:
+        from apiserver.app.serving import logs
+
+        logs.configure(as_json=True, verbosity=0)
+        logs.log.error("%s", line)
+    else:
+        print_error(line)
 
 
 def _print(line: str) -> int:
-    """Print a line, and return the exit code."""
+    """Print a text, and return the exit code."""
 
     def print_it() -> int:
         print(line)
@@ -88,16 +139,17 @@ def _snapshot(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _run(module: str, arguments: Sequence[str]) -> int:
-    code: int = import_module(module).run(arguments)
+def _offline(name: str, arguments: Sequence[str]) -> int:
+    """Run a command that asks no server."""
+    code: int = import_module(COMMANDS[name].module).run(arguments)
     return code
 
 
-def _ask(module: str, arguments: Sequence[str]) -> int:
-    """Run a subcommand that sends requests to a server."""
+def _ask(name: str, arguments: Sequence[str]) -> int:
+    """Run a command that sends requests to a server."""
     from apiserver.cli.api_client import RequestFailed
 
-    command = import_module(module)
+    command = import_module(COMMANDS[name].module)
     try:
         code: int = command.run(arguments)
     except RequestFailed as error:
@@ -125,14 +177,15 @@ def _storage(command: str, arguments: Sequence[str]) -> int:
 # What runs each, imported when it does, and its exit code when it fails. Two of them answer by 1.
 _SUBCOMMANDS: Final[Mapping[str, tuple[Callable[[Sequence[str]], int], int]]] = {
     "snapshot": (_snapshot, exit_codes.FAILURE),
-    "audit": (partial(_run, "apiserver.cli.audit"), exit_codes.FAILURE),
     "storage": (partial(_storage, "storage"), exit_codes.FAILURE),
     "migrate": (partial(_storage, "migrate"), exit_codes.FAILURE),
-    "convert": (partial(_run, "apiserver.cli.convert"), exit_codes.FAILURE),
-    "auth": (partial(_ask, "apiserver.cli.auth_explain"), exit_codes.USAGE),
-    "deprecations": (partial(_ask, "apiserver.cli.deprecations"), exit_codes.USAGE),
-    "envtest-assets": (partial(_run, "apiserver.testkit.envtest.assets"), exit_codes.FAILURE),
-    "faults": (partial(_ask, "apiserver.testkit.faults.command"), exit_codes.FAILURE),
+    "auth": (partial(_ask, "auth"), exit_codes.USAGE),
+    "deprecations": (partial(_ask, "deprecations"), exit_codes.USAGE),
+    "faults": (partial(_ask, "faults"), exit_codes.FAILURE),
+    **{
+        name: (partial(_offline, name), exit_codes.FAILURE)
+        for name in ("audit", "convert", "envtest-assets", "completion", "version")
+    },
 }
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from apiserver import testing
 from apiserver.catalogue.gated_fields import gates_of_fields
+from apiserver.cli.commands import COMMANDS, HELP, SERVERS
 from apiserver.cli.flag import Flag
 from apiserver.cli.flags import SECTIONS, default_of
 from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED, REFUSED
@@ -16,9 +17,11 @@ from apiserver.releases.emulation import NEWEST_MINOR
 from apiserver.releases.gate_effects import BUILTIN, GATED, NONE, gate_effects
 from apiserver.releases.gates import known_gates
 from tests.support.api_pages import class_page
+from tests.support.command_pages import command_page
 
 ROOT: Final = Path(__file__).parent.parent
 METRICS: Final = ROOT / "docs" / "reference" / "metrics.md"
+COMMAND_LINE: Final = ROOT / "docs" / "reference" / "command-line.md"
 FLAGS: Final = ROOT / "docs" / "reference" / "flags.md"
 TESTING: Final = ROOT / "docs" / "reference" / "testing-api.md"
 FEATURE_GATES: Final = ROOT / "docs" / "reference" / "feature-gates.md"
@@ -59,13 +62,79 @@ def metrics_reference() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+_COMMANDS_HEAD: Final = f"""# Command line
+
+{_GENERATED}
+
+`apiserver` starts the server, and `apiserver COMMAND` runs a command.
+
+| command | purpose |
+|---|---|
+"""
+_COMMANDS_TEXT: Final = """
+## Help
+
+`apiserver --help` prints the commands and the most important flags, and `apiserver --help-all` prints all
+flags of the server. `apiserver COMMAND --help` and `apiserver help COMMAND` describe a command. Help fits the
+width of the terminal, or the width that the variable `COLUMNS` names.
+
+The error after a mistake suggests the nearest command or flag:
+
+```text
+$ apiserver --etcd-server=http://127.0.0.1:2379
+apiserver: unknown flag: --etcd-server; did you mean --etcd-servers? See 'apiserver --help'
+```
+
+## Output
+
+Results go to stdout; errors, warnings and logs go to stderr. When the server is ready, it prints one line on
+stdout, which scripts can wait for:
+
+```text
+ready https://127.0.0.1:6443 kubeconfig=/home/me/apiserver-data/admin.kubeconfig
+```
+
+If stderr is a terminal, the server also prints a summary there: its version, the store, the data directory,
+the URL, and the command that points kubectl to it. With `--logging-format=json`, all lines on both outputs
+are JSON objects; the line on stdout has the keys `msg` (`ready`), `url` and `kubeconfig`.
+
+## Exit codes
+
+| code | meaning |
+|---|---|
+| 0 | The command succeeded, or SIGTERM or SIGINT stopped the server. |
+| 1 | The command failed, or the server could not start. |
+| 2 | The command line or a configuration file is not valid. |
+| 128 + n | A second signal, number n, ended the server before it had stopped gracefully. |
+
+The descriptions of commands below name their other exit codes.
+
+## apiserver serve
+
+Starts the server. The word `serve` may be omitted; [Flags](flags.md) lists the flags. `apiserver
+kube-apiserver` starts the server with kube-apiserver's defaults, and so does a link to the program that is
+named `kube-apiserver`.
+"""
+
+
+def command_line_reference() -> str:
+    """Returns docs/reference/command-line.md."""
+    lines = [_COMMANDS_HEAD.rstrip("\n")]
+    lines += (f"| `{name}` | {each.summary} |" for name, each in COMMANDS.items())
+    lines.append(_COMMANDS_TEXT)
+    for name, each in COMMANDS.items():
+        if name not in (*SERVERS, HELP):
+            lines += command_page(name, each.summary, each.build_parser())
+    return "\n".join(lines).rstrip() + "\n"
+
+
 _FLAGS_HEAD: Final = f"""# Flags
 
 {_GENERATED}
 
 Flags are kube-apiserver's, with its names and meanings, wherever it has them. Each may also stand in the YAML
-file that `--config` names; those on the command line take precedence. `--help` prints them, `--version` the
-release.
+file that `--config` names; those on the command line take precedence. `apiserver
+--help-all` prints them.
 
 A deprecated flag works, and is warned of in the log (`--flag-deprecation-warnings=false` switches that off),
 for six months or one release at least, whichever is longer, a beta one for three months. Then it is removed:
@@ -255,6 +324,7 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]
 
 
 def main() -> None:
+    COMMAND_LINE.write_text(command_line_reference())
     FLAGS.write_text(flags_reference())
     FEATURE_GATES.write_text(feature_gates_reference())
     METRICS.write_text(metrics_reference())

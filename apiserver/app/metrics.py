@@ -80,5 +80,7 @@ def build_metrics(config: Config, serving: SecureServing) -> Metrics:
         storage=StorageMetrics(resource_of, served_names),
         encryption=EncryptionMetrics(platform.node()),
         calls=calls,
-        event_loop=EventLoopMonitor(asyncio.get_running_loop(), calls.operation_of, serving.taking),
+        event_loop=EventLoopMonitor(
+            asyncio.get_running_loop(), calls.operation_of, serving.taking, is_logging=False
+        ),
     )

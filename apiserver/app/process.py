@@ -6,14 +6,20 @@ import asyncio
 import gc
 import logging
 import os
+import shlex
 import signal
+import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from apiserver import __version__
 from apiserver.app.serving import exit_codes, logs
+from apiserver.cli import flag_values
 from apiserver.cli.config import Config
+from apiserver.cli.printable_text import printable_lines
 from apiserver.cli.printing import print_error
 from apiserver.load.collection_pause import lasting_imports
 from apiserver.load.process_memory import Allocator
@@ -43,25 +49,58 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-def announce_ready(url: str, kubeconfig: Path) -> None:
-    """Print the ready line, which is the only line on stdout and which scripts wait for."""
-    print(f"ready {url} kubeconfig={kubeconfig.resolve()}", flush=True)
+def announce_ready(config: Config, url: str, kubeconfig: Path) -> None:
+    """Print the only line on stdout, which scripts wait for, and a summary where stderr is a terminal."""
+    path = str(kubeconfig.resolve())
+    as_json = config.logs.logging_format == "json"
+    if as_json:
+        line = logs.json_line(time.time(), "info", log.name, "ready", {"url": url, "kubeconfig": path})
+    else:
+        line = f"ready {url} kubeconfig={path}"
+    try:
+        print(line, flush=True)
+    except OSError as error:
+        # The server serves, also if nobody reads that.
+        log.warning("cannot write the ready line to stdout: %s", error.strerror or error)
+    if not as_json and sys.stderr.isatty():
+        print(startup_summary(config, url, path), file=sys.stderr, flush=True)
+
+
+def startup_summary(config: Config, url: str, kubeconfig: str) -> str:
+    """Returns what a user at a terminal needs next."""
+    storage, data_dir = config.storage, config.serving.data_dir.resolve()
+    if storage.etcd_servers:
+        store = f"etcd at {', '.join(storage.etcd_servers)}"
+    elif storage.storage_backend == flag_values.MEMORY:
+        store = "in memory, gone when the server stops"
+    else:
+        store = f"embedded, in {data_dir / 'store'}"
+    rows = {
+        "Store": store,
+        "Data directory": str(data_dir),
+        "URL": url,
+        "To use kubectl": f"export KUBECONFIG={shlex.quote(kubeconfig)}",
+    }
+    head = f"apiserver {__version__}, serves Kubernetes {config.release}"
+    return printable_lines("\n".join([head, *(f"  {f'{name}:':<16}{text}" for name, text in rows.items())]))
 
 
 def run(
     config: Config,
-    announce: Callable[[str, Path], None] = announce_ready,
+    announce: Callable[[str, Path], None] | None = None,
     clock: Clock = SYSTEM_CLOCK,
     drain_s: float | None = None,
     make_hooks: MakeHooks | None = None,
 ) -> int:
     """Serve until a signal ends the process, and return the exit code.
 
-    announce: called in the event loop when the server is ready, with its URL and the kubeconfig.
+    announce: called in the event loop when the server is ready, with its URL and the kubeconfig; by default
+        prints them.
     clock: the server's clock, if it is a single process.
     drain_s: how long requests under way may take after the signal, if it is a single process; by default as
         long as the request timeout.
     """
+    announce = announce or partial(announce_ready, config)
     logs.configure(as_json=config.logs.logging_format == "json", verbosity=config.logs.verbosity)
     for warning in config.warnings:
         log.warning("%s", warning)
@@ -76,11 +115,19 @@ def run(
         if config.serving.workers > 1:
             from apiserver.app.workers.supervisor import supervise
 
-            return supervise(config, announce, loop_factory, partial(_serve_as_worker, make_hooks))
+            code = supervise(config, announce, loop_factory, partial(_serve_as_worker, make_hooks))
+            if code == 0:
+                log.info("stopped")
+            return code
         with asyncio.Runner(loop_factory=clock.new_event_loop or loop_factory()) as runner:
-            return runner.run(_serve(config, announce, drain_s, partial(_host, clock, make_hooks)))
+            code = runner.run(_serve(config, announce, drain_s, partial(_host, clock, make_hooks)))
+        log.info("stopped")
+        return code
     except CannotStart as error:
-        print_error(error)
+        if config.logs.logging_format == "json":
+            log.error("%s", error)
+        else:
+            print_error(error)
         return exit_codes.FAILURE
 
 

@@ -35,6 +35,7 @@ from apiserver.app.workers.worker import SupervisorClient
 from apiserver.cli.config import Config
 from apiserver.controllers.replicas import Replicas, ReplicasDisagree
 from apiserver.endpoints.health import Health, cache_check
+from apiserver.golang.durations import short_duration
 from apiserver.load import process_memory
 from apiserver.load.memory_keeper import MemoryKeeper
 from apiserver.load.offload import Offload
@@ -184,19 +185,25 @@ class App:
         None if the server is stopped before. Raises CannotStart.
         """
         config = self._config
+        etcd = f"etcd at {','.join(config.storage.etcd_servers)}"
+        timeout_s = config.storage.etcd_start_timeout_s
         fetching = asyncio.create_task(
-            fetch_identity(core.store, config.storage.etcd_prefix, partial(local_identity, config))
+            fetch_identity(core.store, config.storage.etcd_prefix, partial(local_identity, config), etcd)
         )
         try:
-            await self._done_or_stopped(fetching, PATIENCE_S)
-            if not (fetching.done() or self._stopping.is_set() or self._serving.listens_when_ready):
-                certificates = await asyncio.to_thread(make_certificates, config, None)
-                tls = self._serving_tls(certificates)
-                AdminKubeconfig(config, self._serving.port, certificates).write_first(tls.content)
-                async with waiting_room(core, health, self._serving, tls.context):
-                    await self._done_or_stopped(fetching)
-            await self._done_or_stopped(fetching)
+            async with asyncio.timeout(timeout_s or None):
+                await self._done_or_stopped(fetching, PATIENCE_S)
+                if not (fetching.done() or self._stopping.is_set() or self._serving.listens_when_ready):
+                    certificates = await asyncio.to_thread(make_certificates, config, None)
+                    tls = self._serving_tls(certificates)
+                    AdminKubeconfig(config, self._serving.port, certificates).write_first(tls.content)
+                    async with waiting_room(core, health, self._serving, tls.context):
+                        await self._done_or_stopped(fetching)
+                await self._done_or_stopped(fetching)
             return fetching.result() if fetching.done() else None
+        except TimeoutError:
+            waited = short_duration(timeout_s)
+            raise CannotStart(f"cannot reach {etcd} within {waited} (--etcd-start-timeout)") from None
         except UnusableStoredIdentity as error:
             raise CannotStart(str(error)) from None
         finally:
@@ -253,6 +260,7 @@ class App:
         await parts.health.wait_for_hooks()
         while not await parts.health.is_ready():  # noqa: ASYNC110  checks have no event to wait for
             await asyncio.sleep(READY_POLL_S)
+        self._metrics.event_loop.begin_logging()
         # Most of the types that are written at the start are not written again: 100 kB.
         parts.core.field_managers.forget()
         if memory_keeper is not None:

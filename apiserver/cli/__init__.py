@@ -1,6 +1,9 @@
 """The command line: flags and configuration files become one frozen `Config`, and the subcommands run.
 
 config                       what is configured, by section of flags
+commands                     the table of commands
+help_page                    `apiserver --help`, and `help`
+argument_parser              the parser that all commands share, its errors and hints
 flags                        the sections of flags together, and the parser that is built from them
 flag                         a flag: how it is written, parsed and explained
 flag_sections                the flags and their defaults, a module for each section of `--help`
@@ -13,6 +16,8 @@ encryption_configuration     the file of `--encryption-provider-config`, parsed 
 kube_apiserver_flags         flags of kube-apiserver that have no effect, or are refused
 audit                        `apiserver audit summary`
 convert                      `apiserver convert`
+completion                   `apiserver completion`
+version                      `apiserver version`
 snapshot                     `apiserver snapshot`
 storage                      `apiserver storage rewrite`, which is also `apiserver migrate`
 deprecations                 `apiserver deprecations`

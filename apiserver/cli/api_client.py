@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
 
+from apiserver import __version__
 from apiserver.cli.server_options import ServerOptions, read_bounded
 from apiserver.webhooks.credentials import ClientCredentials, PemText
 from apiserver.webhooks.kubeconfig import KubeconfigCluster
@@ -22,6 +23,15 @@ TIMEOUT_S: Final = 30
 PAGE: Final = 500
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 _JSON: Final = "application/json"
+
+
+# The user agents of all commands begin so.
+USER_AGENT_PREFIX: Final = "apiserver-cli/"
+
+
+def user_agent(command: str) -> str:
+    """Returns the user agent of a command: `apiserver-cli/0.1.0 (deprecations)`."""
+    return f"{USER_AGENT_PREFIX}{__version__} ({command})"
 
 
 class RequestFailed(Exception):
@@ -38,8 +48,8 @@ class ApiClient:
     namespace: the context's; empty if it has none.
     """
 
-    def __init__(self, options: ServerOptions) -> None:
-        """Read the kubeconfig, and connect nowhere yet. Raises RequestFailed."""
+    def __init__(self, options: ServerOptions, command: str) -> None:
+        """Read the kubeconfig, and connect nowhere yet. command: for the user agent. Raises RequestFailed."""
         try:
             target = options.target()
         except OSError as error:
@@ -47,7 +57,7 @@ class ApiClient:
         except InvalidConfiguration as error:
             raise RequestFailed(str(error)) from None
         try:
-            self._headers = list(_headers(target.credentials))
+            self._headers = [("User-Agent", user_agent(command)), *_headers(target.credentials)]
             context = tls_context(target.cluster, target.credentials, is_verified=target.is_verified)
         except OSError as error:
             raise RequestFailed(f"{error.filename or target.source}: {error.strerror or error}") from None

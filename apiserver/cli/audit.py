@@ -11,14 +11,17 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from apiserver.audit.summary import DIMENSIONS, NAMES_TOLD_MAX, Row, Summary
-from apiserver.cli.flags import UsageError
-from apiserver.cli.intermixed_parser import IntermixedParser
+from apiserver.cli.argument_parser import UsageError
+from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
 from apiserver.cli.printing import print_error, print_json, print_lines
 
 _SUMMARY: Final = """
-Sums up the requests in the files of an audit log (format json), also compressed ones; `-` is standard input.
-A request counts once, by its last event. Memory is bounded: beyond 100,000 rows the others are summed up in
-one.
+Counts the requests in the files of an audit log, by user, verb and resource or other fields. The files may
+be compressed with gzip; `-` is the standard input. The log must have the format json.
+
+A request counts once, by its last event. Memory is bounded: after 100,000 rows, further ones are combined.
+
+The exit code is 1 if a file cannot be read to its end.
 """
 # A longer line is malformed. An event has at most the objects of a request and of an answer.
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -32,33 +35,42 @@ def run(arguments: Sequence[str]) -> int:
 
     Returns the exit code: 1 if a file cannot be read as a whole. Raises UsageError; exits for --help.
     """
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     command: Callable[[argparse.Namespace], int] = given.command
     return command(given)
 
 
-def _parser() -> IntermixedParser:
-    parser = IntermixedParser(prog="apiserver audit", allow_abbrev=False)
+def parser() -> IntermixedParser:
+    parser = described_parser("audit", "Summarizes audit logs.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    summary = commands.add_parser("summary", description=_SUMMARY, help="who did what to which objects")
-    summary.add_argument("files", nargs="+", metavar="FILE")
+    summary = commands.add_parser("summary", description=_SUMMARY, help="Show who did what to which objects.")
+    summary.add_argument(
+        "files", nargs="+", metavar="FILE", help="A file of the log, or - for the standard input."
+    )
     summary.add_argument(
         "--by",
         default="user,verb,resource",
         metavar="list",
-        help=f"what tells rows apart, comma separated: {', '.join(DIMENSIONS)} (default user,verb,resource)",
+        help=f"The fields to group by, comma separated: {', '.join(DIMENSIONS)}. "
+        "(default user,verb,resource)",
     )
     summary.add_argument(
-        "--denied", action="store_true", help="count only requests that were answered 401 or 403"
+        "--denied", action="store_true", help="Count only requests that were answered with 401 or 403."
     )
     summary.add_argument(
         "--top",
         type=int,
         default=ROWS_TOLD,
         metavar="int",
-        help=f"rows to show, 0 for all (default {ROWS_TOLD})",
+        help=f"The number of rows to show; 0 shows all. (default {ROWS_TOLD})",
     )
-    summary.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    summary.add_argument(
+        "-o",
+        "--output",
+        choices=("table", "json"),
+        default="table",
+        help="The output format. (default table)",
+    )
     summary.set_defaults(command=_summary)
     return parser
 
@@ -70,15 +82,18 @@ def _summary(given: argparse.Namespace) -> int:
     if given.top < 0:
         raise UsageError("audit summary: --top must not be negative")
     summary = Summary(by, denied_only=given.denied)
-    exit_code = 0
+    exit_code, read = 0, 0
     for name in given.files:
         try:
             for line in _lines(name):
                 summary.add_line(line)
+            read += 1
         except (OSError, EOFError, zlib.error) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else error
             print_error(f"{name}: {why}")
             exit_code = 1
+    if not (read or summary.events or summary.malformed):
+        return exit_code  # A table would read as if nobody had done anything.
     if given.output == "json":
         print_json(_document(summary, by, given.top), is_indented=False)
     else:

@@ -21,8 +21,8 @@ from apiserver.auth.authz.rbac.policy import (
 )
 from apiserver.auth.authz.rbac.rules import Malformed
 from apiserver.cli.api_client import ApiClient, RequestFailed, segment
-from apiserver.cli.flags import UsageError
-from apiserver.cli.intermixed_parser import IntermixedParser
+from apiserver.cli.argument_parser import UsageError
+from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
 from apiserver.cli.named_resources import found
 from apiserver.cli.printing import print_lines
 from apiserver.cli.server_options import ServerOptions, add_server_options
@@ -30,14 +30,13 @@ from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import AUTHENTICATED, Document, UserInfo
 
 _ABOUT: Final = """
-Tells how a running server decides whether a user may do something: which binding, role and rule allow it, or
-what nearly does. It asks with the rights of the kubeconfig's user, and says what that one may not read.
+Explains why a user may or may not do something: which binding, role and rule allow it, or what nearly does.
+The command asks a running server as the kubeconfig's user, and says what that user may not read.
 
-RESOURCE is as kubectl's: pods, pod, po, deployments.apps or pods/log; or a path, as /metrics. Without --as it
-is about the kubeconfig's user.
+RESOURCE is written as in kubectl (pods, pod, po, deployments.apps, pods/log), or is a path like /metrics.
+Without --as, the command explains the rights of the kubeconfig's user.
 
-The exit code is 0 if it is allowed, 1 if it is not, and 2 if the server cannot be asked
-or has no such resource.
+The exit code is 0 if the user may, 1 if not, and 2 if the server does not answer or has no such resource.
 """
 ALLOWED, NOT_ALLOWED, FAILED = 0, 1, 2
 # Of each kind of near misses.
@@ -59,38 +58,54 @@ def run(arguments: Sequence[str]) -> int:
 
     Raises UsageError, RequestFailed; exits for --help.
     """
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     brand = Brand(*([given.group_domain] if given.group_domain else []))
-    client = ApiClient(ServerOptions.of(given))
+    client = ApiClient(ServerOptions.of(given), "auth explain")
     try:
         return _explain(client, brand, given)
     finally:
         client.close()
 
 
-def _parser() -> IntermixedParser:
-    parser = IntermixedParser(prog="apiserver auth", allow_abbrev=False)
+def parser() -> IntermixedParser:
+    parser = described_parser("auth", "Explains the decisions of the authorizer.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     explain = commands.add_parser(
         "explain",
-        help="tell why a user may do something, or may not",
+        help="Explain why a user may or may not do something.",
         description=_ABOUT,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    explain.add_argument("verb", metavar="VERB", help="get, list, create, ...; of a path: get, post, ...")
-    explain.add_argument("resource", metavar="RESOURCE[/SUBRESOURCE]")
-    explain.add_argument("name", metavar="NAME", nargs="?", default="")
-    explain.add_argument("--as", dest="user", metavar="USER", default="", help="whom it is about")
-    explain.add_argument(
-        "--as-group", dest="groups", metavar="GROUP", action="append", default=[], help="a group; repeats"
     )
     explain.add_argument(
-        "-n", "--namespace", metavar="NAMESPACE", default="", help="otherwise the context's, or default"
+        "verb", metavar="VERB", help="For example get, list or create; for a path get, post and so on."
     )
-    explain.add_argument("-A", "--all-namespaces", action="store_true", help="in all namespaces")
+    explain.add_argument(
+        "resource", metavar="RESOURCE[/SUBRESOURCE]", help="A resource, or a path that begins with /."
+    )
+    explain.add_argument("name", metavar="NAME", nargs="?", default="", help="The name of an object.")
+    explain.add_argument("--as", dest="user", metavar="USER", default="", help="The user to explain.")
+    explain.add_argument(
+        "--as-group",
+        dest="groups",
+        metavar="GROUP",
+        action="append",
+        default=[],
+        help="A group of the user; may be repeated.",
+    )
+    explain.add_argument(
+        "-n",
+        "--namespace",
+        metavar="NAMESPACE",
+        default="",
+        help="The namespace; by default that of the context, or default.",
+    )
+    explain.add_argument("-A", "--all-namespaces", action="store_true", help="Ask about all namespaces.")
     add_server_options(explain)
-    explain.add_argument("--group-domain", metavar="DOMAIN", default="", help="the server's, if not k8s.io")
+    explain.add_argument(
+        "--group-domain",
+        metavar="DOMAIN",
+        default="",
+        help="The --group-domain of the server. (default k8s.io)",
+    )
     return parser
 
 

@@ -12,9 +12,9 @@ from apiserver.auth.authn.authentication_configuration import (
     ClaimMapping,
     Issuer,
 )
+from apiserver.cli.argument_parser import UsageError, one_line
 from apiserver.cli.config import Config
 from apiserver.cli.flag_sections.authentication import AuthenticationFiles
-from apiserver.cli.flags import UsageError, one_line
 from apiserver.webhooks.credentials import ClientCredentials
 from apiserver.webhooks.kubeconfig import KubeconfigCluster, read_server
 from apiserver.wire.configuration_fields import InvalidConfiguration

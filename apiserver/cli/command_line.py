@@ -28,12 +28,14 @@ from apiserver.auth.authz.configuration import RBAC, WEBHOOK
 from apiserver.catalogue.gated_fields import gates_of_fields
 from apiserver.catalogue.runtime_config import STABILITY_KEYS, RuntimeConfig
 from apiserver.cli import flag_values
+from apiserver.cli.argument_parser import UsageError, help_hint, hint_for, one_line
 from apiserver.cli.authentication_files import read_authentication
 from apiserver.cli.authorization_configuration import parse_authorization_configuration
+from apiserver.cli.commands import KUBE_APISERVER, SERVE
 from apiserver.cli.config import Config
 from apiserver.cli.encryption_configuration import read_encryption_configuration
 from apiserver.cli.flag_sections.auditing import AuditOptions
-from apiserver.cli.flags import SECTIONS, UsageError, build_parser, one_line
+from apiserver.cli.flags import SECTIONS, build_parser
 from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED, REFUSED
 from apiserver.golang import urls
 from apiserver.golang.tls import INSECURE_SUITES
@@ -48,7 +50,6 @@ from apiserver.releases.lifecycles import has_api, last_known_removal
 from apiserver.webhooks.kubeconfig import read_kubeconfig, require_https
 from apiserver.wire.configuration_fields import InvalidConfiguration
 
-KUBE_APISERVER: Final = "kube-apiserver"
 _KUBE_APISERVER_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "bind_address": "0.0.0.0",  # noqa: S104  as there
@@ -364,10 +365,10 @@ def _unneeded(unknown: Iterable[str]) -> Iterator[str]:
                 takes_value = False
             elif not argument:
                 continue
-            elif argument == "serve" and not has_command:
+            elif argument == SERVE and not has_command:
                 has_command = True
             else:
-                raise UsageError(f"unexpected argument {argument!r}")
+                raise UsageError(f"unexpected argument {argument!r}", f". {help_hint()}")
             continue
         name, equals, value = argument.lstrip("-").partition("=")
         if name in _ONLY_ZERO:
@@ -382,7 +383,10 @@ def _unneeded(unknown: Iterable[str]) -> Iterator[str]:
             raise UsageError(f"--{name}: {REFUSED[name]}")
         if name not in NOT_NEEDED:
             life = LIFECYCLES.get(name)
-            raise UsageError(f"unknown flag: --{name}" if life is None else life.refusal)
+            if life is not None:
+                raise UsageError(life.refusal)
+            known = [flag.name for flags in SECTIONS.values() for flag in flags]
+            raise UsageError(f"unknown flag: --{name}", hint_for(f"--{name}", [*known, "--help", "--config"]))
         yield name
         takes_value = not equals
 

@@ -14,8 +14,8 @@ from typing import IO, Any, Final, NamedTuple
 import yaml as pyyaml
 
 from apiserver.catalogue.offline_conversion import Converted, ManifestConverter, NotConvertible
+from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.flag_values import release
-from apiserver.cli.flags import UsageError
 from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
 from apiserver.cli.printing import print_json, print_warning
 from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease, InvalidEmulation
@@ -24,12 +24,13 @@ from apiserver.wire import yaml
 from apiserver.wire.yaml import InvalidYaml
 
 _ABOUT: Final = """
-Writes manifests in another version of their types: in the one that --output-version names, where a type has
-it, or in the one that a release of Kubernetes prefers. What need not change is written as it was, with its
-comments; comments of what is converted are kept where ruamel.yaml is installed (pip install ruamel.yaml).
-Defaults that the new version has not are written down. What cannot be kept, or read, is told on stderr.
+Converts manifests to another version of their types: the one that --output-version names, if a type has it,
+or the one that a Kubernetes release prefers. Manifests that need no conversion are printed unchanged.
+Comments of converted manifests are kept if ruamel.yaml is installed (pip install ruamel.yaml). Defaults
+that the new version does not have are written out. stderr names the fields that are lost, the files that
+cannot be read, and the documents in directories that are skipped, as they are no manifests.
 
-The exit code is 1 if a manifest cannot be converted, or with --strict if something of one is not kept.
+The exit code is 1 if a manifest cannot be converted, or with --strict if a field is lost.
 """
 CONVERTED, NOT_CONVERTED = 0, 1
 FILE_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -41,10 +42,14 @@ _MARKER: Final = re.compile(rb"^---(?=[ \t\r\n]|$).*\n?", re.MULTILINE)
 
 
 class Manifest(NamedTuple):
-    """One document of a file. place: the file, and which of its documents. text: as it stands there."""
+    """One document of a file.
+
+    place: the file, and which of its documents. text: as the file has it. is_found: in a directory.
+    """
 
     place: str
     text: bytes
+    is_found: bool
 
 
 @dataclass
@@ -63,7 +68,7 @@ class _Results:
 
 def run(arguments: Sequence[str]) -> int:
     """Convert, and print the manifests. Returns the exit code. Raises UsageError; exits for --help."""
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     if not given.files:
         raise UsageError("convert: -f names no file; - is the standard input")
     try:
@@ -91,7 +96,7 @@ def _manifests(files: Iterable[str], recursive: bool) -> Iterator[Manifest]:
             for number, text in enumerate(_documents(_content(path)), start=1):
                 if (count := count + 1) > DOCUMENTS_MAX:
                     raise UsageError(f"convert: there are more than {DOCUMENTS_MAX} manifests")
-                yield Manifest(f"{path}, document {number}", text)
+                yield Manifest(f"{path}, document {number}", text, is_found=path != name)
 
 
 def _paths(name: str, recursive: bool) -> Iterator[str]:
@@ -145,8 +150,11 @@ def _convert(
         return
     if document is None:
         return
+    if manifest.is_found and not _is_manifest(document):
+        results.tell(place, "skipped, not a manifest: it has no apiVersion and kind", fails=False)
+        return
     if not isinstance(document, dict):
-        results.tell(place, "it is no object", fails=True)
+        results.tell(place, "it is not an object", fails=True)
         results.texts.append(manifest.text)
         return
     for each in duplicates:
@@ -154,7 +162,7 @@ def _convert(
 
     def one(each: Any, where: str) -> Any:
         if not isinstance(each, dict):
-            results.tell(where, "it is no object", fails=True)
+            results.tell(where, "it is not an object", fails=True)
             return each
         try:
             converted = converter.convert(each, given.output_version, minor)
@@ -171,6 +179,13 @@ def _convert(
         new = one(document, f"{place}, {_name(document)}")
     results.documents.append(new)
     results.texts.append(manifest.text if new == document else _as_yaml(manifest.text, new))
+
+
+def _is_manifest(document: Any) -> bool:
+    """Tells whether a document is of a type at all. Directories also hold values of charts, and rules."""
+    return isinstance(document, dict) and all(
+        isinstance(document.get(name), str) and document[name] for name in ("apiVersion", "kind")
+    )
 
 
 def _tell(converted: Converted, document: Any, where: str, results: _Results) -> None:
@@ -279,7 +294,7 @@ def _print(results: _Results, *, as_json: bool) -> None:
 # ---- the command line
 
 
-def _parser() -> IntermixedParser:
+def parser() -> IntermixedParser:
     parser = described_parser("convert", _ABOUT)
     parser.add_argument(
         "-f",
@@ -288,23 +303,26 @@ def _parser() -> IntermixedParser:
         action="append",
         default=[],
         metavar="FILE",
-        help="A file, a directory, or - for the standard input; repeats.",
+        help="A file, a directory, or - for the standard input. May be repeated.",
     )
-    parser.add_argument("-R", "--recursive", action="store_true", help="Also what is below directories.")
     parser.add_argument(
-        "--output-version", default="", metavar="GROUP/VERSION", help="The version, as apps/v1."
+        "-R", "--recursive", action="store_true", help="Include the subdirectories of directories."
+    )
+    parser.add_argument(
+        "--output-version",
+        default="",
+        metavar="GROUP/VERSION",
+        help="The version to convert to, for example apps/v1.",
     )
     parser.add_argument(
         "--release",
         type=release,
         default=DEFAULT_RELEASE.minor,
         metavar="1.NN",
-        help=f"The release whose preferred versions are written. (default {DEFAULT_RELEASE})",
+        help=f"Convert to the versions that this Kubernetes release prefers. (default {DEFAULT_RELEASE})",
     )
     parser.add_argument(
-        "-o", "--output", choices=("yaml", "json"), default="yaml", help="The form. (default yaml)"
+        "-o", "--output", choices=("yaml", "json"), default="yaml", help="The output format. (default yaml)"
     )
-    parser.add_argument(
-        "--strict", action="store_true", help="Fail also if something of a manifest is not kept."
-    )
+    parser.add_argument("--strict", action="store_true", help="Fail if a field of a manifest is lost.")
     return parser

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
-from apiserver.cli.api_client import ApiClient, RequestFailed
+from apiserver.cli.api_client import USER_AGENT_PREFIX, ApiClient, RequestFailed
+from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.flag_values import WORKERS_MAX
-from apiserver.cli.flags import UsageError
 from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
 from apiserver.cli.printable_text import printable
 from apiserver.cli.printing import print_error, print_json, print_lines
@@ -19,13 +19,14 @@ from apiserver.releases.deprecated_calls import removal_order
 from apiserver.releases.emulation import MAJOR
 
 _ABOUT: Final = """
-Lists who still calls versions of APIs that go away: which user and program, how often and when last, in which
-release the version goes, and what to use instead. It asks a running server (GET /debug/deprecations), as the
-kubeconfig's user or with the credentials that are given. A server counts from its start, and each replica its
-own requests; those of several workers are told together.
+Lists who still calls deprecated versions of APIs: the user and the program, how often and when last, the
+release that removes the version, and what to use instead. The command asks a running server (GET
+/debug/deprecations), as the kubeconfig's user or with the given credentials. A server counts from its
+start. Each replica counts its own requests; the counts of the workers of a server are added up. Calls of
+apiserver's own commands are left out.
 
-The exit code is 0; with --fail-in, 1 if something that was called is not there in that release; and 2 if the
-server cannot be asked.
+The exit code is 0; with --fail-in, 1 if an API that was called is removed in that release or before; 2 if
+the server does not answer.
 """
 DONE, GOES_AWAY, FAILED = 0, 1, 2
 PATH: Final = "/debug/deprecations"
@@ -41,7 +42,7 @@ def run(arguments: Sequence[str]) -> int:
 
     Raises UsageError, RequestFailed; exits for --help.
     """
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     fail_in = None if given.fail_in is None else _release(given.fail_in)
     answer = _asked(ServerOptions.of(given))
     rows = answer["requests"]
@@ -53,7 +54,7 @@ def run(arguments: Sequence[str]) -> int:
         return DONE
     gone = {_api(row) for row in rows if _is_gone(row, fail_in)}
     for name in sorted(gone):
-        print_error(f"{name} is called, and not in Kubernetes {given.fail_in}")
+        print_error(f"{name} is called, and removed in Kubernetes {given.fail_in}")
     return GOES_AWAY if gone else DONE
 
 
@@ -94,6 +95,8 @@ def _together(answers: Sequence[Document]) -> Document:
     together: dict[tuple[Any, ...], Document] = {}
     for answer in answers:
         for row in answer["requests"]:
+            if str(row["userAgent"]).startswith(USER_AGENT_PREFIX):
+                continue  # These commands use what there is; nobody has to change a program.
             key = tuple(value for name, value in row.items() if name not in ("count", "lastSeen"))
             known = together.setdefault(key, {**row, "count": 0})
             known["count"] += row["count"]
@@ -110,7 +113,7 @@ def _order(row: Document) -> tuple[Any, ...]:
 
 def _asked_once(options: ServerOptions) -> Document:
     """Ask one process of the server. Raises RequestFailed."""
-    client = ApiClient(options)
+    client = ApiClient(options, "deprecations")
     try:
         answer: Document = client.get(PATH)
     except RequestFailed as error:
@@ -124,15 +127,21 @@ def _asked_once(options: ServerOptions) -> Document:
     return answer
 
 
-def _parser() -> IntermixedParser:
+def parser() -> IntermixedParser:
     parser = described_parser("deprecations", _ABOUT)
     parser.add_argument(
         "--fail-in",
         metavar="RELEASE",
-        help="exit with 1 if something that was called is removed in this release, as 1.38, or before",
+        help="Exit with 1 if an API that was called is removed in this release or before; for example 1.38.",
     )
     add_server_options(parser)
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=("table", "json"),
+        default="table",
+        help="The output format. (default table)",
+    )
     return parser
 
 
@@ -158,7 +167,7 @@ def _api(row: Document) -> str:
 def _table(answer: Document, rows: Sequence[Document]) -> str:
     since = f"Kubernetes {answer.get('release')}, since {answer.get('since')}"
     if not rows:
-        return f"Nobody has called what goes away. ({since})"
+        return f"No calls of deprecated APIs. ({since})"
     cells = [
         _HEADS,
         *(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-import textwrap
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 from apiserver import __version__
+from apiserver.cli.argument_parser import HelpFormatter, Parser
 from apiserver.cli.config import Config
 from apiserver.cli.flag import Flag
 from apiserver.cli.flag_sections import (
@@ -29,31 +29,12 @@ from apiserver.cli.flag_sections import (
     simulation,
     storage,
 )
+from apiserver.cli.help_page import help_page
+from apiserver.cli.version import version_line
+from apiserver.golang.durations import short_duration
 from apiserver.releases.emulation import EmulatedRelease
 
 _DEFAULTS: Final = Config()
-
-
-class UsageError(ValueError):
-    """The command line or the configuration file is not valid; the message is one line."""
-
-
-def one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
-
-
-class Parser(argparse.ArgumentParser):
-    """An ArgumentParser that raises UsageError where argparse would print the usage and exit."""
-
-    def error(self, message: str) -> Any:
-        command = self.prog.removeprefix("apiserver").strip()
-        raise UsageError(f"{command}: {message}" if command else message)
-
-    def print_help(self, file: Any = None) -> None:
-        """Print the help. Raises OSError if it cannot be written, of which argparse takes no notice."""
-        output = sys.stdout if file is None else file
-        if output is not None:
-            output.write(self.format_help())
 
 
 SECTIONS: Final[Mapping[str, Sequence[Flag]]] = MappingProxyType(
@@ -75,16 +56,6 @@ SECTIONS: Final[Mapping[str, Sequence[Flag]]] = MappingProxyType(
 )
 
 
-class _HelpFormatter(argparse.HelpFormatter):
-    """Breaks no flag or name at its hyphens."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=40, width=110)
-
-    def _split_lines(self, text: str, width: int) -> list[str]:
-        return textwrap.wrap(text, width, break_on_hyphens=False)
-
-
 class _Extend(argparse.Action):
     """Collects the values of a flag that may be given more than once. An empty one discards those before."""
 
@@ -93,39 +64,54 @@ class _Extend(argparse.Action):
         setattr(namespace, self.dest, (*before, *values))
 
 
+class _Print(argparse.Action):
+    """Prints a text, and exits."""
+
+    def __init__(
+        self, option_strings: Sequence[str], dest: str, text: Callable[[], str], **more: Any
+    ) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, **more)
+        self._text = text
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: Any = None) -> None:
+        sys.stdout.write(self._text())
+        parser.exit()
+
+
 @cache
-def build_parser() -> Parser:
-    """Returns the parser of the server's command line, which all share. Flags that are not given are None."""
+def build_parser(width: int | None = None) -> Parser:
+    """Returns the parser of the server's command line, which all share. Flags that are not given are None.
+
+    width: of its help; by default that of the terminal.
+    """
     parser = Parser(
         prog="apiserver",
-        usage=(
-            "apiserver [flags]\n       apiserver kube-apiserver [flags]\n"
-            "       apiserver snapshot save|restore|status\n"
-            "       apiserver storage rewrite\n       apiserver migrate\n"
-            "       apiserver auth explain\n       apiserver audit summary\n"
-            "       apiserver deprecations\n"
-            "       apiserver faults add|list|clear|compact\n"
-            "       apiserver convert\n"
-            "       apiserver envtest-assets\n"
-            "       apiserver version"
-        ),
+        usage="apiserver [serve] [flags]",
         description=(
-            f"A Kubernetes-compatible resource API server. Version {__version__}, serves the API of "
-            f"Kubernetes {EmulatedRelease()} unless told otherwise."
+            f"Serves the Kubernetes API. Version {__version__}; serves Kubernetes {EmulatedRelease()} unless "
+            "--emulated-version names another release."
         ),
-        allow_abbrev=False,
         argument_default=None,
-        formatter_class=_HelpFormatter,
+        add_help=False,
+        formatter_class=partial(HelpFormatter, width=width),
+    )
+    general = parser.add_argument_group("General flags")
+    general.add_argument(
+        "-h", "--help", action=_Print, text=help_page, help="Print the commands and the most important flags."
+    )
+    general.add_argument("--help-all", action="help", help="Print all flags.")
+    general.add_argument(
+        "--version", action=_Print, text=lambda: f"{version_line()}\n", help="Print the version."
+    )
+    general.add_argument(
+        "--config",
+        metavar="string",
+        help="A YAML file that maps flags to their values. Flags on the command line take precedence.",
     )
     for title, flags in SECTIONS.items():
         section = parser.add_argument_group(title)
         for flag in flags:
             _add(section, flag)
-    parser.add_argument(
-        "--config",
-        metavar="string",
-        help="A YAML file that maps flags to their values. Flags on the command line take precedence.",
-    )
     return parser
 
 
@@ -153,7 +139,7 @@ def default_of(flag: Flag) -> str:
         case tuple() as value:
             return ",".join(map(str, value))
         case int() | float() as value:
-            return f"{value:g}s" if flag.value == "duration" else f"{value:.0f}"
+            return short_duration(value) if flag.value == "duration" else f"{value:.0f}"
         case str() | Path() as value:
             return str(value)
         case _:

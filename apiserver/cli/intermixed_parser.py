@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from apiserver.cli.flags import Parser
+from apiserver.cli.argument_parser import Parser
 
 
 class IntermixedParser(Parser):
@@ -19,7 +19,10 @@ class IntermixedParser(Parser):
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         if args is not None and not self._has_subcommands():
             args = self._options_first(list(args))
-        return super().parse_known_args(args, namespace)
+        given, unknown = super().parse_known_args(args, namespace)
+        if unknown:  # Here, as the parser of all commands knows neither its name nor its options.
+            self.refuse(unknown)
+        return given, unknown
 
     def _has_subcommands(self) -> bool:
         return any(isinstance(action, argparse._SubParsersAction) for action in self._actions)
@@ -36,7 +39,7 @@ class IntermixedParser(Parser):
                 positional.append(argument)
             elif self._parse_optional(argument) is None:
                 # Numbers and what has spaces: argparse would take it for the first positional argument.
-                self.error(f"unrecognized arguments: {argument}")
+                self.refuse([argument])
             else:
                 options.append(argument)
                 if self._takes_next(argument):
@@ -59,10 +62,5 @@ class IntermixedParser(Parser):
 
 
 def described_parser(command: str, about: str) -> IntermixedParser:
-    """Returns the parser of a subcommand whose description keeps its lines."""
-    return IntermixedParser(
-        prog=f"apiserver {command}",
-        description=about,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    """Returns the parser of a command with a description."""
+    return IntermixedParser(prog=f"apiserver {command}", description=about)

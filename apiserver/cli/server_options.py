@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from apiserver.cli.flags import UsageError
+from apiserver.cli.argument_parser import UsageError
 from apiserver.webhooks.credentials import ClientCredentials, PemText
 from apiserver.webhooks.kubeconfig import (
     Kubeconfig,
@@ -135,27 +135,42 @@ class ServerOptions:
 
 def add_server_options(parser: argparse.ArgumentParser) -> None:
     """Have a parser take the options, for `ServerOptions.of`."""
-    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="as kubectl's")
     parser.add_argument(
-        "--context", metavar="NAME", default="", help="of the kubeconfig, if not its current one"
-    )
-    parser.add_argument("--server", metavar="URL", default="", help="the server, if not the context's")
-    parser.add_argument(
-        "--token", default="", help="a bearer token, which others on this machine can see here"
-    )
-    parser.add_argument("--token-file", type=Path, metavar="FILE", help="the file of a bearer token")
-    parser.add_argument("--client-certificate", type=Path, metavar="FILE", help="shown to the server, in PEM")
-    parser.add_argument(
-        "--client-key", type=Path, metavar="FILE", help="the certificate's private key, in PEM"
+        "--kubeconfig", type=Path, metavar="FILE", help="The kubeconfig file; by default that of kubectl."
     )
     parser.add_argument(
-        "--certificate-authority", type=Path, metavar="FILE", help="who has signed the server's certificate"
+        "--context",
+        metavar="NAME",
+        default="",
+        help="The context of the kubeconfig; by default its current one.",
     )
     parser.add_argument(
-        "--tls-server-name", metavar="NAME", default="", help="in the server's certificate, if not its host"
+        "--server", metavar="URL", default="", help="The URL of the server; by default that of the context."
+    )
+    parser.add_argument("--token", default="", help="A bearer token. Other users of this machine can see it.")
+    parser.add_argument(
+        "--token-file", type=Path, metavar="FILE", help="A file that contains a bearer token."
+    )
+    parser.add_argument(
+        "--client-certificate", type=Path, metavar="FILE", help="A client certificate, in PEM."
+    )
+    parser.add_argument(
+        "--client-key", type=Path, metavar="FILE", help="The private key of the client certificate, in PEM."
+    )
+    parser.add_argument(
+        "--certificate-authority",
+        type=Path,
+        metavar="FILE",
+        help="The CA certificates that the server's certificate is verified with, in PEM.",
+    )
+    parser.add_argument(
+        "--tls-server-name",
+        metavar="NAME",
+        default="",
+        help="The name in the server's certificate, if it is not the host of the URL.",
     )
     parser.add_argument(
         "--insecure-skip-tls-verify",
         action="store_true",
-        help="whoever answers is told the credentials, whether it is the server or not",
+        help="Skip certificate verification (credentials may be sent to an impostor).",
     )

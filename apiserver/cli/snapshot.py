@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,25 +20,26 @@ from apiserver.storage.snapshot_file import SnapshotError, SnapshotFile
 
 _SAVE: Final = """
 Writes a consistent snapshot of the whole store to FILE. The server may be running; every write that was
-acknowledged before the command began is in FILE. FILE contains every Secret, and only its owner can read it.
-It appears when it is complete, verified and synced to disk, and then replaces an existing file.
+acknowledged before the command began is in FILE. FILE contains every Secret, and only its owner can read
+it. It appears when it is complete, verified and synced to disk. An existing file is kept, unless --force is
+given.
 
-The store is found by the server's own flags: the embedded store in --data-dir, or etcd if --etcd-servers is
-given. A snapshot of etcd contains the whole cluster, whatever the prefix, and the keys that servers share, in
-the format of etcdctl and etcdutl.
+The flags are the server's: --data-dir names the embedded store, and --etcd-servers names etcd. A snapshot
+of etcd contains the whole etcd cluster, whatever the prefix, and the keys that servers share, in the format
+of etcdctl and etcdutl.
 """
 _RESTORE: Final = """
-Creates the embedded store in --data-dir from FILE. There must be no store: stop the server and move the
-directory `store` away first. Certificates and the rest of the data directory stay as they are.
+Creates the embedded store in --data-dir from FILE. There must be no store there: stop the server and move
+the directory `store` away first. Certificates and the rest of the data directory stay as they are.
 
-resourceVersions keep rising: those of the new store are ahead of all that may have been handed out since FILE
-was written, and all older ones are compacted, so that clients that use one (a watch, a paginated list) get
-410 Expired and list again. Leases start anew.
+resourceVersions keep rising: the new store begins after all that the server may have handed out since FILE
+was written, and older ones are compacted. So clients that use one (a watch, a paginated list) get 410
+Expired and list again. Leases start anew.
 
-A snapshot of etcd is restored by etcdutl; this command prints how.
+etcdutl restores a snapshot of etcd; this command prints how.
 """
 _STATUS: Final = """
-Verifies FILE against its checksum, and shows what it contains.
+Verifies the checksum of FILE, and shows what it contains.
 """
 # With 15 digits thousands of restores fit in etcd's 63 bits.
 _BUMP_DIGITS: Final = 15
@@ -49,13 +51,15 @@ def run(arguments: Sequence[str]) -> None:
 
     Raises UsageError, StorageError; exits for --help.
     """
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     command: Callable[[argparse.Namespace], None] = given.command
     command(given)
 
 
 def _save(given: argparse.Namespace) -> None:
     config = _config(given)
+    if not given.force and os.path.lexists(given.file):
+        raise SnapshotError(f"{given.file} exists; --force replaces it")
     if config.storage.etcd_servers:
         file = asyncio.run(_save_etcd(config, given.file))
         content = "etcd snapshot"
@@ -166,9 +170,10 @@ def _read_optional(path: Path | None) -> bytes | None:
 # ---- the command line
 
 
-def _parser() -> IntermixedParser:
+def parser() -> IntermixedParser:
     parser = IntermixedParser(
-        prog="apiserver snapshot", description="Backs up and restores the store.", allow_abbrev=False
+        prog="apiserver snapshot",
+        description="Backs up and restores the store. The server may be running while a snapshot is saved.",
     )
     commands = parser.add_subparsers(metavar="save|restore|status", required=True)
     data_dir = f"The directory of the embedded store. (default {ServingOptions().data_dir})"
@@ -189,9 +194,9 @@ def _parser() -> IntermixedParser:
     save.add_argument(
         "--etcd-keyfile", metavar="FILE", help="SSL key file used to secure etcd communication."
     )
-    save.add_argument(
-        "--config", metavar="FILE", help="The YAML file of the server, which may set these flags."
-    )
+    save.add_argument("--config", metavar="FILE", help="The YAML file of the server's flags.")
+
+    save.add_argument("--force", action="store_true", help="Replace FILE if it exists.")
 
     restore = _command(commands, "restore", _RESTORE, _restore)
     restore.add_argument("--data-dir", metavar="DIR", help=data_dir)
@@ -200,8 +205,8 @@ def _parser() -> IntermixedParser:
         type=_bump,
         default=embedded.BUMP_REVISION,
         metavar="N",
-        help="How far resourceVersions are moved ahead; must exceed the number of writes since the snapshot. "
-        "0 keeps them, and the history: only for a copy that no client of the original will use. "
+        help="How far to move resourceVersions ahead; must exceed the number of writes since the snapshot. "
+        "0 keeps them and the history: only for a copy that no client of the original will use. "
         "(default %(default)s)",
     )
 
@@ -220,14 +225,10 @@ def _command(
 ) -> IntermixedParser:
     parser = commands.add_parser(
         name,
-        help=text.strip().partition(".")[0],
+        help=f"{text.strip().partition('.')[0]}.",
         description=text,
-        allow_abbrev=False,
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
-            prog, max_help_position=40, width=110
-        ),
     )
-    parser.add_argument("file", type=Path, metavar="FILE")
+    parser.add_argument("file", type=Path, metavar="FILE", help="The file of the snapshot.")
     parser.set_defaults(command=command)
     return parser
 

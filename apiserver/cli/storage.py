@@ -24,9 +24,10 @@ from typing import Any, Final, NamedTuple
 import aiohttp
 import orjson
 
+from apiserver.cli.api_client import user_agent
+from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.command_line import parse
 from apiserver.cli.flag_sections.serving import ServingOptions
-from apiserver.cli.flags import UsageError
 from apiserver.cli.intermixed_parser import IntermixedParser
 from apiserver.cli.printing import print_lines, print_warning
 from apiserver.cli.server_options import read_bounded
@@ -40,13 +41,14 @@ STORAGE: Final = "storage"
 MIGRATE: Final = "migrate"
 _REWRITE: Final = "rewrite"
 _DESCRIPTION: Final = """
-Writes the objects of a running server again, where it would store them in another form now: encrypted by
-another provider or key of --encryption-provider-config, or in another storage version. Objects that are up to
-date are read and not written. RESOURCE is a name as in `secrets` or `widgets.example.com`; without one it is
-all resources that the server stores, but for events, which expire by themselves.
+Rewrites the objects of a running server that it would store in another form now: encrypted by another
+provider or key of --encryption-provider-config, or in another storage version. Objects that are up to date
+are only read. RESOURCE is a name like `secrets` or `widgets.example.com`; by default the command rewrites
+all resources except events, which expire by themselves.
 
-The server is found by a kubeconfig, by default the administrator's in --data-dir. Interrupted, the command
-says how to go on; to begin again does no harm. It fails if an object could not be written, and names it.
+A kubeconfig names the server, by default the administrator's in --data-dir. When it is interrupted, the
+command prints how to continue; starting again does no harm. It fails if an object cannot be written, and
+names it.
 """
 RATE: Final = 100
 RATE_MAX: Final = 100_000
@@ -381,7 +383,7 @@ def _place(metadata: Mapping[str, Any]) -> str:
 
 
 @asynccontextmanager
-async def _server(path: Path) -> AsyncIterator[Send]:
+async def _server(path: Path, command: str) -> AsyncIterator[Send]:
     """Yields what sends requests to the server that a kubeconfig names. Raises RewriteFailed."""
     try:
         cluster, credentials = read_server(path, read_bounded)
@@ -396,7 +398,8 @@ async def _server(path: Path) -> AsyncIterator[Send]:
     timeout = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S)
     url = cluster.server.rstrip("/")
     connector = aiohttp.TCPConnector(ssl=context, limit=CONCURRENT_WRITES)
-    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+    agent = {"User-Agent": user_agent(command)}
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout, headers=agent) as session:
 
         async def send(method: str, target: str, headers: Mapping[str, str], body: bytes) -> ServerResponse:
             try:
@@ -431,12 +434,12 @@ def run(arguments: Sequence[str]) -> bool:
     Raises UsageError, RewriteFailed, Interrupted; exits for --help.
     """
     command, *others = arguments
-    given = _parser(command).parse_args(others)
+    given = parser(command).parse_args(others)
     return asyncio.run(_run(given))
 
 
 async def _run(given: argparse.Namespace) -> bool:
-    async with _server(given.kubeconfig or _administrators(given)) as send:
+    async with _server(given.kubeconfig or _administrators(given), given.command) as send:
         rewriter = Rewriter(send, rate=given.rate, tell=print_lines, warn=print_warning)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -462,49 +465,50 @@ def _rate(text: str) -> int:
     return int(text)
 
 
-class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=40, width=110)
-
-
-def _parser(command: str = STORAGE) -> IntermixedParser:
+def parser(command: str = STORAGE) -> IntermixedParser:
     """Returns the parser of what follows `storage`, or `migrate`."""
-    parser = IntermixedParser(prog=f"apiserver {command}", allow_abbrev=False)
+    parser = IntermixedParser(prog=f"apiserver {command}")
     if command == MIGRATE:
         _describe(parser, MIGRATE)
         return parser
-    parser.description = "Works on what is stored."
+    parser.description = "Works on stored objects."
     commands = parser.add_subparsers(metavar=_REWRITE, required=True)
-    rewrite = commands.add_parser(_REWRITE, help=_DESCRIPTION.strip().partition(":")[0], allow_abbrev=False)
+    rewrite = commands.add_parser(_REWRITE, help="Rewrite stored objects in their current form.")
     _describe(rewrite, f"{STORAGE} {_REWRITE}")
     return parser
+
+
+def migrate_parser() -> IntermixedParser:
+    """Returns the parser of what follows `migrate`."""
+    return parser(MIGRATE)
 
 
 def _describe(parser: argparse.ArgumentParser, command: str) -> None:
     """Tell a parser what the command does and takes. command: its name, which is parsed along."""
     parser.description = _DESCRIPTION
-    parser.formatter_class = _HelpFormatter
     parser.set_defaults(command=command)
-    parser.add_argument("resources", nargs="*", metavar="RESOURCE")
-    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="The file that names the server.")
+    parser.add_argument("resources", nargs="*", metavar="RESOURCE", help="A resource to rewrite.")
+    parser.add_argument(
+        "--kubeconfig", type=Path, metavar="FILE", help="The kubeconfig that names the server."
+    )
     default = ServingOptions().data_dir
     parser.add_argument(
         "--data-dir",
         metavar="DIR",
-        help=f"The data directory of the server, which has a kubeconfig. (default {default})",
+        help=f"The data directory of the server, which contains a kubeconfig. (default {default})",
     )
     parser.add_argument(
         "--rate",
         type=_rate,
         default=RATE,
         metavar="N",
-        help="How many objects are written in a second at most. (default %(default)s)",
+        help="The maximum number of objects written per second. (default %(default)s)",
     )
     parser.add_argument(
         "--after",
         default="",
         metavar="POSITION",
-        help="Go on behind this object, as the command says when it is interrupted.",
+        help="Continue after this object; the command prints it when it is interrupted.",
     )
 
 

@@ -37,6 +37,15 @@ def duration_text(seconds: float) -> str:
     return f"{hours}h{minutes}m{text}" if hours else f"{minutes}m{text}"
 
 
+def short_duration(seconds: float) -> str:
+    """Returns a duration as people write it, without units that are zero: `1h`, `8760h`, `1m30s`, `0s`."""
+    text = duration_text(seconds)
+    for unit, zero in (("m", "0s"), ("h", "0m")):
+        if text.endswith(unit + zero):
+            text = text.removesuffix(zero)
+    return text
+
+
 def _decimal(amount: int, unit: int) -> str:
     """Returns a number of units, without zeros at its end."""
     whole, rest = divmod(amount, unit)

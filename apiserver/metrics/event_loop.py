@@ -83,6 +83,7 @@ class EventLoopMonitor:
     is_resting: the loop has done nothing for a while; `wake` is to be called when work arrives.
     operation_of: names what a task is about, on a thread beside the loop; "" if that cannot be said.
     bounded_calls: those that may not take long, and are ended on a thread beside the loop if they do.
+    is_logging: logs stalls from the start; else from `begin_logging` on, as a server that starts has some.
     """
 
     def __init__(
@@ -90,8 +91,11 @@ class EventLoopMonitor:
         loop: asyncio.AbstractEventLoop,
         operation_of: Callable[[asyncio.Task[Any]], str] = lambda _: "",
         bounded_calls: BoundedCalls | None = None,
+        *,
+        is_logging: bool = True,
     ) -> None:
         self.is_resting = False
+        self._is_logging = is_logging
         self._loop, self._operation_of, self._bounded_calls = loop, operation_of, bounded_calls
         self._stacks = ThreadStacks()
         self._histograms = {clock: Histogram.of(_STALLS) for clock in ClockReadings._fields}
@@ -113,6 +117,9 @@ class EventLoopMonitor:
         gc.callbacks.append(self._on_collection)
         self._begin(ClockReadings.read(), INTERVAL_S)
         self._observer.start()
+
+    def begin_logging(self) -> None:
+        self._is_logging = True
 
     def close(self) -> None:
         self._is_closed.set()
@@ -160,6 +167,8 @@ class EventLoopMonitor:
         for histogram, seconds in zip(self._histograms.values(), stall, strict=True):
             if seconds >= histogram.bounds[0]:
                 histogram.observe(seconds)
+        if not self._is_logging:
+            return
         if stall.process_cpu < LOG_OVER_S and stall.wall < _LOG_OVER_ELAPSED_S:
             return
         if now < self._logged_at + _LOG_INTERVAL_S:

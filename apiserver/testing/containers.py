@@ -31,7 +31,8 @@ PORT: Final = 6443
 # As `docker build --tag` of the Dockerfile makes it.
 IMAGE: Final = f"apiserver:{__version__}"
 _KUBECONFIG_IN_IMAGE: Final = "/var/lib/apiserver/admin.kubeconfig"
-_READY: Final = re.compile(r"^ready https://", re.MULTILINE)
+# As text, or as JSON with --logging-format=json.
+_READY: Final = re.compile(r'^ready https://|^\{.*"msg":"ready"', re.MULTILINE)
 # Names that each certificate of a server has, wherever it runs.
 _CERTIFIED: Final = ("localhost", "127.0.0.1")
 

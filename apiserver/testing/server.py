@@ -26,9 +26,9 @@ import orjson
 from apiserver.app.host_process import HostProcess, SharedParts
 from apiserver.app.serving import pki
 from apiserver.app.serving.listening import certificate_names
+from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
-from apiserver.cli.flags import UsageError
 from apiserver.load.collection_pause import CollectionPause
 from apiserver.meta.vocabulary import MASTERS
 from apiserver.testing.clock import Clock

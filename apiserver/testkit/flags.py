@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.config import Config
-from apiserver.cli.flags import UsageError
 from apiserver.registry.clock import Clock
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ import pytest
 
 from apiserver.cli import auth_explain
 from apiserver.cli.api_client import RequestFailed
+from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.auth_explain import ALLOWED, FAILED, NOT_ALLOWED
-from apiserver.cli.flags import UsageError
 from tests.support.api import Api
 from tests.support.eventually import until
 from tests.support.kubeconfigs import write_kubeconfig

@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from apiserver.cli import deprecations
 from apiserver.cli.api_client import RequestFailed
+from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.deprecations import DONE, GOES_AWAY
-from apiserver.cli.flags import UsageError
 from tests.support.api import Api
 from tests.support.audit import audit_flags
 from tests.support.definitions import define, definition, new_group, version

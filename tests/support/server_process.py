@@ -19,6 +19,7 @@ from tests.support.logged_secrets import ALL_SERVERS, SearchedServers
 
 TOKENS = 'admin-token,admin,uid-admin,"system:masters"\nalice-token,alice,uid-alice,"dev"\n'
 _READY = re.compile(r"^ready (https://\S+) kubeconfig=(.+)$")
+_READY_IN_JSON = re.compile(r'^\{.*"msg":"ready","url":"([^"]+)","kubeconfig":"([^"]+)"\}$')
 
 
 class DidNotStart(Exception):
@@ -116,7 +117,7 @@ class ServerProcess:
             line = process.stdout.readline()
         finally:
             alarm.cancel()
-        ready = _READY.match(line)
+        ready = _READY.match(line) or _READY_IN_JSON.match(line)
         if ready is None:
             raise DidNotStart(self.wait(), self.stderr)
         self.url, self.kubeconfig = ready[1], Path(ready[2])

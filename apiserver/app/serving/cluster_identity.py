@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from time import monotonic
 from typing import Final
 
 import orjson
@@ -27,9 +28,12 @@ from apiserver.storage.keys import INTERNAL_GROUP
 
 log = logging.getLogger(__name__)
 
-RETRY_S: Final = 0.5
-# It is logged once in so many attempts that the store does not answer.
-ATTEMPTS_PER_WARNING: Final = 60
+# The wait doubles from the first to the longest: a store that starts is found soon, and one that is gone is
+# rarely asked.
+RETRY_FIRST_S: Final = 0.25
+RETRY_MAX_S: Final = 5.0
+# A wait of hours leaves a line in each of these.
+WARNING_INTERVAL_S: Final = 300.0
 # The fields of the value, by those of ClusterIdentity.
 _FIELDS: Final = {
     "ca_cert": "caCertificate",
@@ -56,17 +60,22 @@ def identity_key(prefix: str) -> str:
     return f"{prefix}/{INTERNAL_GROUP}/identity"
 
 
+class _NotReadableYet(StorageUnavailable):
+    """The value cannot be decrypted now; it may well be later."""
+
+
 async def fetch_identity(
-    store: Storage, prefix: str, offer: Callable[[], ClusterIdentity]
+    store: Storage, prefix: str, offer: Callable[[], ClusterIdentity], store_name: str = "the store"
 ) -> ClusterIdentity:
     """Returns the identity in the store, waiting until the store answers and can decrypt it.
 
     offer: returns the identity to write if there is none; called in a thread.
+    store_name: names the store in the log.
     Raises UnusableStoredIdentity, and what `offer` raises.
     """
     key = identity_key(prefix)
     offered: ClusterIdentity | None = None
-    failures = 0
+    retry_s, warned_at = RETRY_FIRST_S, -WARNING_INTERVAL_S
     while True:
         try:
             found = (await store.get(key)).stored
@@ -86,10 +95,19 @@ async def fetch_identity(
         except (KeyExists, RevisionMismatch):
             continue  # Another server was faster.
         except StorageError as error:
-            if failures % ATTEMPTS_PER_WARNING == 0:
-                log.warning("waiting for the store, which has the identity of the cluster: %s", error)
-            failures += 1
-            await asyncio.sleep(RETRY_S)
+            if (now := monotonic()) >= warned_at + WARNING_INTERVAL_S:
+                warned_at = now
+                if isinstance(error, _NotReadableYet):
+                    log.warning("cannot decrypt the identity of the cluster: %s; retrying", error)
+                else:
+                    log.warning("cannot reach %s (%s); retrying", store_name, _cause(error))
+            await asyncio.sleep(retry_s)
+            retry_s = min(2 * retry_s, RETRY_MAX_S)
+
+
+def _cause(error: StorageError) -> str:
+    """Returns the last part of an error's text; gRPC's texts end with the system's error."""
+    return str(error).rpartition(": ")[2]
 
 
 def _require_readable(stored: Stored) -> None:
@@ -99,7 +117,7 @@ def _require_readable(stored: Stored) -> None:
     """
     if isinstance(stored.value, UnreadableValue):
         if stored.value.is_temporary:
-            raise StorageUnavailable(f"it cannot be decrypted yet: {stored.value.cause}")
+            raise _NotReadableYet(str(stored.value.cause))
         raise UnusableStoredIdentity(stored.key, f"it cannot be decrypted: {stored.value.cause}")
     if stored.value.startswith(ENCRYPTED_PREFIX):
         raise UnusableStoredIdentity(

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import orjson
 
 from apiserver.cli.printable_text import printable, printable_json
+
+log = logging.getLogger("apiserver")
 
 # Longer messages hold what a client made, as a list of a thousand fields that are not known. What collects
 # the lines of containers cuts them at 16 KiB.
@@ -27,7 +30,11 @@ class TextFormatter(logging.Formatter):
     """
 
     def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
+        local = datetime.fromtimestamp(record.created, UTC).astimezone()
+        return local.isoformat(timespec="milliseconds")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  what logging calls it
         record.message = printable(_shortened(record.message))
@@ -46,16 +53,24 @@ class JsonFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        fields: dict[str, Any] = {
-            "ts": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "msg": _encodable(_shortened(record.getMessage())),
-        }
+        more = {}
         if record.exc_info:
-            fields["err"] = _encodable(_without_middle(self.formatException(record.exc_info)))
-        text = orjson.dumps(fields).decode()
-        return printable_json(text)
+            more["err"] = _without_middle(self.formatException(record.exc_info))
+        return json_line(
+            record.created, record.levelname.lower(), record.name, _shortened(record.getMessage()), more
+        )
+
+
+def json_line(created: float, level: str, logger: str, message: str, more: Mapping[str, str]) -> str:
+    """Returns a record as JSON. created: seconds since 1970. more: further fields."""
+    fields = {
+        "ts": datetime.fromtimestamp(created, UTC).isoformat(timespec="milliseconds"),
+        "level": level,
+        "logger": logger,
+        "msg": message,
+        **more,
+    }
+    return printable_json(orjson.dumps({name: _encodable(text) for name, text in fields.items()}).decode())
 
 
 def _shortened(text: str) -> str:

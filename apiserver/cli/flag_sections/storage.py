@@ -44,6 +44,12 @@ class StorageOptions:
         Kind("string", flag_values.prefix),
         "The prefix to prepend to all resource paths in etcd.",
     )
+    etcd_start_timeout_s: float = option(
+        0.0,
+        DURATION,
+        "How long the server waits for etcd when it starts, before it gives up and exits. If 0, it waits for "
+        "as long as it takes.",
+    )
     encryption_provider_config: Path | None = option(
         None,
         PATH,

@@ -12,21 +12,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from apiserver.cli.argument_parser import HELP_WIDTH_MAX, UsageError
 from apiserver.cli.flag_values import release
-from apiserver.cli.flags import UsageError, build_parser
+from apiserver.cli.flags import build_parser
 from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
 from apiserver.releases.emulation import EmulatedRelease, InvalidEmulation
 from apiserver.storage.private_directories import make_directory
 
 _ABOUT: Final = """
-Makes a folder with the programs kube-apiserver and etcd, and a link to kubectl if there is one, and prints
-its path:
+Creates a directory with the programs kube-apiserver and etcd, and a link to kubectl if it is installed, and
+prints its path:
 
   KUBEBUILDER_ASSETS="$(apiserver envtest-assets)" go test ./...
 
-They serve envtest of controller-runtime, and its ports to other languages. etcd is a stand-in unless --etcd
-names a real one: it answers health checks, and the server keeps its objects in memory. A folder that was
-made before is made again; other files in it stay. Without DIR it is one in the user's cache.
+controller-runtime's envtest, and its ports to other languages, start these programs. By default etcd is a
+stand-in, which answers health checks, and the server keeps its objects in memory; --etcd names a real one.
+The command replaces the programs of an existing directory, and keeps its other files. By default it creates
+the directory in the user's cache.
 """
 MADE, NOT_MADE = 0, 1
 STAND_IN, REAL = "stand-in", "real"
@@ -79,7 +81,7 @@ def run(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -
 
     environment: the variables PATH, HOME and XDG_CACHE_HOME.
     """
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     try:
         directory = None if given.directory is None else Path(given.directory).absolute()
         programs = ProgramsOnPath(environment.get("PATH", os.defpath), other_than=directory)
@@ -163,7 +165,7 @@ def _assets(etcd: str, emulated_version: str, programs: ProgramsOnPath) -> Asset
             # Without -P the interpreter would import what lies in the directory of the tests.
             f'exec {python} -P -m {_SERVER_MODULE}{flags} "$@"\n'
         ),
-        HELP: f"{build_parser().format_help()}\n({_SHOWN})\n",
+        HELP: f"{build_parser(HELP_WIDTH_MAX).format_help()}\n({_SHOWN})\n",
     }
     links = {}
     if etcd == STAND_IN:
@@ -215,19 +217,19 @@ def _checked_release(given: int | None) -> str:
         raise UsageError(f"envtest-assets: {error}") from None
 
 
-def _parser() -> IntermixedParser:
+def parser() -> IntermixedParser:
     parser = described_parser("envtest-assets", _ABOUT)
-    parser.add_argument("directory", nargs="?", metavar="DIR", help="The folder.")
+    parser.add_argument("directory", nargs="?", metavar="DIR", help="The directory.")
     parser.add_argument(
         "--etcd",
         default=STAND_IN,
         metavar="|".join((STAND_IN, REAL, "PATH")),
-        help=f"Which etcd it has; {REAL}: the one on PATH. (default {STAND_IN})",
+        help=f"The etcd to use; {REAL} is the one on PATH. (default {STAND_IN})",
     )
     parser.add_argument(
         "--emulated-version",
         type=release,
         metavar="1.NN",
-        help="The release of Kubernetes whose APIs the server serves.",
+        help="The Kubernetes release whose APIs the server serves.",
     )
     return parser

@@ -22,9 +22,10 @@ from apiserver.admission import plugin_names
 from apiserver.app.process import announce_ready, run
 from apiserver.app.serving import exit_codes
 from apiserver.cli import flag_values
-from apiserver.cli.command_line import KUBE_APISERVER, parse
+from apiserver.cli.argument_parser import Parser, UsageError
+from apiserver.cli.command_line import parse
+from apiserver.cli.commands import KUBE_APISERVER
 from apiserver.cli.config import Config
-from apiserver.cli.flags import Parser, UsageError
 from apiserver.cli.subcommand import run_subcommand
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.testkit.envtest.etcd_stand_in import NAME as STAND_IN
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str]) -> int:
     def announce(url: str, kubeconfig: Path) -> None:
         # The event loop of the server runs it, and cancels it in the end.
         serving.append(asyncio.get_running_loop().create_task(insecure_port.serve(url, kubeconfig)))
-        announce_ready(url, kubeconfig)
+        announce_ready(config, url, kubeconfig)
 
     return run(config, announce, make_hooks=make_hooks)
 

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from apiserver.cli.api_client import ApiClient, RequestFailed, segment
-from apiserver.cli.flags import UsageError
+from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
 from apiserver.cli.printing import print_json, print_lines
 from apiserver.cli.server_options import ServerOptions, add_server_options
@@ -18,22 +18,22 @@ from apiserver.testkit.faults.documents import EFFECTS, parse
 from apiserver.testkit.faults.effects import MOMENTS, text_of
 
 _ABOUT: Final = f"""
-Injects faults into a running server, to test its clients: which requests have one, what it is, and how often.
-The server has to run with --enable-fault-injection, and the kubeconfig's user must be a member of
-system:masters.
+Injects faults into a running server, to test its clients. The server must run with
+--enable-fault-injection, and the kubeconfig's user must be a member of system:masters.
 
-    apiserver faults add Answer --code 503 --verb update --resource configmaps --times 2
-    apiserver faults add EndWatch --resource pods
-    apiserver faults list
-    apiserver faults clear 1
-    apiserver faults clear
-    apiserver faults compact
+  apiserver faults add Answer --code 503 --resource configmaps --times 2
+  apiserver faults add EndWatch --resource pods
+  apiserver faults list
+  apiserver faults clear 1
+  apiserver faults clear
+  apiserver faults compact
+
+`add` adds a fault and prints its id. `list` prints the faults. `clear` removes the faults with the given ids,
+or all of them. `compact` compacts the history of all resources, so that watches of older revisions expire.
 
 Effects: {", ".join(EFFECTS)}.
-`add` prints the fault's id. `clear` without ids clears all. `compact` has the server forget all history.
-In texts of a match `*` stands for any characters.
 
-The exit code is 1 if the server refuses, or cannot be asked.
+The exit code is 1 if the server refuses the request or does not answer.
 """
 PATH: Final = "/debug/faults"
 DONE, FAILED = 0, 1
@@ -49,6 +49,18 @@ _MATCH: Final = {
     "user_agent": "userAgent",
     "nth": "nth",
     "every": "every",
+}
+_MATCH_HELP: Final = {
+    "verb": "The verb, for example get, list or watch. Texts may contain `*` for any characters.",
+    "resource": "The resource, for example pods.",
+    "subresource": "The subresource, for example status.",
+    "group": "The API group.",
+    "namespace": "The namespace.",
+    "name": "The name of the object.",
+    "user": "The name of the user.",
+    "user_agent": "The header User-Agent.",
+    "nth": "Only the request with this number among those that match.",
+    "every": "Every N-th request that matches.",
 }
 _EFFECT: Final = {
     "code": "code",
@@ -68,7 +80,7 @@ def run(arguments: Sequence[str]) -> int:
 
     Raises UsageError, RequestFailed; exits for --help.
     """
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     if given.command != "add":
         for name in (*_MATCH, *_EFFECT, "times"):
             if getattr(given, name) not in (None, False):
@@ -78,7 +90,7 @@ def run(arguments: Sequence[str]) -> int:
     if given.command == "clear" and "" in given.arguments:  # As of a variable that is not set.
         raise UsageError("faults: an id must not be empty")
     document = _document(given) if given.command == "add" else None
-    client = ApiClient(ServerOptions.of(given))
+    client = ApiClient(ServerOptions.of(given), "faults")
     try:
         _act(client, given, document)
     except RequestFailed as error:
@@ -159,25 +171,50 @@ def _said(given: argparse.Namespace, names: dict[str, str]) -> dict[str, Any]:
     return {key: value for key, value in said if value is not None and value is not False}
 
 
-def _parser() -> IntermixedParser:
+def parser() -> IntermixedParser:
     parser = described_parser("faults", _ABOUT)
-    parser.add_argument("command", choices=("add", "list", "clear", "compact"))
-    parser.add_argument("arguments", nargs="*", metavar="EFFECT or ID")
+    commands = ("add", "list", "clear", "compact")
+    parser.add_argument("command", choices=commands, metavar="|".join(commands), help="What to do.")
+    parser.add_argument(
+        "arguments", nargs="*", metavar="EFFECT|ID", help="The effect of `add`, or the ids of `clear`."
+    )
     add_server_options(parser)
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="of list")
-    parser.add_argument("--times", type=int, metavar="N", help="how often; by default until it is cleared")
-    match = parser.add_argument_group("which requests")
-    for name in _MATCH:
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=("text", "json"),
+        default="text",
+        help="The output format of `list`. (default text)",
+    )
+    parser.add_argument(
+        "--times",
+        type=int,
+        metavar="N",
+        help="How many requests get the fault; by default all, until `clear`.",
+    )
+    match = parser.add_argument_group("Flags that select requests")
+    for name, described in _MATCH_HELP.items():
         kind = int if name in ("nth", "every") else str
-        match.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar=name.upper())
-    effect = parser.add_argument_group("the effect")
-    effect.add_argument("--code", type=int, help="of an Answer: 400 to 599")
-    effect.add_argument("--reason", help="of an Answer")
-    effect.add_argument("--message", help="of an Answer")
-    effect.add_argument("--retry-after", type=int, metavar="SECONDS", help="of an Answer")
-    effect.add_argument("--after-write", action="store_true", help="an Answer when all has been done")
-    effect.add_argument("--moment", choices=MOMENTS, help="of a CutConnection")
-    effect.add_argument("--silently", action="store_true", help="EndWatch without 410")
-    effect.add_argument("--after-events", type=int, metavar="N", help="the watch has these before its end")
-    effect.add_argument("--seconds", type=float, help="of a Delay, or how long something is held or refused")
+        match.add_argument(
+            f"--{name.replace('_', '-')}", type=kind, metavar="N" if kind is int else "TEXT", help=described
+        )
+    effect = parser.add_argument_group("Flags of effects")
+    effect.add_argument("--code", type=int, metavar="N", help="Answer: the status code, from 400 to 599.")
+    effect.add_argument("--reason", metavar="TEXT", help="Answer: the reason of the Status.")
+    effect.add_argument("--message", metavar="TEXT", help="Answer: the message of the Status.")
+    effect.add_argument("--retry-after", type=int, metavar="SECONDS", help="Answer: the header Retry-After.")
+    effect.add_argument(
+        "--after-write", action="store_true", help="Answer: carry out the request before answering."
+    )
+    effect.add_argument("--moment", choices=MOMENTS, help="CutConnection: when to cut the connection.")
+    effect.add_argument("--silently", action="store_true", help="EndWatch: end without 410 Expired.")
+    effect.add_argument(
+        "--after-events", type=int, metavar="N", help="EndWatch: the number of events to send before the end."
+    )
+    effect.add_argument(
+        "--seconds",
+        type=float,
+        metavar="SECONDS",
+        help="The length of a Delay, or the time for which events are held or connections are refused.",
+    )
     return parser

@@ -25,8 +25,8 @@ from apiserver.admission.plugin_names import (
 from apiserver.admission.plugins import builtin_plugins
 from apiserver.auth.authz.authorizer_modes import Authorizers
 from apiserver.auth.authz.configuration import RBAC, of_modes
+from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.command_line import parse
-from apiserver.cli.flags import UsageError
 from apiserver.load.offload import Offload
 from apiserver.meta.brand import Brand
 from apiserver.metrics.admission import AdmissionMetrics

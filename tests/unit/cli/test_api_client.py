@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.cli.api_client import PAGE, ApiClient, RequestFailed, segment
-from apiserver.cli.flags import UsageError
+from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.server_options import FILE_BYTES_MAX, ServerOptions, add_server_options
 from tests.support.authority import Authority
 from tests.support.etcd_process import free_port
@@ -69,7 +69,7 @@ def kubeconfig(
 
 
 def failure(path: Path, target: str = "/api") -> str:
-    with pytest.raises(RequestFailed) as failed, closing(ApiClient(ServerOptions(path))) as client:
+    with pytest.raises(RequestFailed) as failed, closing(ApiClient(ServerOptions(path), "test")) as client:
         client.get(target)
     assert "\n" not in str(failed.value)
     return str(failed.value)
@@ -149,7 +149,7 @@ def test_answers_that_are_no_lists(tmp_path: Path, authority: Authority, name: s
     with serving(authority.issue("server"), Answering) as url:
         path = kubeconfig(tmp_path, url, authority.ca)
         with (
-            closing(ApiClient(ServerOptions(path))) as client,
+            closing(ApiClient(ServerOptions(path), "test")) as client,
             pytest.raises(RequestFailed, match=f"^the server's answer to /{name} is no list$"),
         ):
             list(client.items(f"/{name}"))
@@ -177,7 +177,7 @@ def test_what_is_sent(tmp_path: Path, authority: Authority) -> None:
     with serving(authority.issue("named", "a.example"), Answering) as url:
         user = {"token": "kept", "tokenFile": "missing", "as": "alice", "as-groups": ["dev", "ops"]}
         path = kubeconfig(tmp_path, url, authority.ca, user, tls_server_name="a.example")
-        with closing(ApiClient(ServerOptions(path))) as client:
+        with closing(ApiClient(ServerOptions(path), "test")) as client:
             assert client.get("/api") == {"sent": ["dev", "ops", "Bearer kept"]}
 
 
@@ -193,7 +193,7 @@ def test_what_is_no_unicode(tmp_path: Path, authority: Authority) -> None:
     """As arguments may be."""
     with serving(authority.issue("server"), Answering) as url:
         path = kubeconfig(tmp_path, url, authority.ca)
-        with closing(ApiClient(ServerOptions(path))) as client:
+        with closing(ApiClient(ServerOptions(path), "test")) as client:
             assert client.get(f"/api/{segment(chr(0xDCFF))}") == {"sent": [""]}
             with pytest.raises(RequestFailed, match="what was given cannot be sent"):
                 client.post("/api", {"name": "\udcff"})
@@ -276,7 +276,7 @@ def test_as_whom_the_server_is_asked(
     with serving(authority.issue("server"), Answering) as url:
         path = two_contexts(tmp_path, url, authority.ca)
         given = [each.format(dir=tmp_path, crt=files.certificate, key=files.key) for each in arguments]
-        with closing(ApiClient(parsed(f"--kubeconfig={path}", *given))) as client:
+        with closing(ApiClient(parsed(f"--kubeconfig={path}", *given), "test")) as client:
             assert client.get("/api") == {"sent": sent}
             assert client.namespace == ("team" if "--context=y" in arguments else "")
 
@@ -286,7 +286,7 @@ def test_a_server_without_a_kubeconfig(tmp_path: Path, authority: Authority) -> 
     missing = tmp_path / "missing"
 
     def client_of(*arguments: str) -> closing[ApiClient]:
-        return closing(ApiClient(replace(parsed(*arguments), otherwise=missing)))
+        return closing(ApiClient(replace(parsed(*arguments), otherwise=missing), "test"))
 
     with serving(authority.issue("named", "a.example"), Answering) as url:
         trusted = (f"--certificate-authority={authority.ca}", "--tls-server-name=a.example")
@@ -314,14 +314,16 @@ def test_another_server_than_the_contexts(tmp_path: Path, authority: Authority) 
     """With the context's user, and its authorities, as kubectl does."""
     with serving(authority.issue("server"), Answering) as url:
         path = two_contexts(tmp_path, "https://127.0.0.1:1", authority.ca)
-        with closing(ApiClient(parsed(f"--kubeconfig={path}", f"--server={url}"))) as client:
+        with closing(ApiClient(parsed(f"--kubeconfig={path}", f"--server={url}"), "test")) as client:
             assert client.get("/api") == {"sent": ["dev", "Bearer of-u"]}
         with pytest.raises(RequestFailed) as failed:
-            ApiClient(parsed(f"--kubeconfig={path}", "--context=none"))
+            ApiClient(parsed(f"--kubeconfig={path}", "--context=none"), "test")
         assert str(failed.value) == f'{path}: contexts: no context is named "none"'
 
 
 def test_options_never_show_their_token(tmp_path: Path) -> None:
     with pytest.raises(RequestFailed) as failed:
-        ApiClient(parsed("--server=https://a", "--token=secret\nline", f"--kubeconfig={tmp_path}/none"))
+        ApiClient(
+            parsed("--server=https://a", "--token=secret\nline", f"--kubeconfig={tmp_path}/none"), "test"
+        )
     assert "secret" not in str(failed.value)

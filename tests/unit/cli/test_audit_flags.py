@@ -12,8 +12,8 @@ import pytest
 
 from apiserver.audit.backends.options import DeliveryOptions, RotationOptions, TruncateOptions
 from apiserver.audit.policy import AuditLevel
+from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.command_line import parse
-from apiserver.cli.flags import UsageError
 
 ROOT: Final = Path(__file__).parent.parent.parent.parent
 KUBECONFIG: Final = """

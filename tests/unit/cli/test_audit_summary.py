@@ -12,7 +12,7 @@ import pytest
 from apiserver.audit import summary
 from apiserver.audit.summary import NAMES_MAX, Summary
 from apiserver.cli import audit
-from apiserver.cli.flags import UsageError
+from apiserver.cli.argument_parser import UsageError
 
 
 def event(user: str = "eve", verb: str = "get", name: str = "a", code: int = 200, **more: Any) -> bytes:

@@ -13,7 +13,7 @@ import yaml
 
 from apiserver.catalogue.offline_conversion import ManifestConverter, NotConvertible
 from apiserver.cli import convert
-from apiserver.cli.flags import UsageError
+from apiserver.cli.argument_parser import UsageError
 from apiserver.releases.emulation import DEFAULT_RELEASE
 from apiserver.releases.lifecycles import Stability, known_lifecycles
 from apiserver.schema.builtin import BuiltinSchemas
@@ -223,7 +223,7 @@ TOLD: Final[dict[str, tuple[str, list[str], bool, int, int]]] = {
         1,
         1,
     ),
-    "no object": ("- 1", ["document 1: it is no object"], True, 1, 1),
+    "no object": ("- 1", ["document 1: it is not an object"], True, 1, 1),
     "an item whose version is no text": (
         "apiVersion: v1\nkind: ConfigMapList\nitems: [{apiVersion: [], kind: x}, {apiVersion: v1}]",
         [f"document 1, item {n}: it has no apiVersion or kind; it is left as it is" for n in range(2)],
@@ -233,7 +233,7 @@ TOLD: Final[dict[str, tuple[str, list[str], bool, int, int]]] = {
     ),
     "an item that is none": (
         "apiVersion: v1\nkind: List\nitems: [1]",
-        ["document 1, item 0: it is no object"],
+        ["document 1, item 0: it is not an object"],
         True,
         1,
         1,

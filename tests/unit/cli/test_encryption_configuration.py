@@ -12,9 +12,9 @@ from typing import Any, Final
 import orjson
 import pytest
 
+from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.command_line import parse
 from apiserver.cli.encryption_configuration import parse_encryption_configuration
-from apiserver.cli.flags import UsageError
 from apiserver.meta.brand import Brand
 from apiserver.storage.encryption.configuration import (
     ANY,

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.cli import audit, auth_explain, snapshot, storage
-from apiserver.cli.flags import UsageError
+from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.intermixed_parser import IntermixedParser
 
 
@@ -52,12 +52,12 @@ TAKEN: Final[dict[str, dict[str, Any]]] = {
 REFUSED: Final = {
     "get": "tool explain: the following arguments are required: resource",
     "get -n b": "tool explain: the following arguments are required: resource",
-    "get pods web other": "tool: unrecognized arguments: other",
-    "get pods --bogus web": "tool: unrecognized arguments: --bogus",
-    "get pods -Z web": "tool: unrecognized arguments: -Z",
-    "get pods -1": "tool explain: unrecognized arguments: -1",
-    "get pods '-a b'": "tool explain: unrecognized arguments: -a b",
-    "get pods '--namepsace=a b'": "tool explain: unrecognized arguments: --namepsace=a b",
+    "get pods web other": "tool explain: unexpected argument 'other'",
+    "get pods --bogus web": "tool explain: unknown flag: --bogus",
+    "get pods -Z web": "tool explain: unknown flag: -Z",
+    "get pods -1": "tool explain: unknown flag: -1",
+    "get pods '-a b'": "tool explain: unknown flag: -a b",
+    "get pods '--namepsace=a b'": "tool explain: unknown flag: --namepsace",
     "get pods --as": "tool explain: argument --as: expected one argument",
     "get pods --as -- web": "tool explain: argument --as: expected one argument",
     "get pods --as -A": "tool explain: argument --as: expected one argument",
@@ -89,4 +89,4 @@ def test_what_is_refused(line: str, message: str) -> None:
     ids=lambda value: value.__name__.rpartition(".")[2] if hasattr(value, "__name__") else None,
 )
 def test_all_subcommands_do(module: Any, in_order: str, mixed: str) -> None:
-    assert module._parser().parse_args(mixed.split()) == module._parser().parse_args(in_order.split())
+    assert module.parser().parse_args(mixed.split()) == module.parser().parse_args(in_order.split())

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from apiserver.cli.flags import UsageError
+from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.storage import (
     ATTEMPTS_MAX,
     CONCURRENT_WRITES,
@@ -280,7 +280,7 @@ def test_help_has_the_name_of_the_command(
     with pytest.raises(SystemExit) as ended:
         run([*command, "--help"])
     assert ended.value.code == 0
-    assert capsys.readouterr().out.startswith(f"usage: apiserver {name} [-h] [--kubeconfig FILE]")
+    assert capsys.readouterr().out.startswith(f"Usage: apiserver {name} [RESOURCE ...] [flags]\n")
 
 
 # What is wrong with the arguments, and what is told behind the name of the command.

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from apiserver.cli.flags import UsageError
+from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.subcommand import run_subcommand
 
 FAILED: Final = 3
@@ -22,7 +22,9 @@ COMMANDS: Final[dict[str, tuple[list[str], bytes]]] = {
     "what is written at once": (CONVERT, OBJECT),
     "more than fits": ([*CONVERT, "-o", "json"], b"---\n".join([OBJECT] * 3_000)),
     "help": (["convert", "--help"], b""),
-    "the server's help": (["--help"], b""),
+    "the page of help": (["--help"], b""),
+    "all flags": (["--help-all"], b""),
+    "a completion script": (["completion", "bash"], b""),
     "the version": (["version"], b""),
 }
 

@@ -357,4 +357,4 @@ async def test_a_plugin_that_does_not_respond_is_waited_for(
     encrypted = EncryptedStorage(store, encryption)
     assert await fetch_identity(encrypted, PREFIX, lambda: made) == made
     assert plugin.asked == 2
-    assert "it cannot be decrypted yet: the plugin does not respond" in caplog.text
+    assert "cannot decrypt the identity of the cluster: the plugin does not respond; retrying" in caplog.text

@@ -11,9 +11,9 @@ from apiserver.app.serving import pki
 from apiserver.app.serving.listening import CannotStart
 from apiserver.app.serving.service_account_tokens import ServiceAccountTokens, service_account_tokens
 from apiserver.auth.authn.service_account import Claims, Reference
+from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
-from apiserver.cli.flags import UsageError
 from apiserver.meta.vocabulary import Document
 
 NOW: Final = 1_700_000_000.0

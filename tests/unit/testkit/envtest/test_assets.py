@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from apiserver.cli.flags import UsageError
+from apiserver.cli.argument_parser import UsageError
 from apiserver.testkit.envtest import assets as envtest_assets
 from apiserver.testkit.envtest.assets import MARK
 from tests.support.eventually import WITHIN_S
@@ -190,8 +190,8 @@ USAGE: Final = {
         ["--emulated-version", "1.99"],
         "envtest-assets: emulation version 1.99 is not between 1.15 and 1.37",
     ),
-    "two folders": (["a", "b"], "envtest-assets: unrecognized arguments: b"),
-    "an unknown option": (["--etc=real"], "envtest-assets: unrecognized arguments: --etc=real"),
+    "two folders": (["a", "b"], "envtest-assets: unexpected argument 'b'"),
+    "an unknown option": (["--etc=real"], "envtest-assets: unknown flag: --etc"),
 }
 
 

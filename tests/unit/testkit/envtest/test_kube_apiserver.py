@@ -8,8 +8,8 @@ from typing import Final
 import pytest
 
 from apiserver.admission import plugin_names
+from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.command_line import parse
-from apiserver.cli.flags import UsageError
 from apiserver.testkit.envtest.insecure_port import InsecurePort, NotLoopback
 from apiserver.testkit.envtest.kube_apiserver import main, take_old_flags, with_memory_beside_stand_in
 from tests.support.etcd_process import free_port

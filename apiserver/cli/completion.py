@@ -1,0 +1,68 @@
+"""`apiserver completion`: scripts that let a shell complete commands, flags and files."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from apiserver.cli.commands import COMMANDS, SERVE
+from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
+
+SHELLS: Final = ("bash", "zsh", "fish")
+_ABOUT: Final = """
+Prints a script with which a shell completes the commands and flags of apiserver. Load it when the shell
+starts:
+
+  bash   echo 'source <(apiserver completion bash)' >> ~/.bashrc
+  zsh    apiserver completion zsh > "${fpath[1]}/_apiserver"
+  fish   apiserver completion fish > ~/.config/fish/completions/apiserver.fish
+"""
+# What options call their values if these are paths.
+_FILES: Final = frozenset({"FILE", "PATH"})
+_DIRECTORIES: Final = frozenset({"DIR"})
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Print the script. Returns the exit code. Raises UsageError; exits for --help."""
+    # Only this command needs it.
+    import shtab
+
+    shell = parser().parse_args(arguments).shell
+    print(shtab.complete(whole_parser(), shell))
+    return 0
+
+
+def parser() -> IntermixedParser:
+    built = described_parser("completion", _ABOUT)
+    built.add_argument("shell", metavar="|".join(SHELLS), choices=SHELLS, help="The shell.")
+    return built
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """Returns a parser with all commands, for those who read its options rather than parse with it."""
+    whole = argparse.ArgumentParser(
+        prog="apiserver", parents=[COMMANDS[SERVE].build_parser()], add_help=False, conflict_handler="resolve"
+    )
+    commands = whole.add_subparsers(metavar="COMMAND")
+    for name, command in COMMANDS.items():
+        # Subparsers are made by name, but these exist already.
+        commands.add_parser(name, help=command.summary, add_help=False)
+        commands.choices[name] = command.build_parser()
+    _complete_paths(whole)
+    return whole
+
+
+def _complete_paths(parser: argparse.ArgumentParser) -> None:
+    """Have values that are paths be completed as such, in a parser and in those of its commands."""
+    import shtab
+
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for each in action.choices.values():
+                _complete_paths(each)
+        elif action.type is Path or action.metavar in _FILES:
+            action.complete = shtab.FILE  # type: ignore[attr-defined]
+        elif action.metavar in _DIRECTORIES:
+            action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
