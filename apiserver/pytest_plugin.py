@@ -28,8 +28,8 @@ from __future__ import annotations
 import asyncio
 import importlib
 import itertools
-import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -287,7 +287,9 @@ def kubernetes_asyncio_configuration(kube: ApiServer) -> Any:
     """Returns a configuration, for `async with kubernetes_asyncio.client.ApiClient(...)`."""
     configuration = _library("kubernetes_asyncio.client").Configuration()
     load = _library("kubernetes_asyncio.config").load_kube_config_from_dict
-    _run_beside(lambda: asyncio.run(load(kube.kubeconfig_dict, client_configuration=configuration)))
+    with ThreadPoolExecutor(1) as thread:  # There may be a loop that runs in this one.
+        loading = load(kube.kubeconfig_dict, client_configuration=configuration)
+        thread.submit(asyncio.run, loading).result()
     return configuration
 
 
@@ -314,20 +316,3 @@ def pykube_client(kube: ApiServer) -> Iterator[Any]:
     client = pykube.HTTPClient(pykube.KubeConfig(kube.kubeconfig_dict))
     with client.session:
         yield client
-
-
-def _run_beside(act: Callable[[], None]) -> None:
-    """Call a function in a thread, because an event loop may be running in this one."""
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            act()
-        except BaseException as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    if failures:
-        raise failures[0]

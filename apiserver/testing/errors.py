@@ -1,15 +1,4 @@
-"""What can go wrong with a server for tests.
-
-ServerDidNotStart      the server cannot start, or was not ready in time
-ServerStopped          something was asked of a server that does not run
-SnapshotMismatch       a snapshot is not one that this server can begin with, or none can be taken
-NotInThisProcess       something was asked that only a server in this process can do
-ManifestNotLoaded      a definition or manifest does not load
-UnknownKind            nothing that is served has a kind
-NotInTime              an object was not as it should be in time (an AssertionError)
-NotQuiet               something was written where nothing should have been (an AssertionError)
-RequestFailed          the server refused something that this package asked it for
-"""
+"""What can go wrong with a server for tests."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, Final, NamedTuple, Self, TypeAlias, TypeVar
 
 from apiserver.testing.errors import RequestFailed
 from apiserver.testing.runners import ServerThread
@@ -75,28 +75,6 @@ class FaultState(NamedTuple):
     hits: int
 
 
-class FaultSource(Protocol):
-    """Where the faults of a server are kept. All raise ServerStopped."""
-
-    def inject(self, effect: Effect, match: Match, times: int | None) -> FaultState:
-        """Adds a fault. Raises InvalidFault, TooManyFaults."""
-        ...
-
-    def find(self, name: str) -> FaultState | None:
-        """Returns a fault as it is now; None if it has been cleared."""
-        ...
-
-    def all(self) -> Sequence[FaultState]: ...
-
-    def clear(self, name: str) -> FaultState | None:
-        """Returns a fault as it was when it was cleared now; None if it had been before."""
-        ...
-
-    def clear_all(self) -> Sequence[FaultState]:
-        """Returns the faults that have been cleared, as they were then."""
-        ...
-
-
 class Faults:
     """The faults of one server. Any thread may call the methods. They raise ServerStopped."""
 
@@ -141,7 +119,11 @@ class Faults:
 
 
 class LocalFaults:
-    """The faults of a server in this process. thread: that runs the server; raises ServerStopped."""
+    """The faults of a server in this process. thread: that runs the server; raises ServerStopped.
+
+    `find` returns a fault as it is now; `clear` and `clear_all` return faults as they were when cleared.
+    `find` and `clear` return None for a fault that was cleared before.
+    """
 
     def __init__(self, injector: FaultInjector, thread: Callable[[str], ServerThread]) -> None:
         self._injector, self._thread = injector, thread
@@ -206,6 +188,9 @@ class RemoteFaults:
                 raise InvalidFault(causes[0]["field"], causes[0]["message"])
             raise RequestFailed(f"{method} {_PATH}{rest}", code, answer)
         return answer
+
+
+FaultSource: TypeAlias = LocalFaults | RemoteFaults
 
 
 def _require_fault(effect: Any, match: Any) -> None:

@@ -14,7 +14,7 @@ from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from apiserver.app.host_process import HostProcess
 from apiserver.app.server import App
@@ -48,27 +48,8 @@ _SAID: Final = "apiserver: "
 T = TypeVar("T")
 
 
-class Runner(Protocol):
-    """Runs one server, once."""
-
-    def start(self) -> str:
-        """Start the server, wait until it is ready, and return its URL. Raises ServerDidNotStart."""
-        ...
-
-    def stop(self) -> None:
-        """Stop the server, and return when nothing of it is left."""
-        ...
-
-    def advance_clock(self, seconds: float) -> None:
-        """Put the server's clock forward, and return when what is due by then has been started.
-
-        Raises ServerStopped.
-        """
-        ...
-
-
 class ServerThread:
-    """Runs a server in a thread, with an event loop of its own.
+    """Runs a server in a thread, with an event loop of its own; once.
 
     time: that its clock shows. state: with which objects it begins, if not with those of its store.
     """
@@ -93,6 +74,7 @@ class ServerThread:
         self._app: App | None = None
 
     def start(self) -> str:
+        """Start the server, wait until it is ready, and return its URL. Raises ServerDidNotStart."""
         ready = self._ready
         self._thread.start()
         try:
@@ -105,6 +87,7 @@ class ServerThread:
             raise
 
     def stop(self) -> None:
+        """Stop the server, and return when nothing of it is left."""
         with self._lock:
             self._is_stopping = True
             if self._loop is not None:
@@ -167,6 +150,10 @@ class ServerThread:
         return self.call(lambda: ask(app), asked)
 
     def advance_clock(self, seconds: float) -> None:
+        """Put the server's clock forward, and return when what is due by then has been started.
+
+        Raises ServerStopped.
+        """
         self.call(lambda: self._time.advance(seconds), ADVANCE)
 
     def begin_again(self, state: StateCopy, asked: str) -> None:
@@ -251,7 +238,7 @@ def _announcing(ready: Future[str]) -> Callable[[str, Path], None]:
 
 
 class ServerChild:
-    """Runs a server as a child process.
+    """Runs a server as a child process, as `ServerThread` does in a thread.
 
     log_path: of the file for what it logs. time: that its clock shows.
     """
@@ -318,3 +305,6 @@ class ServerChild:
         log = self._log_path.read_text(errors="replace").strip()
         _, said, reason = f"\n{log}".rpartition(f"\n{_SAID}")
         return (reason if said else log)[-LOG_CHARACTERS_SHOWN:]
+
+
+Runner: TypeAlias = ServerThread | ServerChild

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -12,6 +12,7 @@ from apiserver.app.core import Core
 from apiserver.app.hooks import Hooks
 from apiserver.catalogue.core.pods.rules import CLEARING_GATE
 from apiserver.cli.config import Config
+from apiserver.controller_runtime.controller import Runnable
 from apiserver.controllers.controller_manager import ControllerSpec
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.endpoints.reverse_proxy.backends import BackendConnector
@@ -63,46 +64,21 @@ def build_simulation(
             writer=writer,
         )
 
-    scheduling = events("default-scheduler", InternalWriter("kube-scheduler"))
-    running = events("kubelet", InternalWriter("kubelet"))
-    found = list(_simulated_nodes(core, cluster, scheduling, running, stages))
+    makers: dict[str, Callable[[], Runnable]] = {}
+    if config.simulation.simulate_nodes and all(map(cluster.serves, node_controller.NEEDS)):
+        scheduling = events("default-scheduler", InternalWriter("kube-scheduler"))
+        running = events("kubelet", InternalWriter("kubelet"))
+        count, version = config.simulation.simulate_nodes, config.release.git_version
+        clears = config.gates.is_on(CLEARING_GATE)
+        makers = {
+            node_controller.NAME: lambda: SimulatedNodes(cluster, count, version),
+            scheduler.NAME: lambda: SimulatedScheduler(cluster, scheduling, clears_nomination=clears),
+            kubelet.NAME: lambda: SimulatedKubelet(cluster, running, stages),
+        }
     if config.simulation.simulate_workloads and all(map(cluster.serves, workloads.NEEDS)):
-        workload_events = events("kube-controller-manager", KUBE_CONTROLLER_MANAGER)
-        found.append(
-            ControllerSpec(
-                workloads.NAME,
-                lambda: WorkloadController(cluster, workload_events),
-                leader_only=True,
-            )
-        )
-    return found
-
-
-def _simulated_nodes(
-    core: Core,
-    cluster: ClusterAccess,
-    scheduling: EventRecorder,
-    running: EventRecorder,
-    stages: Sequence[Stage],
-) -> Iterator[ControllerSpec]:
-    config, version = core.config, core.config.release.git_version
-    if not (config.simulation.simulate_nodes and all(map(cluster.serves, node_controller.NEEDS))):
-        return
-    yield ControllerSpec(
-        node_controller.NAME,
-        lambda: SimulatedNodes(cluster, config.simulation.simulate_nodes, version),
-        leader_only=True,
-    )
-    yield ControllerSpec(
-        scheduler.NAME,
-        lambda: SimulatedScheduler(cluster, scheduling, clears_nomination=config.gates.is_on(CLEARING_GATE)),
-        leader_only=True,
-    )
-    yield ControllerSpec(
-        kubelet.NAME,
-        lambda: SimulatedKubelet(cluster, running, stages),
-        leader_only=True,
-    )
+        planning = events("kube-controller-manager", KUBE_CONTROLLER_MANAGER)
+        makers[workloads.NAME] = lambda: WorkloadController(cluster, planning)
+    return [ControllerSpec(name, make, leader_only=True) for name, make in makers.items()]
 
 
 def _simulated_kubelets(stages: Sequence[Stage], core: Core) -> SimulatedKubelets:

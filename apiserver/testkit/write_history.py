@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Final, NamedTuple
+from typing import Final
 
 from apiserver.storage.interface import NO_LEASE, Condition, Delete, Put, Storage
 from apiserver.storage.wrapper import StorageWrapper
@@ -51,20 +51,13 @@ class StoreWrite:
         return f"{at} {self.revision} {self.user}{f' ({how})' if how else ''}: {verb} {', '.join(self.keys)}"
 
 
-class _Entry(NamedTuple):
-    at: float
-    revision: int
-    keys: tuple[str, ...]
-    request: RequestEntry | None
-    task: str
-
-
 class WriteHistory:
     """Keeps the last writes of a server. requests: those under way. clock: seconds since 1970."""
 
     def __init__(self, requests: RequestHistory, clock: Callable[[], float]) -> None:
         self._requests, self._clock = requests, clock
-        self._entries: deque[_Entry] = deque(maxlen=KEPT_MAX)
+        # Each write without its request, which may still be under way, and that.
+        self._entries: deque[tuple[StoreWrite, RequestEntry | None]] = deque(maxlen=KEPT_MAX)
 
     def in_front_of(self, store: Storage) -> Storage:
         """Returns a store that keeps here what is written to it. One that is reset is another."""
@@ -78,20 +71,14 @@ class WriteHistory:
         name = task.get_name() if task is not None and request is None else ""
         if name.startswith(_NO_NAME):
             name = ""
-        self._entries.append(_Entry(self._clock(), revision, keys, request, name))
+        self._entries.append((StoreWrite(self._clock(), revision, keys, None, name), request))
         return revision
 
     def all(self) -> list[StoreWrite]:
         """Returns the last writes, in the order in which they were answered. May be called in any thread."""
         return [
-            StoreWrite(
-                each.at,
-                each.revision,
-                each.keys,
-                None if each.request is None else each.request.record(),
-                each.task,
-            )
-            for each in list(self._entries)
+            write if request is None else replace(write, request=request.record())
+            for write, request in list(self._entries)
         ]
 
 

@@ -119,11 +119,8 @@ class EndWatch:
 
 
 @dataclass(frozen=True, slots=True)
-class HoldEvents:
-    """The watch sends neither events nor bookmarks for a while. They follow later.
-
-    seconds: how long. By default, until the fault is cleared.
-    """
+class _Lasting:
+    """An effect that lasts for some time, or until the fault is cleared."""
 
     seconds: float | None = None
 
@@ -132,17 +129,20 @@ class HoldEvents:
 
 
 @dataclass(frozen=True, slots=True)
-class HoldBookmarks:
+class HoldEvents(_Lasting):
+    """The watch sends neither events nor bookmarks for a while. They follow later.
+
+    seconds: how long. By default, until the fault is cleared.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class HoldBookmarks(_Lasting):
     """The watch sends no bookmarks for a while.
 
     seconds: how long. By default, until the fault is cleared.
     If the bookmark at the end of the initial events is held, later events wait for it.
     """
-
-    seconds: float | None = None
-
-    def __post_init__(self) -> None:
-        _require_duration(self.seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,29 +155,19 @@ class ExpireToken:
 
 
 @dataclass(frozen=True, slots=True)
-class NotReady:
+class NotReady(_Lasting):
     """The endpoint `/readyz` fails.
 
     seconds: how long. By default, until the fault is cleared.
     """
 
-    seconds: float | None = None
-
-    def __post_init__(self) -> None:
-        _require_duration(self.seconds)
-
 
 @dataclass(frozen=True, slots=True)
-class RefuseTls:
+class RefuseTls(_Lasting):
     """The server refuses TLS handshakes. Existing connections stay open.
 
     seconds: how long. By default, until the fault has happened `times` times or is cleared.
     """
-
-    seconds: float | None = None
-
-    def __post_init__(self) -> None:
-        _require_duration(self.seconds)
 
 
 Effect: TypeAlias = (

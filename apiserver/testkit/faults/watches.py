@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.cors import AllowedOrigins
@@ -60,23 +59,14 @@ class _ActiveHold:
         return not (self.is_up or self.fault.is_cleared)
 
 
-class _EventHold(Protocol):
-    """Whether the events of a watch are held back."""
-
-    @property
-    def holds_events(self) -> bool: ...
-
-
 class FaultyTransport:
     """How events get to a client until a fault is their end. See `watch_stream.EventTransport`.
 
-    on_end: called when one is, before what may be written of it: with the effect.
+    watch: is told when one is, before what may be written of it.
     """
 
-    def __init__(
-        self, transport: EventTransport, call: ApiCall, held: _EventHold, on_end: Callable[[EndWatch], None]
-    ) -> None:
-        self._transport, self._call, self._held, self._on_end = transport, call, held, on_end
+    def __init__(self, transport: EventTransport, call: ApiCall, watch: FaultyWatchStream) -> None:
+        self._transport, self._call, self._watch = transport, call, watch
         self._split: Callable[[bytes], Sequence[bytes]] = (
             split_messages if isinstance(transport, WebSocketEvents) else split_chunks
         )
@@ -95,7 +85,7 @@ class FaultyTransport:
     @property
     def can_write(self) -> bool:
         """False while events are held back, and after the end."""
-        return not self._is_over and not self._held.holds_events and self._transport.can_write
+        return not self._is_over and not self._watch.holds_events and self._transport.can_write
 
     def write(self, event: bytes) -> None:
         """Write a bookmark or an error."""
@@ -138,7 +128,7 @@ class FaultyTransport:
                 self._is_over = self._call.closes_connection = True
                 if self._call.request.transport is not None:
                     self._call.request.transport.close()  # what has been written before comes
-                self._on_end(EndWatch(silently=True))
+                self._watch.end_by_fault(EndWatch(silently=True))
                 return True
         return False
 
@@ -149,7 +139,7 @@ class FaultyTransport:
                 continue
             self._endings.remove(ending)
             if ending.fault.hit():
-                self._on_end(ending.effect)
+                self._watch.end_by_fault(ending.effect)
                 self._is_over = True
                 return True
         return False
@@ -186,7 +176,7 @@ class FaultyWatchStream(WatchStream):
         initial_bookmark: int | None,
         progress: Callable[[], int] | None,
     ) -> None:
-        self._stream = self._faulty = faulty = FaultyTransport(stream, self._call, self, self._end_by_fault)
+        self._stream = self._faulty = faulty = FaultyTransport(stream, self._call, self)
         self._injector.subscribe(self._review)
         try:
             self._review()
@@ -239,7 +229,7 @@ class FaultyWatchStream(WatchStream):
         hold.is_up = True
         self._release()
 
-    def _end_by_fault(self, effect: EndWatch) -> None:
+    def end_by_fault(self, effect: EndWatch) -> None:
         if not effect.silently and self._faulty is not None:
             # If the client is gone, the watch is about to end; other watches have the fault all the same.
             with contextlib.suppress(ConnectionResetError):

@@ -103,6 +103,14 @@ async def run_controller(
             writing_events.cancel()
 
 
+def warn_about(
+    events: EventRecorder, resource: ServedResource, found: Document, *, reason: str, message: str
+) -> None:
+    """Write a warning about an object, as an Event."""
+    meta = found["metadata"]
+    events.warn(resource, meta["namespace"], meta["name"], meta["uid"], reason=reason, message=message)
+
+
 @dataclass(frozen=True, slots=True)
 class WriteTarget:
     """The object, or the subresource, that a component writes. subresource: empty for the object itself.

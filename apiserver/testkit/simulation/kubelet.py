@@ -14,7 +14,13 @@ from apiserver.meta import timestamps
 from apiserver.meta.conditions import set_condition
 from apiserver.meta.errors import Conflict, NotFound
 from apiserver.meta.vocabulary import AUTHENTICATED, Document, UserInfo
-from apiserver.testkit.simulation.component import ClusterAccess, Component, WriteTarget, run_controller
+from apiserver.testkit.simulation.component import (
+    ClusterAccess,
+    Component,
+    WriteTarget,
+    run_controller,
+    warn_about,
+)
 from apiserver.testkit.simulation.field_values import InvalidStage
 from apiserver.testkit.simulation.nodes import host_ip, is_simulated, number_of, place_of, pod_network
 from apiserver.testkit.simulation.object_index import ObjectIndex
@@ -191,15 +197,8 @@ class SimulatedKubelet:
         try:
             return stages_for(pod, self._stages)
         except InvalidStage as error:
-            meta = pod["metadata"]
-            self._events.warn(
-                self._cluster.resource(PODS),
-                meta["namespace"],
-                meta["name"],
-                meta["uid"],
-                reason="InvalidSimulation",
-                message=str(error),
-            )
+            pods = self._cluster.resource(PODS)
+            warn_about(self._events, pods, pod, reason="InvalidSimulation", message=str(error))
             return [stage for stage in self._stages if stage.match.selects_pod(pod)]
 
     def _kubelet(self, node: str) -> Component:

@@ -17,7 +17,13 @@ from apiserver.meta.errors import NotFound
 from apiserver.meta.vocabulary import AUTHENTICATED, Document, UserInfo
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.storage.event_loop_turns import in_turns
-from apiserver.testkit.simulation.component import ClusterAccess, Component, WriteTarget, run_controller
+from apiserver.testkit.simulation.component import (
+    ClusterAccess,
+    Component,
+    WriteTarget,
+    run_controller,
+    warn_about,
+)
 from apiserver.testkit.simulation.nodes import is_simulated
 from apiserver.testkit.simulation.object_index import ObjectIndex
 from apiserver.testkit.simulation.resources import NODES, PODS, Key
@@ -226,13 +232,11 @@ class SimulatedScheduler:
 
         if _says(pod, wanted):
             return
-        pods, meta = self._cluster.resource(PODS), pod["metadata"]
+        pods = self._cluster.resource(PODS)
         written = await self._component.update(WriteTarget.of(pods, pod, "status"), tell)
         if written is not None:
             self._pods.put(written)
-        self._events.warn(
-            pods, meta["namespace"], meta["name"], meta["uid"], reason="FailedScheduling", message=message
-        )
+        warn_about(self._events, pods, pod, reason="FailedScheduling", message=message)
 
 
 def _taken_node(pod: Document | None) -> str:

@@ -16,7 +16,13 @@ from apiserver.meta.errors import AlreadyExists, ApiError, Conflict, NotFound
 from apiserver.meta.owners import controller_of
 from apiserver.meta.vocabulary import AUTHENTICATED, Document, GroupResource, UserInfo
 from apiserver.schema.validation.label_selectors import selects
-from apiserver.testkit.simulation.component import ClusterAccess, Component, WriteTarget, run_controller
+from apiserver.testkit.simulation.component import (
+    ClusterAccess,
+    Component,
+    WriteTarget,
+    run_controller,
+    warn_about,
+)
 from apiserver.testkit.simulation.object_index import ObjectIndex
 from apiserver.testkit.simulation.resources import (
     CLAIMS,
@@ -359,7 +365,8 @@ class WorkloadController:
             except AlreadyExists:
                 continue  # The informer will tell whose it is.
             except ApiError as refused:
-                self._tell(resource, owner, f"Error creating: {refused}")
+                kind_of_owner, message = cluster.resource(resource), f"Error creating: {refused}"
+                warn_about(self._events, kind_of_owner, owner, reason="FailedCreate", message=message)
                 return refused
         return None
 
@@ -392,17 +399,6 @@ class WorkloadController:
             return
         if written is not None:
             self._indexes[resource].put(written)
-
-    def _tell(self, resource: GroupResource, owner: Document, message: str) -> None:
-        meta = owner["metadata"]
-        self._events.warn(
-            self._cluster.resource(resource),
-            meta["namespace"],
-            meta["name"],
-            meta["uid"],
-            reason="FailedCreate",
-            message=message,
-        )
 
 
 def _size(count: int) -> SizeClass:

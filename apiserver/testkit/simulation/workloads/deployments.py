@@ -81,7 +81,8 @@ class _Rollout:
     def is_rolling(self) -> bool:
         return rolls_updates_out(self.owner, "strategy")
 
-    def _bounds(self) -> tuple[int, int]:
+    @property
+    def bounds(self) -> tuple[int, int]:
         """How many pods there may be beside those that are wanted, and how many of these may be missing."""
         if not self.is_rolling:
             return 0, self.wanted
@@ -93,16 +94,12 @@ class _Rollout:
         return surge, min(missing, self.wanted)
 
     @property
-    def surge(self) -> int:
-        return self._bounds()[0]
-
-    @property
-    def unavailable(self) -> int:
-        return self._bounds()[1]
-
-    @property
     def most(self) -> int:
-        return self.wanted + self.surge if self.wanted else 0
+        return self.wanted + self.bounds[0] if self.wanted else 0
+
+    @property
+    def least(self) -> int:
+        return self.wanted - self.bounds[1]
 
 
 def plan_deployment(
@@ -217,7 +214,7 @@ def _add_new(rollout: _Rollout, names: Container[str]) -> bool:
 
 
 def _sizes(rollout: _Rollout) -> Document:
-    return {DESIRED: str(rollout.wanted), MAXIMUM: str(rollout.wanted + rollout.surge)}
+    return {DESIRED: str(rollout.wanted), MAXIMUM: str(rollout.wanted + rollout.bounds[0])}
 
 
 def _keep_revision(rollout: _Rollout) -> None:
@@ -350,9 +347,8 @@ def _roll(rollout: _Rollout, new: Document) -> None:
         grown = min(_replicas(new) + max(room, 0), rollout.wanted)
     if _scale(rollout, new, grown):
         return
-    least = rollout.wanted - rollout.unavailable
     missing_of_new = _replicas(new) - _counted(new, "availableReplicas")
-    room = sum(map(_replicas, rollout.sets)) - least - missing_of_new
+    room = sum(map(_replicas, rollout.sets)) - rollout.least - missing_of_new
     if room <= 0:
         return
     left = [_replicas(each) for each in rollout.old]
@@ -360,7 +356,7 @@ def _roll(rollout: _Rollout, new: Document) -> None:
         cut = max(min(room, left[place] - _counted(each, "availableReplicas")), 0)
         left[place] -= cut
         room -= cut
-    spare = sum(_counted(each, "availableReplicas") for each in rollout.sets) - least
+    spare = sum(_counted(each, "availableReplicas") for each in rollout.sets) - rollout.least
     for place, each in enumerate(rollout.old):
         cut = max(min(spare, left[place]), 0)
         spare -= cut
@@ -401,7 +397,7 @@ def _status(rollout: _Rollout, *, collisions: int) -> Document:
         "unavailableReplicas": max(sum(map(_replicas, rollout.sets)) - available, 0),
         "collisionCount": collisions,
     }
-    has_enough = available >= rollout.wanted - rollout.unavailable
+    has_enough = available >= rollout.least
     conditions = _put(rollout, conditions_of(owner), _AVAILABLE if has_enough else _UNAVAILABLE, now)
     if (progress := _progress(rollout, status)) is not None:
         conditions = _put(rollout, conditions, progress, now, is_renewed=_has_progressed(rollout, status))
