@@ -79,6 +79,7 @@ class AdmissionAttributes(NamedTuple):
     """What a write is about, apart from its objects: k8s.io/apiserver's admission.Attributes.
 
     name: empty for a create whose name is not known yet.
+    offload: runs work for the user.
     path_name: the name in the request's path; empty if a collection is deleted, or an object created by POST.
     options: of the request; None for one that has none, as to connect.
     view: of a subresource with a kind of its own.
@@ -94,6 +95,7 @@ class AdmissionAttributes(NamedTuple):
     namespace: str
     name: str
     user: UserInfo
+    offload: Offload
     subresource: str = ""
     is_dry_run: bool = False
     path_name: str = ""

@@ -10,7 +10,6 @@ import orjson
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, SubresourceView
 from apiserver.admission.rules import MatchAttributes
-from apiserver.load.offload import Offload
 from apiserver.load.size_class import size_class, size_class_of_document
 from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
@@ -41,19 +40,17 @@ class ReviewedWrite:
     """One write, of which webhooks see documents in the version that their rules name.
 
     new, old: of the hub version; None where there is none.
-    offload: for the work of who writes.
     """
 
     def __init__(
         self,
         attributes: AdmissionAttributes,
         equivalents: EquivalentResources,
-        offload: Offload,
         new: Document | None,
         old: Document | None,
     ) -> None:
         self.attributes = attributes
-        self.offload = offload.for_user(attributes.user.name)
+        self.offload = attributes.offload
         self.new = new
         self.old = old
         self._equivalents = equivalents

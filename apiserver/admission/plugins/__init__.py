@@ -105,7 +105,6 @@ def builtin_plugins(
         namespaces,
         authorize,
         brand,
-        offload,
         metrics.webhooks,
     )
     params = Params(context.registry, context.served, offload)
@@ -113,11 +112,11 @@ def builtin_plugins(
     images = configured.image_policy
     plugins = (
         LimitPodHardAntiAffinityTopology(),
-        LimitRanger(lister("", "limitranges"), offload),
+        LimitRanger(lister("", "limitranges")),
         ServiceAccount(lister("", "serviceaccounts")),
         NodeRestriction(context, gates),
         TaintNodesByCondition(),
-        AlwaysPullImages(offload),
+        AlwaysPullImages(),
         *(
             [ImagePolicyWebhook(images, caller_with, brand, context.clock.monotonic)]
             if images is not None
@@ -127,9 +126,9 @@ def builtin_plugins(
         PodNodeSelector(namespaces, configured.node_selectors),
         Priority(lister(brand.group("scheduling"), "priorityclasses"), gates),
         DefaultTolerationSeconds(configured.not_ready_toleration_s, configured.unreachable_toleration_s),
-        PodTolerationRestriction(namespaces, configured.tolerations, offload),
+        PodTolerationRestriction(namespaces, configured.tolerations),
         EventRateLimit(configured.event_limits, brand),
-        ExtendedResourceToleration(offload),
+        ExtendedResourceToleration(),
         DefaultStorageClass(storage_classes),
         StorageObjectInUseProtection(
             brand.group("storage"), protects_classes=gates.is_on("VolumeAttributesClass")

@@ -13,7 +13,6 @@ from apiserver.admission.chain import AdmissionAttributes, Plugin, writes
 from apiserver.admission.listers import refused
 from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS, work_with
 from apiserver.golang.quoting import aggregate
-from apiserver.load.offload import Offload
 from apiserver.meta.field_errors import not_supported
 from apiserver.meta.vocabulary import Document
 
@@ -26,17 +25,11 @@ class AlwaysPullImages(Plugin):
     name = "AlwaysPullImages"
     handled = writes(PODS)
 
-    def __init__(self, offload: Offload) -> None:
-        self._offload = offload
-
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
-        await self._offload.for_user(attributes.user.name).run_begun(
-            work_with(new["spec"]), always_pull, new, old
-        )
+        await attributes.offload.run_begun(work_with(new["spec"]), always_pull, new, old)
 
     async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
-        offload = self._offload.for_user(attributes.user.name)
-        if texts := await offload.run_begun(work_with(new["spec"]), problems, new, old):
+        if texts := await attributes.offload.run_begun(work_with(new["spec"]), problems, new, old):
             raise refused(attributes, new, aggregate(texts))
 
 

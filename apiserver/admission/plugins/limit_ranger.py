@@ -14,7 +14,6 @@ from apiserver.admission.plugins.new_object_defaults import CLAIMS
 from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS, containers, work_with
 from apiserver.catalogue.pod_specs.resource_totals import quantities, total_of_pod
 from apiserver.golang.quoting import aggregate
-from apiserver.load.offload import Offload
 from apiserver.load.size_class import size_class
 from apiserver.meta.quantity import EXACT, Quantity, ratio_text
 from apiserver.meta.vocabulary import Document
@@ -30,13 +29,12 @@ class LimitRanger(Plugin):
     name = "LimitRanger"
     handled = creates(PODS) | updates(PODS, subresource="resize") | writes(CLAIMS)
 
-    def __init__(self, limit_ranges: Lister, offload: Offload) -> None:
+    def __init__(self, limit_ranges: Lister) -> None:
         self._limit_ranges = limit_ranges
-        self._offload = offload
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         if attributes.resource.stored_group_resource == PODS and old is None:
-            offload, size = self._offload.for_user(attributes.user.name), work_with(new["spec"])
+            offload, size = attributes.offload, work_with(new["spec"])
             async for each in in_turns(await self._limit_ranges.list(attributes.namespace)):
                 await offload.run_begun(max(size, size_class(len(each.tail))), _set_defaults, new, each)
 
@@ -49,7 +47,7 @@ class LimitRanger(Plugin):
             # The same one may be wrong with several containers.
             return list(dict.fromkeys(problems(new, limit_range.document())))
 
-        offload, size = self._offload.for_user(attributes.user.name), work_with(new["spec"])
+        offload, size = attributes.offload, work_with(new["spec"])
         async for each in in_turns(await self._limit_ranges.list(attributes.namespace)):
             if texts := await offload.run_begun(max(size, size_class(len(each.tail))), problems_of, each):
                 raise refused(attributes, new, aggregate(texts))

@@ -164,7 +164,6 @@ class PodSecurity(Plugin):
         self, context: PluginContext, configured: PodSecurityConfiguration, metrics: PodSecurityMetrics
     ) -> None:
         self._namespaces, self._pods = context.lister(*_NAMESPACES), context.lister(*PODS)
-        self._offload = context.offload
         self._configured = configured
         self._metrics = metrics
         # By operation and subresource.
@@ -214,7 +213,7 @@ class PodSecurity(Plugin):
         if policy.errors:
             told = "; ".join(map(str, policy.errors))
             attributes.annotate(f"{_PREFIX}error", f"Failed to parse policy: {told}")
-        offload, size = self._offload.for_user(attributes.user.name), work_with(spec)
+        offload, size = attributes.offload, work_with(spec)
         if policy.audited.level != PRIVILEGED and (
             found := await offload.run_begun(size, violations, template, policy.audited)
         ):
@@ -268,8 +267,7 @@ class PodSecurity(Plugin):
             return ()
         if name in self._configured.exempt_namespaces:
             return self._exemption(name, policy)
-        offload = self._offload.for_user(attributes.user.name)
-        return await self._existing(name, enforced, offload)
+        return await self._existing(name, enforced, attributes.offload)
 
     def _exemption(self, name: str, policy: Policy) -> Sequence[str]:
         """Returns a warning if the labels of a namespace have no effect."""

@@ -45,7 +45,7 @@ class ResourceClaimStatus(Plugin):
     """The check. It has no name by which it could be disabled."""
 
     def __init__(self, context: PluginContext, gates: FeatureGates) -> None:
-        self._authorize, self._offload = context.authorize, context.offload
+        self._authorize = context.authorize
         self._claims = GroupResource(context.brand.group("resource"), "resourceclaims")
         self.handled = updates(self._claims, subresource="status")
         self._node_key = f"authentication.{context.brand.vendor}.io/node-name"
@@ -56,8 +56,7 @@ class ResourceClaimStatus(Plugin):
     ) -> Sequence[FieldError]:
         status, before = new.get("status") or {}, (old or {}).get("status") or {}
         size = size_class_of_document({"new": status, "old": before})
-        offload = self._offload.for_user(attributes.user.name)
-        changes = await offload.run_begun(size, changes_of, status, before)
+        changes = await attributes.offload.run_begun(size, changes_of, status, before)
         errors = await self._binding(attributes) if changes.binding else []
         if self._has_devices and changes.drivers:
             node = allocated_node(status["allocation"])

@@ -32,9 +32,10 @@ from apiserver.catalogue.core.resource_quotas.usage import (
     scopes_of,
     usage_after_write,
 )
+from apiserver.load.offload import Offload
 from apiserver.load.size_class import SizeClass
 from apiserver.meta.errors import NotFound
-from apiserver.meta.vocabulary import Document, GroupResource, UserInfo
+from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import STATUS
 from apiserver.registry.write_request import Draft, WriteRequest
@@ -45,12 +46,12 @@ class _Charge(NamedTuple):
     """A write that is charged to quotas.
 
     usage: quota -> `status.used` with the write in it, None if that is no other; raises QuotaViolation.
-    size: how much work that is. user: who writes.
+    size: how much work that is. offload: runs it for the user.
     """
 
     usage: Callable[[Document], dict[str, str] | None]
     size: SizeClass
-    user: UserInfo
+    offload: Offload
 
 
 class Change(NamedTuple):
@@ -117,7 +118,7 @@ class ResourceQuota(Plugin):
             return usage_after_write(quota, evaluator, new, old, now, is_limited=is_limited)
 
         size = work_with(new["spec"]) if resource == PODS else SizeClass.SMALL
-        charge = _Charge(usage, size, attributes.user)
+        charge = _Charge(usage, size, attributes.offload)
         try:
             if self._limited:
                 await self._require_covered(attributes.namespace, found, evaluator, Change(new, old, now))
@@ -164,7 +165,7 @@ class ResourceQuota(Plugin):
 
     async def _concerned(self, cached: StoredObject, namespace: str, charge: _Charge) -> str:
         """Returns the name of the quota if it has to be charged, else "". Raises QuotaViolation."""
-        offload = self._offload.for_user(charge.user.name)
+        offload = charge.offload
         quota: Document | None = await offload.document(cached)
         assert quota is not None
         name: str = quota["metadata"]["name"]

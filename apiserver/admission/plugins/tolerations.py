@@ -17,7 +17,6 @@ from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.pod_specs import PODS, containers, work_with
 from apiserver.catalogue.core.pods.qos import qos_class
 from apiserver.catalogue.pod_specs.resource_requirements import is_extended_resource
-from apiserver.load.offload import Offload
 from apiserver.meta.vocabulary import Document
 
 # Of PodTolerationRestriction: annotations of namespaces.
@@ -74,14 +73,9 @@ class ExtendedResourceToleration(Plugin):
     name = "ExtendedResourceToleration"
     handled = writes(PODS)
 
-    def __init__(self, offload: Offload) -> None:
-        self._offload = offload
-
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         spec = new["spec"]
-        await self._offload.for_user(attributes.user.name).run_begun(
-            work_with(spec), tolerate_resources, spec
-        )
+        await attributes.offload.run_begun(work_with(spec), tolerate_resources, spec)
 
 
 def tolerate_resources(spec: Document) -> None:
@@ -112,10 +106,8 @@ class PodTolerationRestriction(Plugin):
     name = "PodTolerationRestriction"
     handled = writes(PODS)
 
-    def __init__(self, namespaces: Lister, configured: TolerationRestriction, offload: Offload) -> None:
-        self._namespaces = namespaces
-        self._offload = offload
-        self._configured = configured
+    def __init__(self, namespaces: Lister, configured: TolerationRestriction) -> None:
+        self._namespaces, self._configured = namespaces, configured
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         spec = new["spec"]
@@ -126,8 +118,7 @@ class PodTolerationRestriction(Plugin):
                 default = self._configured.default
             if default:
                 tolerations = merged(default, tolerations)
-        offload = self._offload.for_user(attributes.user.name)
-        if await offload.run_begun(work_with(spec), qos_class, spec) != "BestEffort":
+        if await attributes.offload.run_begun(work_with(spec), qos_class, spec) != "BestEffort":
             tolerations = merged(tolerations, (_OF_PODS_WITH_REQUESTS,))
         if tolerations:
             spec["tolerations"] = [dict(each) for each in tolerations]

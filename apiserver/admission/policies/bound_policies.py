@@ -126,7 +126,7 @@ class BoundPolicies(Generic[P]):
     ) -> tuple[ReviewedWrite, RequestVariables]:
         """Returns a write as policies see it, and what their expressions see of it."""
         context = self._context
-        write = ReviewedWrite(attributes, self._equivalents, context.offload, new, old)
+        write = ReviewedWrite(attributes, self._equivalents, new, old)
         variables = RequestVariables(write, context.authorize, context.brand.meta_group, self._namespaces)
         return write, variables
 

@@ -27,7 +27,7 @@ from apiserver.audit.policy import AuditLevel
 from apiserver.audit.request_audit import on_one_line
 from apiserver.auth.authz.attributes import AuthorizationChain
 from apiserver.auth.authz.expression_authorizer import UserAuthorizer, evaluated
-from apiserver.load.offload import Offload, on_event_loop
+from apiserver.load.offload import on_event_loop
 from apiserver.load.size_class import SizeClass, size_class, size_class_of_document
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import ApiError, BadRequest, InternalError, NotFound, Timeout
@@ -101,7 +101,6 @@ class Collaborators(NamedTuple):
     namespaces: Lister
     authorize: AuthorizationChain
     brand: Brand
-    offload: Offload
     metrics: WebhookMetrics
 
 
@@ -308,7 +307,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
     async def _ask_in_turn(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> Sequence[str]:
-        write = ReviewedWrite(attributes, self._with.equivalents, self._with.offload, new, old)
+        write = ReviewedWrite(attributes, self._with.equivalents, new, old)
         assert attributes.rounds is not None
         rounds = attributes.rounds.of(self)
         await rounds.enter(new, write.offload)
@@ -444,7 +443,7 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
     async def validate(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> Sequence[str] | None:
-        write = ReviewedWrite(attributes, self._with.equivalents, self._with.offload, new, old)
+        write = ReviewedWrite(attributes, self._with.equivalents, new, old)
         invocations = [
             found
             async for webhook in in_turns(await self._configurations.current())

@@ -116,6 +116,7 @@ class WriteRequests:
                 namespace=call.info.namespace if call.resource.is_namespaced else "",
                 name=name,
                 user=call.user,
+                offload=call.offload,
                 subresource=call.info.subresource,
                 is_dry_run=options is not None and options.dry_run,
                 path_name=call.info.name,

@@ -137,9 +137,8 @@ class Component:
     """Writes objects as one component of the cluster. manager: of the fields that it writes."""
 
     def __init__(self, cluster: ClusterAccess, user: UserInfo, manager: str) -> None:
-        self._cluster = cluster
-        self._user = user
-        self._manager = manager
+        self._cluster, self._user, self._manager = cluster, user, manager
+        self._offload = cluster.offload.for_user(user.name)
 
     async def create(self, resource: ServedResource, document: Document) -> Document:
         """Create an object, and return it as it is stored. document: taken over.
@@ -225,6 +224,7 @@ class Component:
                 target.namespace,
                 target.name,
                 self._user,
+                self._offload,
                 target.subresource,
                 path_name="" if operation is Operation.CREATE else target.name,
                 options=options,

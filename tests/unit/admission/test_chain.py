@@ -42,7 +42,7 @@ class Recorder(Plugin):
 
 
 def attributes(operation: Operation = Operation.CREATE) -> AdmissionAttributes:
-    return AdmissionAttributes(operation, CONFIG_MAPS, "default", "a", UserInfo("alice"))
+    return AdmissionAttributes(operation, CONFIG_MAPS, "default", "a", UserInfo("alice"), Offload())
 
 
 async def test_the_plugins_that_handle_a_write_are_called_in_their_order() -> None:

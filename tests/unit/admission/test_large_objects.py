@@ -62,8 +62,9 @@ def context_of(registry: Registry) -> PluginContext:
     return PluginContext(registry, ServedTable(TABLE), Brand(), authorizers, registry.offload)
 
 
-def creating(kind: ServedResource) -> AdmissionAttributes:
-    return AdmissionAttributes(Operation.CREATE, kind, "default" if kind.is_namespaced else "", "a", ALICE)
+def creating(kind: ServedResource, registry: Registry) -> AdmissionAttributes:
+    namespace = "default" if kind.is_namespaced else ""
+    return AdmissionAttributes(Operation.CREATE, kind, namespace, "a", ALICE, registry.offload)
 
 
 def pod(**spec: Any) -> Document:
@@ -82,20 +83,20 @@ def lister_of(registry: Registry, kind: ServedResource) -> Lister:
 
 
 async def limits_of_pods(registry: Registry) -> None:
-    plugin, new = LimitRanger(lister_of(registry, LIMITS), registry.offload), pod()
-    await plugin.mutate(creating(PODS), new, None)
-    await plugin.validate(creating(PODS), new, None)
+    plugin, new = LimitRanger(lister_of(registry, LIMITS)), pod()
+    await plugin.mutate(creating(PODS, registry), new, None)
+    await plugin.validate(creating(PODS, registry), new, None)
 
 
 async def quotas(registry: Registry) -> None:
     await ResourceQuota(context_of(registry)).validate(
-        creating(CONFIG_MAPS), {"metadata": {"name": "c"}}, None
+        creating(CONFIG_MAPS, registry), {"metadata": {"name": "c"}}, None
     )
 
 
 async def priority(registry: Registry) -> None:
     new = pod()
-    await Priority(lister_of(registry, CLASSES), FeatureGates(36)).mutate(creating(PODS), new, None)
+    await Priority(lister_of(registry, CLASSES), FeatureGates(36)).mutate(creating(PODS, registry), new, None)
     assert new["spec"]["priorityClassName"] == "a"
 
 
@@ -105,7 +106,7 @@ async def escalates(registry: Registry, kind: ServedResource, new: Document) -> 
     policy = context.authorizers.rbac_policy
     assert policy is not None
     with pytest.raises(Forbidden, match="permissions not currently held"):
-        await PrivilegeEscalationCheck(context, policy).mutate(creating(kind), new, None)
+        await PrivilegeEscalationCheck(context, policy).mutate(creating(kind, registry), new, None)
 
 
 async def binding(registry: Registry) -> None:

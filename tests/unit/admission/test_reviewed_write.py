@@ -18,20 +18,15 @@ async def test_what_is_shown_of_a_large_object_is_put_back_beside_the_event_loop
     def put(document: Document, shown: Document) -> None:
         document["data"] = shown
 
-    attributes = AdmissionAttributes(
-        Operation.UPDATE,
-        CONFIG_MAPS,
-        "n",
-        "a",
-        UserInfo("jane"),
-        subresource="part",
-        view=SubresourceView(CONFIG_MAPS, lambda document: document["data"], put),
-    )
+    view = SubresourceView(CONFIG_MAPS, lambda document: document["data"], put)
     for count, done in ((1, 0), (10_000, 1)):
-        offload = Offload()
+        offload, jane = Offload(), UserInfo("jane")
+        attributes = AdmissionAttributes(
+            Operation.UPDATE, CONFIG_MAPS, "n", "a", jane, offload, subresource="part", view=view
+        )
         members = {f"m{number}": "" for number in range(count)}
         new: dict[str, Any] = {"metadata": {"labels": members}, "data": {"a": "b"}}
-        write = ReviewedWrite(attributes, EquivalentResources(ServedTable(TABLE)), offload, new, None)
+        write = ReviewedWrite(attributes, EquivalentResources(ServedTable(TABLE)), new, None)
         changed = await write.changed({"a": "c"}, CONFIG_MAPS)
         assert changed == {"metadata": {"labels": members}, "data": {"a": "c"}}
         assert new["data"] == {"a": "b"}

@@ -10,6 +10,7 @@ import pytest
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.plugins.certificates import CertificateApproval, CertificateSigning
 from apiserver.auth.authz.attributes import NO_OPINION, Attributes, AuthorizationChain, Decision, Verdict
+from apiserver.load.offload import Offload
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import Forbidden
 from apiserver.meta.vocabulary import GroupResource, GroupVersion, UserInfo
@@ -42,7 +43,9 @@ def request(signer: str = "example.com/s", **status: Any) -> dict[str, Any]:
 
 
 def ask(plugin: Plugin, subresource: str, new: dict[str, Any], old: dict[str, Any]) -> None:
-    attributes = AdmissionAttributes(Operation.UPDATE, REQUESTS, "", "r", UserInfo("alice"), subresource)
+    attributes = AdmissionAttributes(
+        Operation.UPDATE, REQUESTS, "", "r", UserInfo("alice"), Offload(), subresource
+    )
     assert plugin.handles(REQUESTS.group_resource, subresource, Operation.UPDATE)
     asyncio.run(plugin.validate(attributes, new, old))
 

@@ -9,6 +9,7 @@ import pytest
 from apiserver.admission.chain import AdmissionAttributes, Operation
 from apiserver.admission.configuration.event_rate_limit import EventLimit
 from apiserver.admission.plugins.event_rate_limit import EventRateLimit
+from apiserver.load.offload import Offload
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import TooManyRequests
 from apiserver.meta.vocabulary import GroupResource, UserInfo
@@ -27,7 +28,7 @@ class Clock:
 def attributes(*, user: str = "u", namespace: str = "n", is_dry_run: bool = False) -> AdmissionAttributes:
     assert EVENTS is not None
     who = UserInfo(user)
-    return AdmissionAttributes(Operation.CREATE, EVENTS, namespace, "", who, is_dry_run=is_dry_run)
+    return AdmissionAttributes(Operation.CREATE, EVENTS, namespace, "", who, Offload(), is_dry_run=is_dry_run)
 
 
 def event(name: str = "o", component: str = "c") -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pytest
 from apiserver.admission.chain import AdmissionAttributes, Operation
 from apiserver.admission.configuration.image_policy import ImagePolicy
 from apiserver.admission.plugins.image_policy_webhook import ANSWERS_MAX, ImagePolicyWebhook
+from apiserver.load.offload import Offload
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import Forbidden
 from apiserver.meta.vocabulary import GroupResource, UserInfo
@@ -82,7 +83,7 @@ def pod(*images: str, **annotations: str) -> dict[str, Any]:
 
 def attributes(subresource: str = "") -> AdmissionAttributes:
     assert PODS is not None
-    return AdmissionAttributes(Operation.CREATE, PODS, "n", "p", UserInfo("u"), subresource)
+    return AdmissionAttributes(Operation.CREATE, PODS, "n", "p", UserInfo("u"), Offload(), subresource)
 
 
 async def passes(plugin: ImagePolicyWebhook, document: Any, subresource: str = "") -> str:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from time import perf_counter
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import pytest
 
@@ -67,8 +67,11 @@ class SlowCaller:
         raise CallFailed("no answer")
 
 
+def creating(offload: Offload, **more: Any) -> AdmissionAttributes:
+    return AdmissionAttributes(Operation.CREATE, CONFIG_MAPS, "default", "a", ALICE, offload, **more)
+
+
 def collaborators_of(
-    offload: Offload,
     authorize: AuthorizationChain,
     metrics: WebhookMetrics,
     caller: SlowCaller | None = None,
@@ -80,7 +83,6 @@ def collaborators_of(
         namespaces=cast(Lister, None),
         authorize=authorize,
         brand=Brand(),
-        offload=offload,
         metrics=metrics,
     )
 
@@ -97,10 +99,10 @@ async def test_authorizers_are_asked_on_the_event_loop(offload: Offload, size: i
     expression = "authorizer.group('').resource('pods').check('get').allowed()"
     conditions = [{"name": "may", "expression": expression}]
     webhook = AdmissionWebhook.of("c", {"name": "w", "rules": [RULE], "matchConditions": conditions})
-    collaborators = collaborators_of(offload, AuthorizationChain([authorize]), WebhookMetrics())
+    collaborators = collaborators_of(AuthorizationChain([authorize]), WebhookMetrics())
     plugin = ValidatingAdmissionWebhook(Configured(webhook), collaborators)
     new = {"metadata": {"name": "a"}, "data": {"k": "x" * size}}
-    attributes = AdmissionAttributes(Operation.CREATE, CONFIG_MAPS, "default", "a", ALICE)
+    attributes = creating(offload)
     await plugin.validate(attributes, new, None)
     assert threads == [threading.get_ident()]
 
@@ -128,7 +130,7 @@ async def test_webhooks_with_side_effects_are_called_in_bare_dry_runs_only(
     document = {"name": "w", "rules": [RULE], "failurePolicy": "Ignore", "sideEffects": side_effects}
     document["admissionReviewVersions"] = ["v1"]
     webhook, caller = AdmissionWebhook.of("c", document), SlowCaller(0)
-    collaborators = collaborators_of(offload, AuthorizationChain([]), WebhookMetrics(), caller)
+    collaborators = collaborators_of(AuthorizationChain([]), WebhookMetrics(), caller)
     plugin = ValidatingAdmissionWebhook(Configured(webhook), collaborators)
     options = (
         DeleteOptions.from_query(query, "meta.k8s.io", allows_empty_dry_run=True)
@@ -136,7 +138,14 @@ async def test_webhooks_with_side_effects_are_called_in_bare_dry_runs_only(
         else WriteOptions.from_query(query, "CreateOptions", "meta.k8s.io", allows_empty_dry_run=True)
     )
     attributes = AdmissionAttributes(
-        Operation.CREATE, CONFIG_MAPS, "default", "a", ALICE, is_dry_run=options.dry_run, options=options
+        Operation.CREATE,
+        CONFIG_MAPS,
+        "default",
+        "a",
+        ALICE,
+        offload,
+        is_dry_run=options.dry_run,
+        options=options,
     )
     new = {"metadata": {"name": "a"}}
     if is_called:
@@ -186,9 +195,9 @@ async def test_match_conditions_are_counted(
             "failurePolicy": failure_policy,
         },
     )
-    collaborators = collaborators_of(offload, AuthorizationChain([]), WebhookMetrics(counts))
+    collaborators = collaborators_of(AuthorizationChain([]), WebhookMetrics(counts))
     plugin = plugin_type(Configured(webhook), collaborators)
-    attributes = AdmissionAttributes(Operation.CREATE, CONFIG_MAPS, "default", "a", ALICE, rounds=Rounds())
+    attributes = creating(offload, rounds=Rounds())
     new = {"metadata": {"name": "a"}, "data": {}}
     ask = plugin.mutate if isinstance(plugin, MutatingAdmissionWebhook) else plugin.validate
     try:
@@ -228,9 +237,7 @@ WAITS: Final[dict[str, tuple[type[WebhookPlugin], int]]] = {
 }
 
 
-def plugin_with_slow_webhooks(
-    offload: Offload, plugin_type: type[WebhookPlugin], caller: SlowCaller
-) -> WebhookPlugin:
+def plugin_with_slow_webhooks(plugin_type: type[WebhookPlugin], caller: SlowCaller) -> WebhookPlugin:
     webhooks = [
         AdmissionWebhook.of(
             "c",
@@ -244,13 +251,21 @@ def plugin_with_slow_webhooks(
         )
         for name in ("a", "b")
     ]
-    collaborators = collaborators_of(offload, AuthorizationChain([]), WebhookMetrics(), caller)
+    collaborators = collaborators_of(AuthorizationChain([]), WebhookMetrics(), caller)
     return plugin_type(Configured(*webhooks), collaborators)
 
 
-async def ask(plugin: WebhookPlugin, request: Request, audit: RequestAudit) -> None:
+async def ask(plugin: WebhookPlugin, offload: Offload, request: Request, audit: RequestAudit) -> None:
     attributes = AdmissionAttributes(
-        Operation.CREATE, CONFIG_MAPS, "default", "a", ALICE, rounds=Rounds(), request=request, audit=audit
+        Operation.CREATE,
+        CONFIG_MAPS,
+        "default",
+        "a",
+        ALICE,
+        offload,
+        rounds=Rounds(),
+        request=request,
+        audit=audit,
     )
     new = {"metadata": {"name": "a"}, "data": {}}
     if isinstance(plugin, MutatingAdmissionWebhook):
@@ -266,7 +281,7 @@ async def test_a_request_knows_how_long_it_has_waited_for_webhooks(
     """Its record does, too."""
     request, audit = Request(), new_audit()
     began = perf_counter()
-    await ask(plugin_with_slow_webhooks(offload, plugin_type, SlowCaller()), request, audit)
+    await ask(plugin_with_slow_webhooks(plugin_type, SlowCaller()), offload, request, audit)
     # A timer of the loop may be early by its clock's resolution.
     assert 0.9 * times * SLOW_S < request.waited_s <= perf_counter() - began
     assert request.pauses == 2
@@ -278,7 +293,7 @@ async def test_a_request_whose_time_is_up_knows_how_long_it_has_waited(
     offload: Offload, plugin_type: type[WebhookPlugin]
 ) -> None:
     request, audit, caller = Request(), new_audit(), SlowCaller(takes_s=WITHIN_S)
-    plugin, began = plugin_with_slow_webhooks(offload, plugin_type, caller), perf_counter()
+    plugin, began = plugin_with_slow_webhooks(plugin_type, caller), perf_counter()
 
     async def end() -> float:
         """Returns for how long the webhooks had been asked when the time was up."""
@@ -292,6 +307,6 @@ async def test_a_request_whose_time_is_up_knows_how_long_it_has_waited(
     ending = asyncio.create_task(end())
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(WITHIN_S) as deadline:
-            await ask(plugin, request, audit)
+            await ask(plugin, offload, request, audit)
     assert await ending <= request.waited_s <= perf_counter() - began
     assert list(audit.latencies.values()) == [request.waited_s]

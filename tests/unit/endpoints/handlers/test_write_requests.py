@@ -108,6 +108,7 @@ async def test_what_a_request_has_of_its_call(line: tuple[str, str], expected: E
             namespace=expected.admission_namespace,
             name=expected.name,
             user=ALICE,
+            offload=asked.offload,
             subresource=expected.subresource,
             is_dry_run=expected.is_dry_run,
             path_name=expected.path_name,
