@@ -12,7 +12,6 @@ import hashlib
 import logging
 import math
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple, Protocol
@@ -39,6 +38,7 @@ from apiserver.auth.authz.match_conditions import (
 from apiserver.load.size_class import TakesLong
 from apiserver.load.switch_interval import compute_in_thread
 from apiserver.meta.errors import Timeout, TooManyRequests
+from apiserver.meta.expiring_answers import ExpiringAnswers
 from apiserver.meta.vocabulary import Document, UserInfo
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.review_server import ReviewServer
@@ -126,9 +126,9 @@ class WebhookAuthorizer:
         self._server, self._group = webhook.server, webhook.group
         self._observer, self._clock = observer, clock
         self._conditions: Sequence[Condition] = tuple(map(compile_condition, webhook.settings.conditions))
-        # By question: until when a verdict counts; the last one at the end.
-        self._known: OrderedDict[bytes, tuple[float, Verdict]] = OrderedDict()
-        self._reasons_length = 0
+        self._known: ExpiringAnswers[Verdict] = ExpiringAnswers(
+            ANSWERS_MAX, clock, lambda verdict: len(verdict.reason), REASONS_LENGTH_MAX
+        )
         self._pending: dict[bytes, _Pending] = {}
 
     def __call__(self, attributes: Attributes) -> Verdict | PendingDecision:
@@ -176,8 +176,7 @@ class WebhookAuthorizer:
         document = review(self._group, self._settings.version, spec)
         body = orjson.dumps(document)
         key = hashlib.sha256(body).digest()
-        until, verdict = self._known.get(key, (0.0, NO_OPINION))
-        if self._clock() < until:
+        if (verdict := self._known.get(key)) is not None:
             return verdict
         may_be_remembered = _length(attributes) < REMEMBERED_CHARACTERS_MAX
         question = _PendingReview(key, body, may_be_remembered, self._holder_of(attributes.user))
@@ -237,15 +236,8 @@ class WebhookAuthorizer:
     def _remember(self, question: _PendingReview, verdict: Verdict) -> None:
         is_allowed = verdict.decision is Decision.ALLOW
         ttl_s = self._settings.authorized_ttl_s if is_allowed else self._settings.unauthorized_ttl_s
-        if not question.may_be_remembered or ttl_s <= 0:
-            return
-        known = self._known
-        _, before = known.pop(question.key, (0.0, NO_OPINION))
-        known[question.key] = self._clock() + ttl_s, verdict
-        self._reasons_length += len(verdict.reason) - len(before.reason)
-        while len(known) > ANSWERS_MAX or self._reasons_length > REASONS_LENGTH_MAX:
-            _, (_, oldest) = known.popitem(last=False)
-            self._reasons_length -= len(oldest.reason)
+        if question.may_be_remembered:
+            self._known.put(question.key, verdict, self._clock() + ttl_s)
 
     def _failure(self, error: str) -> Verdict:
         decision = Decision.DENY if self._settings.fails_closed else Decision.NO_OPINION

@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from apiserver.admission.configuration.image_policy import ImagePolicy
 from apiserver.admission.listers import refused
 from apiserver.admission.plugins.pod_specs import PODS, containers
 from apiserver.meta.brand import Brand
+from apiserver.meta.expiring_answers import ExpiringAnswers
 from apiserver.meta.vocabulary import Document
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.review_server import CallerFactory, ReviewServer
@@ -54,14 +54,13 @@ class ImagePolicyWebhook(Plugin):
         self._server = ReviewServer(policy.cluster, policy.credentials, caller_with, policy.backoff_s, sleep)
         self._head = {"apiVersion": f"{brand.group('imagepolicy')}/v1alpha1", "kind": "ImageReview"}
         self._clock = clock
-        # What was answered to a review, by its digest, and until when that counts; the last one at the end.
-        self._answers: OrderedDict[bytes, tuple[float, Document]] = OrderedDict()
+        self._answers: ExpiringAnswers[Document] = ExpiringAnswers(ANSWERS_MAX, clock)
 
     async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         """Ask the webhook about the images of a pod. Raises Forbidden."""
         body = orjson.dumps({**self._head, "spec": _review(attributes, new)}, option=orjson.OPT_SORT_KEYS)
         key = hashlib.sha256(body).digest()
-        status = self._known(key)
+        status = self._answers.get(key)
         if status is None:
             try:
                 with attributes.without_slot():
@@ -75,7 +74,8 @@ class ImagePolicyWebhook(Plugin):
                     meta["annotations"] = {**(meta.get("annotations") or {}), FAILED_OPEN: "true"}
                     return
                 raise refused(attributes, new, str(failed)) from None
-            self._remember(key, status)
+            ttl_s = self._policy.allow_ttl_s if status["allowed"] else self._policy.deny_ttl_s
+            self._answers.put(key, status, self._clock() + ttl_s)
         for name, value in status["auditAnnotations"].items():
             attributes.annotate(f"{_AUDIT_PREFIX}{name}", value)
         if not status["allowed"]:
@@ -83,17 +83,6 @@ class ImagePolicyWebhook(Plugin):
             denied = "image policy webhook backend denied one or more images"
             refusal = f"{denied}: {why}" if why else "one or more images rejected by webhook backend"
             raise refused(attributes, new, refusal)
-
-    def _known(self, key: bytes) -> Document | None:
-        until, status = self._answers.get(key, (0.0, None))
-        return status if self._clock() < until else None
-
-    def _remember(self, key: bytes, status: Document) -> None:
-        ttl_s = self._policy.allow_ttl_s if status["allowed"] else self._policy.deny_ttl_s
-        self._answers.pop(key, None)
-        self._answers[key] = self._clock() + ttl_s, status
-        if len(self._answers) > ANSWERS_MAX:
-            self._answers.popitem(last=False)
 
 
 def _review(attributes: AdmissionAttributes, pod: Document) -> Document:

@@ -9,13 +9,13 @@ import asyncio
 import hashlib
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from apiserver.auth.authn.chain import Identity
 from apiserver.auth.authn.service_account import TOKEN_LENGTH_MAX
 from apiserver.meta.errors import ApiError, TooManyRequests, Unauthorized
+from apiserver.meta.expiring_answers import ExpiringAnswers
 
 # As kube-apiserver has it.
 SUCCESS_TTL_S: Final = 10.0
@@ -73,8 +73,7 @@ class TokenCache:
         self._lookup, self._observer, self._clock = lookup, observer, clock
         self._ttl_s = {True: success_ttl_s, False: failure_ttl_s}
         self._secret = secrets.token_bytes(_KEY_BYTES)
-        # Until when each answer counts; the last one at the end.
-        self._answers: OrderedDict[bytes, tuple[float, TokenResult]] = OrderedDict()
+        self._answers: ExpiringAnswers[TokenResult] = ExpiringAnswers(ENTRIES_MAX, clock)
         self._lookups: dict[bytes, asyncio.Task[TokenResult]] = {}
         # Also those whose answers are not to be remembered any more.
         self._running: set[asyncio.Task[TokenResult]] = set()
@@ -87,10 +86,10 @@ class TokenCache:
         if len(token) > TOKEN_LENGTH_MAX:
             return None
         began, key = time.perf_counter(), self._key(token, audiences)
-        until, answer = self._answers.get(key, (0.0, None))
-        is_hit = answer is not None and self._clock() < until
+        answer = self._answers.get(key)
+        is_hit = answer is not None
         try:
-            if answer is None or not is_hit:
+            if answer is None:
                 answer = await self._shared_lookup(key, token, audiences)
         finally:
             self._observer.asked(is_hit=is_hit, seconds=time.perf_counter() - began)
@@ -144,18 +143,12 @@ class TokenCache:
         return answer
 
     def _remember(self, key: bytes, answer: TokenResult) -> None:
-        now = self._clock()
         if answer.identity is not None and _length(answer.identity) > KEPT_LENGTH_MAX:
             return
-        until = now + self._ttl_s[answer.identity is not None]
+        until = self._clock() + self._ttl_s[answer.identity is not None]
         if answer.expires_at is not None:
             until = min(until, answer.expires_at)
-        if until <= now:
-            return
-        self._answers.pop(key, None)
-        self._answers[key] = until, answer
-        if len(self._answers) > ENTRIES_MAX:
-            self._answers.popitem(last=False)
+        self._answers.put(key, answer, until)
 
 
 def _length(identity: Identity) -> int:
