@@ -259,7 +259,8 @@ def test_long_flows_of_kubectl(server: ApiServer, version: str, tmp_path: Path) 
     kubectl = Kubectl(program(version), server.kubeconfig, "default", tmp_path)
 
     def await_rollout(what: str) -> None:
-        assert "successfully rolled out" in kubectl("rollout", "status", what, "--timeout=60s")
+        told = "partitioned roll out complete" if what == "statefulset/db" else "successfully rolled out"
+        assert told in kubectl("rollout", "status", what, "--timeout=60s")
 
     kubectl("create", "deployment", "web", "--image=nginx:1", "--replicas=3")
     await_rollout("deployment/web")
