@@ -51,10 +51,7 @@ _PATHS: Final = ((str, Path, Mapping, list, tuple), "files, folders, objects, or
 _VALUES: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
     "crds": _PATHS,
     "manifests": _PATHS,
-    "users": (
-        (Mapping, list, tuple, set),
-        'a list of names, or groups by name, as {"alice": ["dev"]}',
-    ),
+    "users": ((Mapping, list, tuple, set), 'a list of names, or groups by name, as {"alice": ["dev"]}'),
     "feature_gates": ((Mapping,), 'gates by name, as {"AGate": True}'),
     "flags": ((list, tuple), 'a list of flags, as ["--emulated-version=1.34"]'),
 }

@@ -91,10 +91,7 @@ _WEB: Final = {
         {"name": "LOG_LEVEL", "value": "info"},
         {"name": "POD_NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
-        {
-            "name": "DB_PASSWORD",
-            "valueFrom": {"secretKeyRef": {"name": "shop-database", "key": "password"}},
-        },
+        {"name": "DB_PASSWORD", "valueFrom": {"secretKeyRef": {"name": "shop-database", "key": "password"}}},
         {
             "name": "MEMORY_LIMIT",
             "valueFrom": {"resourceFieldRef": {"containerName": "web", "resource": "limits.memory"}},

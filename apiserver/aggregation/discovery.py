@@ -66,10 +66,7 @@ class DiscoveryController(ServicePoller[_DiscoveredService]):
         )
 
     async def refresh(
-        self,
-        service: ServiceReference,
-        versions: Sequence[RemoteVersion],
-        available: Sequence[RemoteVersion],
+        self, service: ServiceReference, versions: Sequence[RemoteVersion], available: Sequence[RemoteVersion]
     ) -> Outcome:
         known = self.answered.setdefault(service, _DiscoveredService())
         failure: Exception | None = None

@@ -61,10 +61,7 @@ class OpenApiV2Controller(ServicePoller[_OpenApiService]):
     bytes_max: ClassVar = 16 * 1024 * 1024
 
     async def refresh(
-        self,
-        service: ServiceReference,
-        versions: Sequence[RemoteVersion],
-        available: Sequence[RemoteVersion],
+        self, service: ServiceReference, versions: Sequence[RemoteVersion], available: Sequence[RemoteVersion]
     ) -> Outcome:
         if not available:
             return None  # It is added when it becomes available.

@@ -48,10 +48,7 @@ class ServicePoller(ABC, Generic[S]):
 
     @abstractmethod
     async def refresh(
-        self,
-        service: ServiceReference,
-        versions: Sequence[RemoteVersion],
-        available: Sequence[RemoteVersion],
+        self, service: ServiceReference, versions: Sequence[RemoteVersion], available: Sequence[RemoteVersion]
     ) -> Outcome:
         """Ask a service for its documents. available: those of its versions that can be reached."""
 

@@ -80,11 +80,7 @@ def build_aggregation(
         client.use_certificate((shown, key))
 
     watched = WatchedFiles(
-        _FRONT_PROXY,
-        paths,
-        certificate,
-        show,
-        observe=core.metrics.certificates.count_reload,
+        _FRONT_PROXY, paths, certificate, show, observe=core.metrics.certificates.count_reload
     )
     availability = discovery = openapi_v2 = None
     api_services = table.hub(local_api_services.group_of(brand), "apiservices")

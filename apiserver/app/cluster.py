@@ -14,12 +14,7 @@ from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.app.background import BackgroundTask
 from apiserver.app.core import Core
 from apiserver.app.serving import pki
-from apiserver.app.serving.listening import (
-    advertised_address,
-    authority,
-    front_proxy_names,
-    trusted_ca,
-)
+from apiserver.app.serving.listening import advertised_address, authority, front_proxy_names, trusted_ca
 from apiserver.app.serving.service_account_tokens import ServiceAccountTokens
 from apiserver.app.serving.serving_tls import ServingTls, TlsContent
 from apiserver.auth.authn.service_account import key_id
@@ -69,10 +64,7 @@ def build_replicas(
 def _root_ca(content: TlsContent) -> dict[str, Any]:
     """Returns the fields of a `Replica` that identify the CA of this server."""
     trusted = trusted_ca(content)
-    return {
-        "root_ca": hashlib.sha256(trusted).hexdigest(),
-        "has_tls_files": trusted != content.own_ca,
-    }
+    return {"root_ca": hashlib.sha256(trusted).hexdigest(), "has_tls_files": trusted != content.own_ca}
 
 
 def build_kubernetes_service(core: Core, replicas: Replicas | None) -> KubernetesServiceReconciler:

@@ -18,10 +18,7 @@ from apiserver.cli.config import Config
 from apiserver.endpoints.handlers.subresources.connect import Connector
 from apiserver.endpoints.handlers.subresources.kubelets import Kubelets
 from apiserver.endpoints.handlers.subresources.pod_streams import for_creators, pod_connectors
-from apiserver.endpoints.handlers.subresources.proxy import (
-    insecure_context,
-    proxy_connectors,
-)
+from apiserver.endpoints.handlers.subresources.proxy import insecure_context, proxy_connectors
 from apiserver.endpoints.reverse_proxy.forwarder import Forwarder
 from apiserver.webhooks.tls import load_certificate, unverified_context
 

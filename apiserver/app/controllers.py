@@ -53,12 +53,7 @@ from apiserver.controllers.policy_type_checking.controller import PolicyTypeChec
 from apiserver.controllers.resource_quotas import ResourceQuotaController
 from apiserver.controllers.service_account_tokens import ServiceAccountTokens
 from apiserver.controllers.service_cidrs import ServiceCidrController
-from apiserver.controllers.storage_protection import (
-    CLAIMS,
-    VOLUMES,
-    StorageProtection,
-    attributes_classes,
-)
+from apiserver.controllers.storage_protection import CLAIMS, VOLUMES, StorageProtection, attributes_classes
 from apiserver.controllers.storage_version_migrator import StorageVersionMigrator
 from apiserver.controllers.ttl_after_finished import TtlAfterFinished
 from apiserver.custom_resources import definitions as definitions_of_custom_resources

@@ -93,12 +93,7 @@ class CoreInputs(NamedTuple):
     host: HostProcess
 
 
-def build_core(
-    config: Config,
-    store: Storage,
-    is_stale: IsStale | None,
-    inputs: CoreInputs,
-) -> Core:
+def build_core(config: Config, store: Storage, is_stale: IsStale | None, inputs: CoreInputs) -> Core:
     """Build what most parts of a server share. is_stale: see `ObjectStorage`."""
     offload, metrics, serving = inputs.offload, inputs.metrics, inputs.serving
     brand, clock, loop = config.brand, inputs.host.clock, asyncio.get_running_loop()

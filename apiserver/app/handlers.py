@@ -34,14 +34,7 @@ from apiserver.endpoints.handlers.virtual_kinds import VirtualKinds, virtual_kin
 from apiserver.endpoints.handlers.watch import watch_handler
 from apiserver.endpoints.handlers.write_requests import WriteRequests
 from apiserver.endpoints.routes import ResourceHandlers, VerbHandlers
-from apiserver.registry.subresources import (
-    BINDING,
-    EVICTION,
-    OLD_ROLLBACKS,
-    OLD_SCALES,
-    SCALE,
-    TOKEN_REQUEST,
-)
+from apiserver.registry.subresources import BINDING, EVICTION, OLD_ROLLBACKS, OLD_SCALES, SCALE, TOKEN_REQUEST
 from apiserver.webhooks.review_server import CallerFactory
 
 _DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"

@@ -61,11 +61,7 @@ class App:
     """
 
     def __init__(
-        self,
-        config: Config,
-        worker: SupervisorClient | None = None,
-        *,
-        host: HostProcess | None = None,
+        self, config: Config, worker: SupervisorClient | None = None, *, host: HostProcess | None = None
     ) -> None:
         self._config = config
         self._running: tuple[Storage, Core] | None = None
@@ -111,9 +107,7 @@ class App:
             observed = ObservedStorage(self._host.hooks.store(store), metrics.storage)
             encryption = await EncryptionAtRest.start(config, metrics.encryption)
             make_core = partial(
-                build_core,
-                config,
-                inputs=CoreInputs(self._offload, metrics, self._serving, self._host),
+                build_core, config, inputs=CoreInputs(self._offload, metrics, self._serving, self._host)
             )
             if encryption is None:
                 core = make_core(observed, None)

@@ -142,10 +142,7 @@ class Policy:
         """Returns what rules look at of a user: with the same, a request like another has the same answer."""
         if user is None:
             return None, ()
-        return (
-            user.name if self._looks_at_users else "",
-            user.groups if self._looks_at_groups else (),
-        )
+        return (user.name if self._looks_at_users else "", user.groups if self._looks_at_groups else ())
 
     def config_of(self, target: RequestInfo, user: UserInfo | None, name: str) -> RequestConfig:
         """Returns how a request is recorded.

@@ -211,11 +211,7 @@ def _errors(resource: ServedResource, document: Document) -> Sequence[FieldError
         return [FieldError(**cause) for cause in (error.details or {})["causes"]]
     strategy = resource.strategy
     strategy.prepare_create(hub)
-    return [
-        *strategy.validate_create(hub),
-        *strategy.validate(hub),
-        *strategy.validate_ratcheting(hub, None),
-    ]
+    return [*strategy.validate_create(hub), *strategy.validate(hub), *strategy.validate_ratcheting(hub, None)]
 
 
 def _added(new: Any, given: Any) -> Iterator[tuple[Document, str]]:

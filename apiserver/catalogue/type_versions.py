@@ -30,11 +30,7 @@ class TypeVersions:
     """
 
     def __init__(
-        self,
-        types: Iterable[BuiltinType],
-        brand: Brand,
-        release: EmulatedRelease,
-        oldest: int | None = None,
+        self, types: Iterable[BuiltinType], brand: Brand, release: EmulatedRelease, oldest: int | None = None
     ) -> None:
         self._brand, self._release, self._oldest = brand, release, oldest
         self._first: dict[tuple[str, str], BuiltinType] = {}

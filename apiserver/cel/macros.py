@@ -6,16 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from apiserver.cel.declarations import MacroError, MacroRule
-from apiserver.cel.syntax import (
-    MACRO_TARGET,
-    Bind,
-    Call,
-    Comprehension,
-    Ident,
-    Macro,
-    Node,
-    Select,
-)
+from apiserver.cel.syntax import MACRO_TARGET, Bind, Call, Comprehension, Ident, Macro, Node, Select
 
 # What cel-go would call its accumulator; it takes no variable of that name.
 _ACCUMULATORS: Final = frozenset({"__result__", "@result"})

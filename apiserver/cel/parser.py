@@ -79,13 +79,7 @@ _RESERVED_NAMES: Final = _RESERVED | {f".{word}" for word in _RESERVED}
 Macros: TypeAlias = Mapping[tuple[str, bool], Sequence[MacroRule]]
 
 
-def parse(
-    text: str,
-    macros: Macros,
-    *,
-    optional_syntax: bool = True,
-    quoted_fields: bool = False,
-) -> Node:
+def parse(text: str, macros: Macros, *, optional_syntax: bool = True, quoted_fields: bool = False) -> Node:
     """Returns the tree of an expression. Raises InvalidExpression.
 
     macros: by name and whether they are methods; see `macros.by_name`.
@@ -121,14 +115,7 @@ class _PendingOperator(NamedTuple):
 
 
 class _Parser(TokenReader):
-    __slots__ = (
-        "_counted",
-        "_depth",
-        "_has_braces",
-        "_macros",
-        "_optional_syntax",
-        "_quoted_fields",
-    )
+    __slots__ = ("_counted", "_depth", "_has_braces", "_macros", "_optional_syntax", "_quoted_fields")
 
     def __init__(self, text: str, macros: Macros, optional_syntax: bool, quoted_fields: bool) -> None:
         super().__init__(text)

@@ -298,9 +298,7 @@ class LeaderElector:
             return
         if notification.new is not None:
             self._see(
-                LeaseRecord.of(notification.new.document()),
-                notification.revision,
-                is_latest=self._is_listing,
+                LeaseRecord.of(notification.new.document()), notification.revision, is_latest=self._is_listing
             )
         if notification.new is None or self._observed.record.holder != self._identity:
             self._changed.set()

@@ -163,11 +163,7 @@ class NamespaceController:
             pass
         except ApiError as error:
             log.warning(
-                "namespace: cannot delete %s %s/%s: %s",
-                resource.group_resource,
-                namespace,
-                name,
-                error,
+                "namespace: cannot delete %s %s/%s: %s", resource.group_resource, namespace, name, error
             )
             remaining.fail(f"{error}")
 

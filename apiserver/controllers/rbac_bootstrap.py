@@ -132,10 +132,7 @@ def rbac_bootstrap_hooks(
         HOOK,
         {namespace: tuple(defaults) for namespace, defaults in objects.items()},
         {
-            name: BootstrapHook(
-                HOOK,
-                (BootstrapObject(namespaces, new_namespace(name, brand)),),
-            )
+            name: BootstrapHook(HOOK, (BootstrapObject(namespaces, new_namespace(name, brand)),))
             for name in filter(None, objects)
         },
         autoupdate_key(brand),

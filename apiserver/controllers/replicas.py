@@ -120,13 +120,7 @@ class Replicas:
     """
 
     def __init__(
-        self,
-        store: Storage,
-        prefix: str,
-        own: Replica,
-        share: Share,
-        *,
-        gone_within_s: float = GONE_WITHIN_S,
+        self, store: Storage, prefix: str, own: Replica, share: Share, *, gone_within_s: float = GONE_WITHIN_S
     ) -> None:
         self._store = store
         self._folder = f"{prefix}/{INTERNAL_GROUP}/replicas/"

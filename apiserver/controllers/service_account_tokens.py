@@ -39,11 +39,7 @@ class ServiceAccountTokens:
     """Fills in the Secrets of service accounts. root_ca: returns what verifies this server, in PEM."""
 
     def __init__(
-        self,
-        registry: Registry,
-        served: ServedTable,
-        issue: IssueToken,
-        root_ca: Callable[[], bytes],
+        self, registry: Registry, served: ServedTable, issue: IssueToken, root_ca: Callable[[], bytes]
     ) -> None:
         self._registry, self._served, self._issue = registry, served, issue
         self._root_ca = root_ca

@@ -16,13 +16,7 @@ from urllib.parse import urlsplit
 from aiohttp import hdrs
 from multidict import istr
 
-from apiserver.audit.event_fields import (
-    REMEMBERED_BYTES_MAX,
-    AuditTarget,
-    Caller,
-    ObjectReference,
-    caller_of,
-)
+from apiserver.audit.event_fields import REMEMBERED_BYTES_MAX, AuditTarget, Caller, ObjectReference, caller_of
 from apiserver.audit.events import AuditBackend, Event, size_of
 from apiserver.audit.policy import (
     PANIC,

@@ -336,11 +336,5 @@ class Server(web.Server):
         task: asyncio.Task[None],
     ) -> web.BaseRequest:
         return web.BaseRequest(
-            message,
-            payload,
-            protocol,
-            writer,
-            task,
-            self._running_loop,
-            client_max_size=BODY_BYTES_MAX,
+            message, payload, protocol, writer, task, self._running_loop, client_max_size=BODY_BYTES_MAX
         )

@@ -271,11 +271,7 @@ class Discovery:
             for name, versions in groups.items()
             if bool(name) is (which == "named")
         ]
-        about = {
-            "kind": AGGREGATED_KIND,
-            "apiVersion": f"{self._brand.discovery_group}/v2",
-            "metadata": {},
-        }
+        about = {"kind": AGGREGATED_KIND, "apiVersion": f"{self._brand.discovery_group}/v2", "metadata": {}}
         body = b'%b,"items":[%b]}\n' % (orjson.dumps(about)[:-1], b",".join(filter(None, items)))
         return body, f'"{hashlib.sha256(body).hexdigest().upper()}"'
 

@@ -35,14 +35,7 @@ from apiserver.endpoints.request_slots import RequestSlot, Slot, SlotLimit, Slot
 from apiserver.endpoints.responses import send_error
 from apiserver.endpoints.websocket import asks_for_websocket
 from apiserver.golang.durations import parse_duration
-from apiserver.meta.errors import (
-    ApiError,
-    BadRequest,
-    InternalError,
-    Timeout,
-    Unauthorized,
-    from_storage,
-)
+from apiserver.meta.errors import ApiError, BadRequest, InternalError, Timeout, Unauthorized, from_storage
 from apiserver.meta.options import first
 from apiserver.meta.vocabulary import GroupResource
 from apiserver.metrics.authentication import ERROR, FAILURE, AuthenticationMetrics
@@ -188,9 +181,7 @@ _EXTRA_SPACE: Final = (
 
 
 def authenticate(
-    chain: Authenticate,
-    certificates: PeerCertificates,
-    metrics: AuthenticationMetrics,
+    chain: Authenticate, certificates: PeerCertificates, metrics: AuthenticationMetrics
 ) -> Middleware:
     """Authenticates the request. chain: returns the user of the credentials, for a path.
 

@@ -19,12 +19,7 @@ from aiohttp import hdrs, web
 
 from apiserver.audit.request_audit import RequestAudit
 from apiserver.endpoints.api_call import ApiCall
-from apiserver.endpoints.compression import (
-    CONTENT_ENCODING,
-    GZIP_BODY_BYTES_MIN,
-    BodySlices,
-    accepts_gzip,
-)
+from apiserver.endpoints.compression import CONTENT_ENCODING, GZIP_BODY_BYTES_MIN, BodySlices, accepts_gzip
 from apiserver.endpoints.connection import SENT, SENT_LAST
 from apiserver.endpoints.representation import Encoder
 from apiserver.endpoints.response_bodies import ResponseBody, UnsharedBody

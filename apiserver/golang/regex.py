@@ -71,10 +71,7 @@ class Regex:
     __slots__ = ("_search", "_spans", "pattern")
 
     def __init__(
-        self,
-        pattern: str,
-        search: Callable[[str], object],
-        spans: Callable[[str], Iterator[tuple[int, int]]],
+        self, pattern: str, search: Callable[[str], object], spans: Callable[[str], Iterator[tuple[int, int]]]
     ) -> None:
         self.pattern, self._search, self._spans = pattern, search, spans
 

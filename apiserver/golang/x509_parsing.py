@@ -23,13 +23,7 @@ _MESSAGES: Final = (
 )
 _MODULES: Final = r"apiserver\.|cryptography\."
 # As `warnings.filterwarnings` puts it in.
-_FILTER: Final = (
-    "ignore",
-    re.compile(_MESSAGES, re.IGNORECASE),
-    Warning,
-    re.compile(_MODULES),
-    0,
-)
+_FILTER: Final = ("ignore", re.compile(_MESSAGES, re.IGNORECASE), Warning, re.compile(_MODULES), 0)
 
 
 def parse_certificate(der: bytes) -> x509.Certificate:

@@ -192,9 +192,7 @@ class UnreadAnswers:
         if now - self._logged_at >= _LOG_EVERY_S:
             self._logged_at = now
             log.warning(
-                "dropped %d responses that clients did not read, the last of %r",
-                self._dropped,
-                unread.holder,
+                "dropped %d responses that clients did not read, the last of %r", self._dropped, unread.holder
             )
 
     def _count(self, reader: Reader, unread: _Unread) -> None:

@@ -14,14 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from apiserver.golang.quoting import strconv_error
 from apiserver.meta.errors import BadRequest, Invalid
-from apiserver.meta.field_errors import (
-    FieldError,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-    too_long,
-)
+from apiserver.meta.field_errors import FieldError, forbidden, invalid, not_supported, required, too_long
 from apiserver.meta.object_meta import FINALIZER_FOREGROUND, FINALIZER_ORPHAN
 from apiserver.meta.selectors import (
     FieldSelector,
@@ -96,12 +89,7 @@ class ListOptions(NamedTuple):
 
     @classmethod
     def for_list(
-        cls,
-        query: Query,
-        known_fields: frozenset[str],
-        meta_group: str,
-        *,
-        limits_cached_lists: bool = True,
+        cls, query: Query, known_fields: frozenset[str], meta_group: str, *, limits_cached_lists: bool = True
     ) -> ListOptions:
         """Returns the options of a list. Raises BadRequest, Invalid.
 
@@ -265,13 +253,7 @@ class WriteOptions(NamedTuple):
 
     @classmethod
     def from_query(
-        cls,
-        query: Query,
-        kind: str,
-        meta_group: str,
-        *,
-        allows_empty_dry_run: bool,
-        is_apply: bool = False,
+        cls, query: Query, kind: str, meta_group: str, *, allows_empty_dry_run: bool, is_apply: bool = False
     ) -> WriteOptions:
         """Returns the options in a query. Raises Invalid.
 

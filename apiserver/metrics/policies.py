@@ -58,12 +58,7 @@ class PolicyMetrics:
 
     def observe_conditions(self, operation: str, check: ConditionsCheck) -> None:
         self._conditions.evaluated(
-            check.policy,
-            POLICY,
-            _CONDITIONS_STEP,
-            operation,
-            seconds=check.seconds,
-            errors=check.errors,
+            check.policy, POLICY, _CONDITIONS_STEP, operation, seconds=check.seconds, errors=check.errors
         )
 
     def families(self) -> Iterable[Family]:

@@ -611,9 +611,7 @@ class ApiServer:
 
     def _host(self, config: Config) -> HostProcess:
         hooks = replace(
-            simulation(config, self._stages),
-            request=self._history.middleware,
-            store=self._writes.in_front_of,
+            simulation(config, self._stages), request=self._history.middleware, store=self._writes.in_front_of
         )
         faults = with_faults(hooks, self._injector, over_http=config.serving.enable_fault_injection)
         return HostProcess(is_own=False, shared=_SHARED, hooks=faults)

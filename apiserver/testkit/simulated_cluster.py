@@ -56,12 +56,7 @@ def build_simulation(
 
     def events(component: str, writer: InternalWriter) -> EventRecorder:
         return EventRecorder(
-            core.registry,
-            core.served,
-            lifecycle.check_create,
-            core.clock,
-            component=component,
-            writer=writer,
+            core.registry, core.served, lifecycle.check_create, core.clock, component=component, writer=writer
         )
 
     makers: dict[str, Callable[[], Runnable]] = {}

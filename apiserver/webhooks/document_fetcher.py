@@ -60,10 +60,7 @@ class DocumentFetcher:
             if target.scheme != "https":
                 raise ProviderFailed(f'Get "{url}": it leads to a URL without https')
             async with self._open_session().get(
-                target,
-                headers=_HEADERS,
-                ssl=await self._context(authorities),
-                allow_redirects=False,
+                target, headers=_HEADERS, ssl=await self._context(authorities), allow_redirects=False
             ) as response:
                 location = response.headers.get(hdrs.LOCATION)
                 if response.status in _REDIRECTIONS and location:

@@ -287,10 +287,7 @@ _BEGINS_TEXT: Final = frozenset(
 def dump(document: Any) -> bytes:
     """Encode a document, with sorted keys as in Kubernetes."""
     text: bytes = yaml.emit(
-        _document_events(document),
-        Dumper=_DUMPER,
-        width=_NEVER_FOLDED,
-        allow_unicode=True,
+        _document_events(document), Dumper=_DUMPER, width=_NEVER_FOLDED, allow_unicode=True
     ).encode()
     return text
 

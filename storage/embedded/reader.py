@@ -14,16 +14,7 @@ from apiserver.storage.embedded.checkpoint_lock import CheckpointLock
 from apiserver.storage.embedded.memory_database import MemoryDatabase
 from apiserver.storage.embedded.watch import HistoryPage
 from apiserver.storage.errors import RevisionCompacted, RevisionTooLarge, StorageUnavailable
-from apiserver.storage.interface import (
-    Consistency,
-    Event,
-    EventBatch,
-    KeyRange,
-    Page,
-    Read,
-    ReadAt,
-    Stored,
-)
+from apiserver.storage.interface import Consistency, Event, EventBatch, KeyRange, Page, Read, ReadAt, Stored
 
 # Two threads: a long list must not delay a get. More would only compete for the interpreter's lock.
 READER_THREADS: Final = 2

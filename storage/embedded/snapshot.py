@@ -96,11 +96,7 @@ def status(path: Path) -> SnapshotContent:
 
 
 def restore(
-    path: Path,
-    directory: Path,
-    *,
-    bump_revision: int = BUMP_REVISION,
-    wall: Callable[[], float] = time.time,
+    path: Path, directory: Path, *, bump_revision: int = BUMP_REVISION, wall: Callable[[], float] = time.time
 ) -> int:
     """Make a store in `directory`, which must not hold one, from a snapshot; returns its revision.
 

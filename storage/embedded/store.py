@@ -94,10 +94,7 @@ class EmbeddedStore:
 
     @classmethod
     async def in_memory(
-        cls,
-        *,
-        monotonic: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
+        cls, *, monotonic: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time
     ) -> Self:
         """Open a new store that has no files, and is gone when it is closed.
 

@@ -20,12 +20,7 @@ from apiserver.storage.errors import (
     ValueTooLarge,
 )
 from apiserver.storage.etcd import etcd_subset_pb2 as pb
-from apiserver.storage.etcd.client import (
-    EtcdClient,
-    EtcdCompacted,
-    EtcdFutureRevision,
-    EtcdRequestTooLarge,
-)
+from apiserver.storage.etcd.client import EtcdClient, EtcdCompacted, EtcdFutureRevision, EtcdRequestTooLarge
 from apiserver.storage.etcd.coalesced_call import CoalescedCall
 from apiserver.storage.etcd.version import EtcdVersion
 from apiserver.storage.etcd.watch import EtcdWatch
@@ -143,11 +138,7 @@ class EtcdStore:
     def watch(self, keys: KeyRange, *, after: int) -> EtcdWatch:
         self._require_open()
         return EtcdWatch(
-            self._client,
-            keys,
-            after,
-            version=self.version,
-            write_progress_key=self._progress_write.get,
+            self._client, keys, after, version=self.version, write_progress_key=self._progress_write.get
         )
 
     async def compact(self, revision: int) -> None:

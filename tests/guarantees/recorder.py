@@ -172,12 +172,7 @@ class Recorder:
         return Result(status, cut, answer)
 
     async def _exchange(
-        self,
-        server: ServerProcess,
-        method: str,
-        path: str,
-        body: Any,
-        query: Mapping[str, str | int] | None,
+        self, server: ServerProcess, method: str, path: str, body: Any, query: Mapping[str, str | int] | None
     ) -> tuple[int, NoAnswer | None, bytes]:
         """Returns the status, why there is none, and the body."""
         try:

@@ -300,10 +300,7 @@ BROKEN: Final[dict[str, dict[str, History]]] = {
             replace(created("x1", 0, 3, REFUSED), status=409)
         ),
         "an unknown write is observed and then not": history(
-            created("x1", 5, 1),
-            updated("x2", 5, 0, 3, UNKNOWN),
-            got("x", "x2@6", 6),
-            got("x", "x1@5", 9),
+            created("x1", 5, 1), updated("x2", 5, 0, 3, UNKNOWN), got("x", "x2@6", 6), got("x", "x1@5", 9)
         ),
     },
     "not_older": {

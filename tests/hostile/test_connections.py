@@ -54,10 +54,7 @@ class Clients:
         return self._stack.enter_context(secured)
 
 
-COUNTS: Final = [
-    1_000,
-    pytest.param(10_000, marks=(pytest.mark.slow, pytest.mark.longest)),
-]
+COUNTS: Final = [1_000, pytest.param(10_000, marks=(pytest.mark.slow, pytest.mark.longest))]
 
 
 @pytest.mark.parametrize("count", COUNTS)

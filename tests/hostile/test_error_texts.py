@@ -40,10 +40,7 @@ ITEM: Final = {
 SCHEMA: Final = {
     "type": "object",
     "properties": {
-        "spec": {
-            "type": "object",
-            "additionalProperties": {"type": "object", "additionalProperties": ITEM},
-        }
+        "spec": {"type": "object", "additionalProperties": {"type": "object", "additionalProperties": ITEM}}
     },
 }
 
@@ -122,11 +119,7 @@ def test_errors_in_built_in_types(api: Api, namespace: str, attack: Any) -> None
 CUSTOM: Final[dict[str, tuple[Any, str, str]]] = {
     "unknown fields": ({f"x{n}": {"r": "", "u": 1} for n in range(ERRORS)}, "POST", "fieldValidation=Strict"),
     "fields that are missing": ({f"x{n}": {} for n in range(ERRORS)}, "POST", ""),
-    "values of the wrong type": (
-        {"x": {"r": "", "m": {f"m{n}": "" for n in range(ERRORS)}}},
-        "POST",
-        "",
-    ),
+    "values of the wrong type": ({"x": {"r": "", "m": {f"m{n}": "" for n in range(ERRORS)}}}, "POST", ""),
     "undeclared fields of an apply": (
         {f"x{n}": {"r": "", "u": 1} for n in range(ERRORS)},
         "PATCH",

@@ -252,10 +252,7 @@ def test_pod_security_standards_of_a_namespace(api: Api, path: str, namespace: s
 
 def test_labels_that_cannot_be_understood(api: Api, path: str) -> None:
     answer = api.patch(path, {"metadata": {"labels": {f"{LABEL}warn": "x"}}})
-    assert (answer.status, answer.causes) == (
-        422,
-        [("FieldValueInvalid", f"metadata.labels[{LABEL}warn]")],
-    )
+    assert (answer.status, answer.causes) == (422, [("FieldValueInvalid", f"metadata.labels[{LABEL}warn]")])
 
 
 # ---- LimitRanger

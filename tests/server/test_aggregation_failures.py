@@ -111,10 +111,7 @@ UNREACHABLE: Final[dict[str, tuple[dict[str, Any] | None, list[dict[str, Any]], 
         {"type": "ExternalName", "externalName": "127.0.0.1"},
         [],
         NOBODY_LISTENS,
-        (
-            "FailedDiscoveryCheck",
-            NOT_DIALLED,
-        ),
+        ("FailedDiscoveryCheck", NOT_DIALLED),
     ),
 }
 
@@ -239,11 +236,7 @@ async def fails(request: web.BaseRequest) -> web.StreamResponse:
 
 
 ANSWERS: Final[dict[str, tuple[Answering, int, bytes]]] = {
-    "a redirect": (
-        redirects,
-        502,
-        b"the backend attempted to redirect this request, which is not permitted",
-    ),
+    "a redirect": (redirects, 502, b"the backend attempted to redirect this request, which is not permitted"),
     "nothing": (hangs_up, 503, b"error trying to reach service: EOF\n"),
     "an error of its own": (fails, 500, b"broken"),
 }

@@ -38,7 +38,7 @@ def test_a_claim_is_allocated_and_given_up(api: Api) -> None:
     as_protobuf = api.get(f"{CLAIMS}/a", headers={"Accept": "application/vnd.kubernetes.protobuf"})
     assert as_protobuf.body.startswith(b"k8s\0")
     assert {each["name"] for each in api.get(GROUP).ok()["resources"]} >= {
-        *("resourceclaims/status", "podschedulingcontexts/status", "resourceclassparameters"),
+        *("resourceclaims/status", "podschedulingcontexts/status", "resourceclassparameters")
     }
 
 

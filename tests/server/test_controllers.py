@@ -127,11 +127,7 @@ COUNTED: Final[dict[str, tuple[dict[str, list[dict[str, Any]]], dict[str, str], 
 
 @pytest.mark.parametrize(("objects", "used", "spec"), COUNTED.values(), ids=COUNTED)
 async def test_a_new_quota_counts_what_is_there(
-    api: Api,
-    path: str,
-    objects: dict[str, list[dict[str, Any]]],
-    used: dict[str, str],
-    spec: dict[str, Any],
+    api: Api, path: str, objects: dict[str, list[dict[str, Any]]], used: dict[str, str], spec: dict[str, Any]
 ) -> None:
     for resource, documents in objects.items():
         for document in documents:

@@ -23,15 +23,7 @@ from hypothesis import strategies as st
 from tests.support.api import Answer, Api, until_status
 from tests.support.bystander import Bystander
 from tests.support.conversion_webhook import ConversionWebhook, answer_to, honest
-from tests.support.definitions import (
-    DEFINITIONS,
-    Defined,
-    condition,
-    define,
-    definition,
-    new_group,
-    version,
-)
+from tests.support.definitions import DEFINITIONS, Defined, condition, define, definition, new_group, version
 from tests.support.eventually import WITHIN_S, until
 from tests.support.server_process import ServerProcess
 from tests.support.webhook_server import Review

@@ -8,14 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.api import Api, until_status
-from tests.support.definitions import (
-    DEFINITIONS,
-    Defined,
-    condition,
-    define,
-    definition,
-    new_group,
-)
+from tests.support.definitions import DEFINITIONS, Defined, condition, define, definition, new_group
 from tests.support.eventually import until
 
 pytestmark = pytest.mark.etcd

@@ -425,10 +425,7 @@ NOT_ACCEPTABLE: Final = {
     "an unknown type": ("text/html", _ROUTED),
     "a type behind a gate": (CBOR, _ROUTED),
     "a table": ("application/json;as=Table;g=meta.k8s.io;v=v1", _UNROUTED),
-    "an unknown version of all at once": (
-        f"{PROTOBUF}{AS_AGGREGATED.replace('v2', 'v9')}",
-        _UNROUTED,
-    ),
+    "an unknown version of all at once": (f"{PROTOBUF}{AS_AGGREGATED.replace('v2', 'v9')}", _UNROUTED),
     "another stream": (f"{PROTOBUF};stream=list", _UNROUTED),
     "a stream of YAML": (f"{YAML};stream=watch", _UNROUTED),
 }

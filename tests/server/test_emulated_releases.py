@@ -237,11 +237,7 @@ OLD_OBJECTS: Final = {
         21,
         "storage.k8s.io/{v1beta1,v1}/volumeattachments",
         {"spec.attacher": "csi.example.com", "status.attached": False},
-        spec={
-            "attacher": "csi.example.com",
-            "nodeName": "a",
-            "source": {"persistentVolumeName": "a"},
-        },
+        spec={"attacher": "csi.example.com", "nodeName": "a", "source": {"persistentVolumeName": "a"}},
     ),
     "T01 PriorityLevelConfiguration": old(
         31,
@@ -283,11 +279,7 @@ OLD_OBJECTS: Final = {
         endpoints=[
             {
                 "addresses": ["10.0.0.1"],
-                "topology": {
-                    "topology.kubernetes.io/zone": "a",
-                    "kubernetes.io/hostname": "n",
-                    "rack": "r",
-                },
+                "topology": {"topology.kubernetes.io/zone": "a", "kubernetes.io/hostname": "n", "rack": "r"},
             }
         ],
     ),
@@ -445,9 +437,7 @@ OLD_OBJECTS: Final = {
         {"spec.concurrencyPolicy": "Allow", "spec.schedule": "0 * * * *"},
         spec={
             "schedule": "0 * * * *",
-            "jobTemplate": {
-                "spec": {"template": {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}},
-            },
+            "jobTemplate": {"spec": {"template": {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}}},
         },
     ),
     "T09 HorizontalPodAutoscaler": old(

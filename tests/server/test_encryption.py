@@ -53,10 +53,7 @@ class Configuration:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.flags = (
-            f"--encryption-provider-config={path}",
-            "--encryption-provider-config-automatic-reload",
-        )
+        self.flags = (f"--encryption-provider-config={path}", "--encryption-provider-config-automatic-reload")
 
     def write(self, *providers: dict[str, Any]) -> None:
         rule = {"resources": ["secrets", f"*.{GROUP}"], "providers": [*providers]}

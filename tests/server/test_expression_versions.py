@@ -107,10 +107,7 @@ HOLDERS: Final[dict[str, tuple[str, Callable[[str], dict[str, Any]]]]] = {
         lambda text: policy(auditAnnotations=[{"key": "k", "valueExpression": f"{text} ? 'a' : 'b'"}]),
     ),
     "a variable": (POLICIES, lambda text: policy(variables=[{"name": "v", "expression": text}])),
-    "a match condition": (
-        POLICIES,
-        lambda text: policy(matchConditions=[{"name": "c", "expression": text}]),
-    ),
+    "a match condition": (POLICIES, lambda text: policy(matchConditions=[{"name": "c", "expression": text}])),
     "a mutation that applies": (
         MUTATING,
         lambda text: mutating_policy(

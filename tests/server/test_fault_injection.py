@@ -110,11 +110,7 @@ def test_what_is_refused(
 def test_the_field_is_named(server: ApiServer) -> None:
     _, status = server.request("POST", FAULTS, {"effect": {"type": "Answer", "code": 200}})
     assert status["details"]["causes"] == [
-        {
-            "reason": "FieldValueInvalid",
-            "message": "200 is not between 400 and 599",
-            "field": "effect.code",
-        }
+        {"reason": "FieldValueInvalid", "message": "200 is not between 400 and 599", "field": "effect.code"}
     ]
 
 

@@ -109,10 +109,7 @@ async def test_an_owner_where_it_cannot_be_is_told_of(api: Api, namespace: str) 
     roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
     create(api, roles, f"{namespace}-x", owner, rules=[])
     await gone(api, f"{config_maps(namespace)}/x")
-    expected = {
-        (namespace, "x"): namespace,
-        ("default", f"{namespace}-x"): "",
-    }
+    expected = {(namespace, "x"): namespace, ("default", f"{namespace}-x"): ""}
     for (where, name), named in expected.items():
 
         def told(where: str = where, name: str = name) -> Any:

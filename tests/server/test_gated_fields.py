@@ -99,12 +99,7 @@ def document(case: Case, name: str, **values: Any) -> dict[str, Any]:
             inner[step] = dict(inner[step])
             inner = inner[step]
         inner[last] = values["value"]
-    return {
-        "apiVersion": case.api_version,
-        "kind": case.kind,
-        "metadata": {"name": name},
-        "spec": spec,
-    }
+    return {"apiVersion": case.api_version, "kind": case.kind, "metadata": {"name": name}, "spec": spec}
 
 
 def field(case: Case, found: Any) -> Any:

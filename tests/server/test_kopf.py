@@ -54,10 +54,7 @@ DEFINITION: Final = {
                                     "count": {"type": "integer", "minimum": 1},
                                 },
                             },
-                            "status": {
-                                "type": "object",
-                                "x-kubernetes-preserve-unknown-fields": True,
-                            },
+                            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
                         },
                     }
                 },

@@ -11,13 +11,7 @@ import pytest
 
 from tests.support.api import Api
 from tests.support.eventually import WITHIN_S
-from tests.support.kubectl import (
-    DEPLOYMENT,
-    Kubectl,
-    oldest_and_newest,
-    program,
-    rows,
-)
+from tests.support.kubectl import DEPLOYMENT, Kubectl, oldest_and_newest, program, rows
 from tests.support.objects import CONTAINERS, template
 from tests.support.served import BUILT_IN
 from tests.support.server_process import ServerProcess

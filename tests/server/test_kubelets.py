@@ -155,11 +155,7 @@ LOG_PROTOCOLS: Final = {
 
 @pytest.mark.parametrize(("protocols", "opcode", "decode"), LOG_PROTOCOLS.values(), ids=LOG_PROTOCOLS)
 def test_a_log_over_websocket(
-    server: ServerProcess,
-    pod: str,
-    protocols: tuple[str, ...],
-    opcode: int,
-    decode: Callable[[bytes], bytes],
+    server: ServerProcess, pod: str, protocols: tuple[str, ...], opcode: int, decode: Callable[[bytes], bytes]
 ) -> None:
     with connected(server, f"{pod}/log", *protocols, **ADMIN) as client:
         received = b""
@@ -171,11 +167,7 @@ def test_a_log_over_websocket(
 
 
 LOG_OPTIONS: Final = {
-    "lines below zero": (
-        "tailLines=-1",
-        422,
-        "tailLines: Invalid value: -1: must be greater than or equal",
-    ),
+    "lines below zero": ("tailLines=-1", 422, "tailLines: Invalid value: -1: must be greater than or equal"),
     "no bytes": ("limitBytes=0", 422, "limitBytes: Invalid value: 0: must be greater than 0"),
     "no seconds": ("sinceSeconds=0", 422, "sinceSeconds: Invalid value: 0: must be greater than 0"),
     "two beginnings": (

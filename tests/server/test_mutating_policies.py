@@ -405,8 +405,7 @@ def test_who_wants_it_is_asked_once_more_after_a_change(api: Api, namespace: str
     """And then no more, however often they change the object: there is no loop."""
     for name, reinvocation in (("a", "IfNeeded"), ("b", "Never"), ("c", "IfNeeded")):
         bind(
-            api,
-            policy(namespace, counter(name), name=f"{name}-{namespace}", reinvocationPolicy=reinvocation),
+            api, policy(namespace, counter(name), name=f"{name}-{namespace}", reinvocationPolicy=reinvocation)
         )
     assert api.post(config_maps(namespace), config_map(k="v")).ok()["data"] == {
         "k": "v",
@@ -418,10 +417,7 @@ def test_who_wants_it_is_asked_once_more_after_a_change(api: Api, namespace: str
 
 def test_without_a_change_nobody_is_asked_again(api: Api, namespace: str) -> None:
     conditions = [{"name": "c", "expression": "object.data.k == 'v'"}]
-    bind(
-        api,
-        policy(namespace, counter("n"), reinvocationPolicy="IfNeeded", matchConditions=conditions),
-    )
+    bind(api, policy(namespace, counter("n"), reinvocationPolicy="IfNeeded", matchConditions=conditions))
     data = api.post(config_maps(namespace), config_map(k="other")).ok()["data"]
     assert data == {"k": "other"}
 
@@ -634,10 +630,7 @@ INVALID: Final[dict[str, tuple[dict[str, Any], list[tuple[str, str]]]]] = {
         {"mutations": [apply("Object{data: variables.none}")]},
         [("FieldValueInvalid", "spec.mutations[0].applyConfiguration.expression")],
     ),
-    "too many expressions": (
-        {"mutations": [apply("Object{}")] * 2_001},
-        [("FieldValueForbidden", "spec")],
-    ),
+    "too many expressions": ({"mutations": [apply("Object{}")] * 2_001}, [("FieldValueForbidden", "spec")]),
 }
 
 

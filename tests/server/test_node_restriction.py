@@ -64,10 +64,7 @@ NODE_CHANGES: Final[dict[str, tuple[dict[str, Any], str]]] = {
         {"metadata": {"labels": {"node-restriction.kubernetes.io/a": "b", "node-role.kubernetes.io/c": ""}}},
         "is not allowed to modify labels: node-restriction.kubernetes.io/a, node-role.kubernetes.io/c",
     ),
-    "taints": (
-        {"spec": {"taints": []}},
-        'node "NODE" is not allowed to modify taints',
-    ),
+    "taints": ({"spec": {"taints": []}}, 'node "NODE" is not allowed to modify taints'),
     "an owner": (
         {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "x", "uid": "1"}]}},
         'node "NODE" is not allowed to modify ownerReferences',

@@ -159,10 +159,7 @@ def test_claims_become_a_user(setup: Setup) -> None:
         "username": "oidc:alice",
         "uid": "alice",
         "groups": ["oidc:dev", "oidc:ops", "system:authenticated"],
-        "extra": {
-            "authentication.kubernetes.io/credential-id": ["JTI=t-1"],
-            "example.com/tenant": ["red"],
-        },
+        "extra": {"authentication.kubernetes.io/credential-id": ["JTI=t-1"], "example.com/tenant": ["red"]},
     }
 
 

@@ -73,11 +73,7 @@ KINDS: Final = {
     ),
     "Job": Kind(
         "/jobs",
-        of(
-            "batch/v1",
-            "Job",
-            spec={"template": ONCE},
-        ),
+        of("batch/v1", "Job", spec={"template": ONCE}),
         {".spec.backoffLimit", ".spec.template.metadata.labels.app", ".metadata.labels.app"},
         {
             ".spec.selector",

@@ -35,14 +35,8 @@ def placed(api: Api, namespace: str, labels: dict[str, str], **allocatable: str)
 
 
 TOO_LARGE: Final = {
-    "of the processor, with the overhead": (
-        {"cpu": "751m"},
-        "cpu, requested: 1001, allocatable: 1000",
-    ),
-    "of the memory, in bytes": (
-        {"memory": "2Gi"},
-        "memory, requested: 2147483648, allocatable: 1073741824",
-    ),
+    "of the processor, with the overhead": ({"cpu": "751m"}, "cpu, requested: 1001, allocatable: 1000"),
+    "of the memory, in bytes": ({"memory": "2Gi"}, "memory, requested: 2147483648, allocatable: 1073741824"),
     "of both": (
         {"cpu": "2", "memory": "2Gi"},
         "cpu, requested: 2250, allocatable: 1000; memory, requested: 2147483648, allocatable: 1073741824",

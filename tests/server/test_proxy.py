@@ -96,11 +96,7 @@ def shown(answer: Any) -> dict[str, Any]:
 def test_any_method_is_passed_on(api: Api, pod: str, method: str) -> None:
     body = b"some text" if method in ("POST", "PUT", "PATCH") else None
     seen = shown(api.send(method, f"{pod}/a/b?c=%20d", body, type="text/plain"))
-    assert (seen["method"], seen["target"], seen["body"]) == (
-        method,
-        "/a/b?c=%20d",
-        (body or b"").decode(),
-    )
+    assert (seen["method"], seen["target"], seen["body"]) == (method, "/a/b?c=%20d", (body or b"").decode())
 
 
 def test_head_has_no_body(api: Api, pod: str) -> None:

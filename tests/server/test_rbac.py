@@ -160,12 +160,7 @@ def test_resource_names_do_not_grant_a_collection(api: Api, namespace: str) -> N
     caller, path = Caller(api), CONFIGMAPS.format(namespace)
     for name in ("a", "b"):
         api.post(path, {"metadata": {"name": name}}).ok()
-    grant(
-        api,
-        namespace,
-        caller.name,
-        rule("get list watch deletecollection", "configmaps", "a"),
-    )
+    grant(api, namespace, caller.name, rule("get list watch deletecollection", "configmaps", "a"))
     until(lambda: caller.get(f"{path}/a"), is_allowed)
     assert caller.get(f"{path}/b").status == 403
     one = f"{path}?fieldSelector=metadata.name"

@@ -156,11 +156,7 @@ PATCHES: Final[dict[str, tuple[Sequence[dict[str, Any]], Any, Any, list[tuple[st
 
 @pytest.mark.parametrize(("rules", "before", "change", "causes"), PATCHES.values(), ids=PATCHES)
 def test_who_may_change_the_status_of_a_claim(
-    api: Api,
-    rules: Sequence[dict[str, Any]],
-    before: Any,
-    change: Any,
-    causes: list[tuple[str, str]],
+    api: Api, rules: Sequence[dict[str, Any]], before: Any, change: Any, causes: list[tuple[str, str]]
 ) -> None:
     path = claim(api, before)
     with Caller(api, "", *rules) as caller:

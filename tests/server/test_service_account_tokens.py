@@ -114,11 +114,7 @@ def test_a_secret_is_filled_in_and_its_token_logs_in(server: ServerProcess, api:
     assert user == {
         "username": f"system:serviceaccount:{NAMESPACE}:filled",
         "uid": uid,
-        "groups": [
-            "system:serviceaccounts",
-            f"system:serviceaccounts:{NAMESPACE}",
-            "system:authenticated",
-        ],
+        "groups": ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}", "system:authenticated"],
     }
     today = time.strftime("%Y-%m-%d", time.gmtime())
     labels = until(lambda: api.get(f"{SECRETS}/filled-token").ok()["metadata"].get("labels"))
@@ -208,10 +204,7 @@ def test_audit_events_tell_that_a_token_stands_in_a_secret(api: Api, log: Log) -
     label = "kubernetes.io/legacy-token-invalid-since"
     api.patch(f"{SECRETS}/recorded-token", {"metadata": {"labels": {label: "2026-01-01"}}}).ok()
     refused = until_status(401, lambda: who(api, token))
-    assert told(refused) == {
-        "legacy-token": name,
-        "legacy-token-invalidated": f"recorded-token/{NAMESPACE}",
-    }
+    assert told(refused) == {"legacy-token": name, "legacy-token-invalidated": f"recorded-token/{NAMESPACE}"}
     assert told(api.get(SECRETS)) == {}
 
 

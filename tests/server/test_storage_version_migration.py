@@ -102,11 +102,7 @@ def run_migrate(server: ServerProcess, *resources: str) -> list[str]:
     """Returns what the command has printed."""
     command = [sys.executable, "-m", "apiserver", "migrate", f"--kubeconfig={server.kubeconfig}"]
     done = subprocess.run(
-        [*command, "--rate=10000", *resources],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
+        [*command, "--rate=10000", *resources], capture_output=True, text=True, timeout=60, check=True
     )
     return done.stdout.splitlines()
 

@@ -560,11 +560,7 @@ BAD_TOKENS: Final[dict[str, tuple[dict[str, Any], int, str]]] = {
         "pod running with different serviceaccount name",
     ),
     "bound to one that is gone": (
-        {
-            "spec": {
-                "boundObjectRef": {"kind": "Secret", "apiVersion": "v1", "name": "s", "uid": "gone"},
-            }
-        },
+        {"spec": {"boundObjectRef": {"kind": "Secret", "apiVersion": "v1", "name": "s", "uid": "gone"}}},
         409,
         "the UID in the bound object reference (gone) does not match the UID in record",
     ),

@@ -110,7 +110,7 @@ def test_what_is_no_status_is_refused(api: Api) -> None:
 def test_discovery_and_openapi_tell_them(api: Api) -> None:
     resources = {each["name"]: each for each in api.get(LIFECYCLE).ok()["resources"]}
     assert resources.keys() == {
-        *("evictionrequests", "evictionrequests/status", "evictions", "evictions/status"),
+        *("evictionrequests", "evictionrequests/status", "evictions", "evictions/status")
     }
     assert resources["evictionrequests"]["namespaced"]
     assert resources["evictionrequests"]["singularName"] == "evictionrequest"
@@ -227,10 +227,7 @@ def test_the_scheduler_may_read_groups_of_groups(api: Api) -> None:
 
 @pytest.mark.parametrize(
     "flags",
-    [
-        (f"--runtime-config={VERSIONS}",),
-        (f"--feature-gates={','.join(f'{gate}=true' for gate in GATES)}",),
-    ],
+    [(f"--runtime-config={VERSIONS}",), (f"--feature-gates={','.join(f'{gate}=true' for gate in GATES)}",)],
     ids=["no gates", "no versions"],
 )
 def test_both_flags_are_needed(tmp_path_factory: pytest.TempPathFactory, flags: tuple[str, ...]) -> None:

@@ -180,10 +180,7 @@ def test_who_issues_certificates_of_pods_must_be_allowed_to_sign(api: Api) -> No
         return api.patch(f"{POD_REQUESTS}/web/status", {"status": issued(begin)}, headers=headers)
 
     denied = {"conditions": [{"type": "Denied", "status": "True", "reason": "R", "message": ""}]}
-    for refused in (
-        issue(now),
-        api.patch(f"{POD_REQUESTS}/web/status", {"status": denied}, headers=headers),
-    ):
+    for refused in (issue(now), api.patch(f"{POD_REQUESTS}/web/status", {"status": denied}, headers=headers)):
         assert (refused.status, refused.causes) == (422, [("FieldValueForbidden", "spec.signerName")])
     assert 'User "signer" is not permitted to "sign" for signer "example.com/pods"' in refused.message
     allow(api, "signer", statuses, rule("sign", "signers", "example.com/pods", group="certificates.k8s.io"))

@@ -77,10 +77,7 @@ def running(directory: Path, minor: int, *flags: str, is_killed: bool = False) -
 
     One that is killed cannot say that it has gone: an older one waits on etcd until its lease has expired.
     """
-    with (
-        ServerProcess(directory, f"--emulated-version=1.{minor}", *flags) as server,
-        Api(server) as api,
-    ):
+    with ServerProcess(directory, f"--emulated-version=1.{minor}", *flags) as server, Api(server) as api:
         yield api
         if not is_killed:
             assert server.stop() == 0

@@ -130,10 +130,7 @@ def test_who_may_ask(api: Api, directory: Path) -> None:
     for path in (*KINDS, "/metrics/slis"):
         with api.as_caller("alice-token") as alice:
             nobody = alice.get(path)
-        assert (nobody.status, nobody.message) == (
-            403,
-            f'forbidden: User "alice" cannot get path "{path}"',
-        )
+        assert (nobody.status, nobody.message) == (403, f'forbidden: User "alice" cannot get path "{path}"')
         monitor = {"Impersonate-User": "m", "Impersonate-Group": "system:monitoring"}
         assert api.get(path, headers=monitor).status == 200
         assert path in api.get("/").json["paths"]

@@ -41,10 +41,7 @@ KEYS = {
         ("/registry", "stable.example.com", "crontabs", "ns", "x"),
         "/registry/stable.example.com/crontabs/ns/x",
     ),
-    "another prefix": (
-        ("/tenants/blue", "", "pods", "ns", "x"),
-        "/tenants/blue/core/pods/ns/x",
-    ),
+    "another prefix": (("/tenants/blue", "", "pods", "ns", "x"), "/tenants/blue/core/pods/ns/x"),
 }
 
 

@@ -18,20 +18,8 @@ import pytest
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.errors import RevisionCompacted, RevisionTooLarge, StorageUnavailable
 from apiserver.storage.event_loop_turns import TURN_S
-from apiserver.storage.interface import (
-    MOST_RECENT,
-    EventBatch,
-    KeyRange,
-    ReadAt,
-    Storage,
-    Stored,
-    Watch,
-)
-from apiserver.storage.watch_cache import (
-    WatchCache,
-    WatchCacheOptions,
-    WatchScope,
-)
+from apiserver.storage.interface import MOST_RECENT, EventBatch, KeyRange, ReadAt, Storage, Stored, Watch
+from apiserver.storage.watch_cache import WatchCache, WatchCacheOptions, WatchScope
 from apiserver.storage.watch_cache.reflector import PAGE_KEYS, PART_BYTES
 from apiserver.storage.watch_cache.snapshots import Snapshots
 from tests.support.cache_as_storage import PREFIX, UNCHECKED, CacheAsStorage, watched
@@ -110,9 +98,7 @@ async def test_a_broken_watch_is_resumed_without_missing_events(
     store, cached = flaky
     seen: list[int] = []
     watcher = watched(
-        cached.cache,
-        cached.cache.revision,
-        lambda: seen.extend(d.event.revision for d in watcher.take()),
+        cached.cache, cached.cache.revision, lambda: seen.extend(d.event.revision for d in watcher.take())
     )
     written = []
     for round_ in range(5):
@@ -171,11 +157,7 @@ async def test_a_cache_begins_with_what_another_one_held(flaky: tuple[FlakyStore
     with pytest.raises(RevisionCompacted):
         watched(other.cache, revision - 1)
     seen: list[str] = []
-    watcher = watched(
-        other.cache,
-        revision,
-        lambda: seen.extend(d.event.version.key for d in watcher.take()),
-    )
+    watcher = watched(other.cache, revision, lambda: seen.extend(d.event.version.key for d in watcher.take()))
     await copied.create(P + "d", b"")
     await eventually(lambda: seen == [P + "d"])
     assert [v.key[len(P) :] for v in (await cached.cache.list(ALL)).versions] == ["a", "c", "later"]
@@ -229,9 +211,7 @@ async def test_who_asks_for_a_list_during_another_gets_one(flaky: tuple[FlakySto
     assert store.lists == 3
 
 
-async def test_no_progress_is_requested_for_a_revision_that_does_not_exist(
-    tmp_path: Path,
-) -> None:
+async def test_no_progress_is_requested_for_a_revision_that_does_not_exist(tmp_path: Path) -> None:
     """Row K37. With older etcd a request for progress writes, and would itself make the revision exist."""
     store = FlakyStore(await EmbeddedStore.open(tmp_path / "data", durable=False))
     cached = CacheAsStorage(store, UNCHECKED._replace(future_revision_wait_s=0.5))  # type: ignore[arg-type]
@@ -268,9 +248,7 @@ async def test_while_the_store_is_down_stale_reads_work_and_consistent_reads_fai
 # ---- comparing the cache with the store
 
 
-async def test_a_correct_cache_is_not_refilled(
-    flaky: tuple[FlakyStore, CacheAsStorage],
-) -> None:
+async def test_a_correct_cache_is_not_refilled(flaky: tuple[FlakyStore, CacheAsStorage]) -> None:
     store, cached = flaky
     revision = 0
     for n in range(20):

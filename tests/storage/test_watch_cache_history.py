@@ -10,14 +10,8 @@ from hypothesis import strategies as st
 
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.errors import RevisionCompacted
-from apiserver.storage.interface import (
-    KeyRange,
-)
-from apiserver.storage.watch_cache import (
-    CacheEvent,
-    HistoryLimits,
-    KeyVersion,
-)
+from apiserver.storage.interface import KeyRange
+from apiserver.storage.watch_cache import CacheEvent, HistoryLimits, KeyVersion
 from apiserver.storage.watch_cache.history import ENCODED_BYTES_MAX, ENCODED_MAX, EVICTION_BATCH_MAX, History
 from apiserver.storage.watch_cache.resources import BUDGET_CHECKS
 from apiserver.storage.watch_cache.snapshots import Snapshots

@@ -44,9 +44,7 @@ class Authority:
         files.certificate.write_bytes(self._sign(subject, key.public_key(), names, valid_for=valid_for))
         files.key.write_bytes(
             key.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
+                serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
             )
         )
         return files

@@ -123,12 +123,7 @@ def run_with_ruby(name: str, ruby: str, kubeconfig: Path, namespace: str) -> Any
 
 def _printed(command: Sequence[str], variables: dict[str, str]) -> Any:
     end = subprocess.run(
-        command,
-        env=os.environ | variables,
-        capture_output=True,
-        text=True,
-        timeout=WITHIN_S,
-        check=False,
+        command, env=os.environ | variables, capture_output=True, text=True, timeout=WITHIN_S, check=False
     )
     assert end.returncode == 0, end.stderr
     return json.loads(end.stdout)

@@ -17,23 +17,14 @@ Schema = Mapping[str, Any]
 SPEC: Final[Schema] = {
     "type": "object",
     "properties": {
-        "spec": {
-            "type": "object",
-            "properties": {"a": {"type": "string"}, "n": {"type": "integer"}},
-        },
+        "spec": {"type": "object", "properties": {"a": {"type": "string"}, "n": {"type": "integer"}}},
         "status": {"type": "object", "properties": {"message": {"type": "string"}}},
     },
 }
 
 
 def version(name: str = "v1", *, schema: Schema = SPEC, storage: bool = True, **more: Any) -> dict[str, Any]:
-    return {
-        "name": name,
-        "served": True,
-        "storage": storage,
-        "schema": {"openAPIV3Schema": schema},
-        **more,
-    }
+    return {"name": name, "served": True, "storage": storage, "schema": {"openAPIV3Schema": schema}, **more}
 
 
 def definition(

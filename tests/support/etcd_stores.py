@@ -8,9 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Final
 
-from apiserver.storage.errors import (
-    StorageUnavailable,
-)
+from apiserver.storage.errors import StorageUnavailable
 from apiserver.storage.etcd import EtcdClient, EtcdStore, Tls
 from apiserver.storage.interface import Condition, Event, KeyRange, Put, Storage
 from apiserver.storage.keys import prefix_range

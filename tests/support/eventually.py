@@ -35,11 +35,7 @@ async def eventually(check: Callable[[], T | Awaitable[T]], *, within_s: float =
 
 
 def until(
-    ask: Callable[[], T],
-    holds: Callable[[T], bool] = bool,
-    what: str = "",
-    *,
-    within_s: float = WITHIN_S,
+    ask: Callable[[], T], holds: Callable[[T], bool] = bool, what: str = "", *, within_s: float = WITHIN_S
 ) -> T:
     """Ask until `holds` is true of the answer, and return that answer; for tests without a loop.
 

@@ -332,12 +332,7 @@ class KopfIndex:
 
         def run() -> None:
             try:
-                kopf.run(
-                    registry=registry,
-                    standalone=True,
-                    namespaces=[NAMESPACE],
-                    stop_flag=self._stopping,
-                )
+                kopf.run(registry=registry, standalone=True, namespaces=[NAMESPACE], stop_flag=self._stopping)
             except Exception as error:
                 self.ended_by = f"{type(error).__name__}: {error}"
 

@@ -39,12 +39,7 @@ def bind(api: Api, name: str, role: str, *subjects: str, subject_kind: str = "Us
 
 
 def grant(
-    api: Api,
-    namespace: str,
-    name: str,
-    *rules: dict[str, Any],
-    subject_kind: str = "User",
-    root: str = RBAC,
+    api: Api, namespace: str, name: str, *rules: dict[str, Any], subject_kind: str = "User", root: str = RBAC
 ) -> dict[str, str]:
     """Create a role with the name of a user or a group, and bind it. namespace: empty for everywhere.
 

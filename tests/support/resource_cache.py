@@ -5,15 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from apiserver.storage.interface import (
-    Event,
-)
+from apiserver.storage.interface import Event
 from apiserver.storage.keys import prefix_range
-from apiserver.storage.watch_cache import (
-    HistoryLimits,
-    Watcher,
-    WatchScope,
-)
+from apiserver.storage.watch_cache import HistoryLimits, Watcher, WatchScope
 from apiserver.storage.watch_cache.events import Trigger
 from apiserver.storage.watch_cache.resource import ResourceCache
 

@@ -44,11 +44,7 @@ class ServerProcess:
     """
 
     def __init__(
-        self,
-        data_dir: Path,
-        *flags: str,
-        module: str | None = None,
-        searched: SearchedServers = ALL_SERVERS,
+        self, data_dir: Path, *flags: str, module: str | None = None, searched: SearchedServers = ALL_SERVERS
     ) -> None:
         self.data_dir, self.flags, self._module, self._searched = data_dir, flags, module, searched
         if any(flag.startswith("--workers") for flag in flags):
@@ -164,8 +160,5 @@ class ServerProcess:
 
 def _interpreter(module: str, arguments: Sequence[str]) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", module, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+        [sys.executable, "-m", module, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -111,10 +111,7 @@ FAULTS: Final = st.one_of(
 # A name is written; None has the history forgotten; a fault is had so many times.
 STEPS: Final = st.lists(
     st.one_of(
-        st.sampled_from(NAMES),
-        st.sampled_from(NAMES),
-        st.tuples(FAULTS, st.integers(1, 3)),
-        st.none(),
+        st.sampled_from(NAMES), st.sampled_from(NAMES), st.tuples(FAULTS, st.integers(1, 3)), st.none()
     ),
     min_size=3,
     max_size=25,

@@ -23,13 +23,7 @@ from tests.support.eventually import WITHIN_S
 from tests.support.kubectl import Kubectl, oldest_and_newest, program
 from tests.support.required import library
 from tests.testing.simulated import run_pod, simulating
-from tests.testing.streams import (
-    COMMANDS,
-    ERROR,
-    STDOUT,
-    log,
-    shell,
-)
+from tests.testing.streams import COMMANDS, ERROR, STDOUT, log, shell
 
 original = simulating()
 

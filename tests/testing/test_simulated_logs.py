@@ -11,10 +11,7 @@ from typing import Any, Final
 
 from apiserver.testing import ApiServer
 from tests.testing.simulated import PODS, add_pod, await_phase, is_ready, restarts, run_pod, simulating
-from tests.testing.streams import (
-    followed,
-    log,
-)
+from tests.testing.streams import followed, log
 
 original = simulating()
 

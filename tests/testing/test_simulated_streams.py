@@ -14,10 +14,7 @@ import pytest
 
 from apiserver.testing import ApiServer
 from tests.testing.simulated import PODS, add_pod, run_pod, simulating
-from tests.testing.streams import (
-    V4,
-    forwarded,
-)
+from tests.testing.streams import V4, forwarded
 
 original = simulating()
 

@@ -15,15 +15,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.testing import (
-    ApiServer,
-    CutConnection,
-    Match,
-    NotInTime,
-    NotQuiet,
-    ServerStopped,
-    UnknownKind,
-)
+from apiserver.testing import ApiServer, CutConnection, Match, NotInTime, NotQuiet, ServerStopped, UnknownKind
 from apiserver.testing.waiting import _lines, _opened
 from apiserver.testkit.faults.matches import OWN_USER_AGENT as USER_AGENT
 from tests.support.eventually import until

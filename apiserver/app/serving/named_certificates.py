@@ -26,9 +26,7 @@ class SniCertificates(Generic[T]):
     """
 
     def __init__(
-        self,
-        default: tuple[T, x509.Certificate],
-        named: Sequence[tuple[T, Sequence[str], x509.Certificate]],
+        self, default: tuple[T, x509.Certificate], named: Sequence[tuple[T, Sequence[str], x509.Certificate]]
     ) -> None:
         self.default = default[0]
         extracted: dict[str, T] = {}

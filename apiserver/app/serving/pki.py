@@ -393,10 +393,7 @@ def client_certificate(
     if authority is None:
         raise UnusableFile(ca, "is missing")
     return _signed(
-        _client(name, *groups),
-        authority,
-        _read_ca_key(_key_file(ca), authority),
-        now or datetime.now(UTC),
+        _client(name, *groups), authority, _read_ca_key(_key_file(ca), authority), now or datetime.now(UTC)
     )
 
 
@@ -571,9 +568,7 @@ def _generate_key() -> ec.EllipticCurvePrivateKey:
 
 def _private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.NoEncryption(),
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
 
 

@@ -21,12 +21,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from apiserver.app.serving.named_certificates import SniCertificates
 from apiserver.app.serving.watched_files import INTERVAL_S, WatchedFiles, read_file
 from apiserver.golang.pem import UNREADABLE
-from apiserver.golang.tls import (
-    DEFAULT_VERSION,
-    INSECURE_SUITES,
-    PREFERRED_SUITES,
-    VERSIONS,
-)
+from apiserver.golang.tls import DEFAULT_VERSION, INSECURE_SUITES, PREFERRED_SUITES, VERSIONS
 from apiserver.golang.x509_parsing import parse_pem_certificates
 from apiserver.webhooks.tls import load_certificate
 

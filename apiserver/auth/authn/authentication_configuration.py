@@ -134,11 +134,7 @@ def of_flags(
         prefix = f"{issuer.url}#"
     name = ClaimMapping(username.claim, "" if prefix == "-" else prefix)
     authenticator = JwtAuthenticatorConfiguration(
-        issuer,
-        name,
-        groups,
-        required_claims=tuple(required_claims),
-        algorithms=tuple(algorithms),
+        issuer, name, groups, required_claims=tuple(required_claims), algorithms=tuple(algorithms)
     )
     return AuthenticationConfiguration((authenticator,))
 

@@ -10,11 +10,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Protocol
 
 from apiserver.auth.authn.chain import Credentials, Identity
-from apiserver.auth.authn.service_account import (
-    Claims,
-    LegacyClaims,
-    ServiceAccountAuthenticator,
-)
+from apiserver.auth.authn.service_account import Claims, LegacyClaims, ServiceAccountAuthenticator
 from apiserver.auth.authn.token_file import TokenFileAuthenticator, bearer_token
 from apiserver.meta.errors import Unauthorized
 from apiserver.meta.vocabulary import UserInfo

@@ -114,10 +114,7 @@ class JwtAuthenticators:
     """All issuers. Which of them is asked, a token itself says."""
 
     def __init__(
-        self,
-        authenticators: Sequence[JwtAuthenticator],
-        observer: LatencyObserver,
-        audiences: Sequence[str],
+        self, authenticators: Sequence[JwtAuthenticator], observer: LatencyObserver, audiences: Sequence[str]
     ) -> None:
         """audiences: those of this server, which tokens are for that are accepted."""
         self.all: Mapping[str, JwtAuthenticator] = {

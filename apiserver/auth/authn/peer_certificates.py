@@ -40,11 +40,7 @@ class PeerCertificates:
     """
 
     def __init__(
-        self,
-        clients: bytes,
-        front_proxies: bytes,
-        extra_prefix: str,
-        clock: Callable[[], float] = time.time,
+        self, clients: bytes, front_proxies: bytes, extra_prefix: str, clock: Callable[[], float] = time.time
     ) -> None:
         self._extra_prefix, self._clock = extra_prefix, clock
         self.trust(clients, front_proxies)
@@ -73,10 +69,7 @@ class PeerCertificates:
             user, is_client = None, False
         is_front_proxy = self._front_proxies.have_signed(certificate, chain)
         return PeerCertificate(
-            user,
-            _common_name(described) if is_front_proxy else None,
-            is_client or is_front_proxy,
-            ends_at,
+            user, _common_name(described) if is_front_proxy else None, is_client or is_front_proxy, ends_at
         )
 
     def _user(self, described: Mapping[str, Any], certificate: x509.Certificate) -> UserInfo | None:

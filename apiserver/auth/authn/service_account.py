@@ -43,8 +43,7 @@ TOKEN_LENGTH_MAX: Final = 16 * 1024
 USER_PREFIX: Final = "system:serviceaccount:"
 GROUP: Final = "system:serviceaccounts"
 _KEY_BLOCK: Final = re.compile(
-    rb"-----BEGIN (PUBLIC KEY|CERTIFICATE|(?:[A-Z]+ )?PRIVATE KEY)-----.*?-----END \1-----",
-    re.DOTALL,
+    rb"-----BEGIN (PUBLIC KEY|CERTIFICATE|(?:[A-Z]+ )?PRIVATE KEY)-----.*?-----END \1-----", re.DOTALL
 )
 _CURVES: Final = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 # Of Secrets with tokens.

@@ -60,8 +60,7 @@ def builtin_type(resource: str, kind: str, compatibility: CompatibilityVersion) 
             is_costly=True,  # There may be many match conditions to compile.
         ),
         columns=columns(
-            Column("Webhooks", list_length("webhooks"), "How many webhooks it has.", type="integer"),
-            AGE,
+            Column("Webhooks", list_length("webhooks"), "How many webhooks it has.", type="integer"), AGE
         ),
     )
 

@@ -37,9 +37,7 @@ BUILTIN_TYPE: Final = BuiltinType(
     "v1",
     "controllerrevisions",
     "ControllerRevision",
-    strategy=Strategy(
-        validate_ratcheting=validate_controller_revision,
-    ),
+    strategy=Strategy(validate_ratcheting=validate_controller_revision),
     columns=columns(
         Column("Controller", _controller, "The object whose state this was."),
         Column("Revision", field_cell("revision", default=0), "The number of the state."),

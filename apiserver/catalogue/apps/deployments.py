@@ -8,10 +8,7 @@ from apiserver.catalogue.apps.replica_sets import validate_pods
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, clear_status, status_subresource
 from apiserver.catalogue.common import workloads
 from apiserver.catalogue.common.columns import status_count
-from apiserver.catalogue.pod_specs.templates import (
-    POD_TEMPLATE_COLUMNS,
-    with_template_warnings,
-)
+from apiserver.catalogue.pod_specs.templates import POD_TEMPLATE_COLUMNS, with_template_warnings
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
 from apiserver.golang.formatting import go_struct_fields
 from apiserver.meta.field_errors import Errors, forbidden, invalid, not_supported, required

@@ -41,7 +41,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
                 suspend=False,
                 successfulJobsHistoryLimit=3,
                 failedJobsHistoryLimit=1,
-            ),
+            )
         },
         subresources=(STATUS_SUBRESOURCE,),
         strategy=Strategy(

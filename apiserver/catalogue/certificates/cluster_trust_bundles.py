@@ -118,9 +118,7 @@ BUILTIN_TYPE: Final = BuiltinType(
         # Parsing a megabyte of certificates takes tens of milliseconds.
         is_costly=True,
     ),
-    columns=columns(
-        Column("SignerName", _shown_signer, "The signer whose certificates are to be trusted."),
-    ),
+    columns=columns(Column("SignerName", _shown_signer, "The signer whose certificates are to be trusted.")),
     selectable_fields=field_texts("spec.signerName"),
     feature_gates=(GATE,),
 )

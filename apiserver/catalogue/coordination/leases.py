@@ -33,9 +33,7 @@ BUILTIN_TYPE: Final = BuiltinType(
     "leases",
     "Lease",
     strategy=Strategy(
-        allows_unconditional_update=False,
-        validate=validate_lease,
-        allows_create_on_update=True,
+        allows_unconditional_update=False, validate=validate_lease, allows_create_on_update=True
     ),
     columns=columns(Column("Holder", field_cell("spec", "holderIdentity"), "Who holds the lease."), AGE),
 )

@@ -155,8 +155,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     short_names=("limits",),
     defaults={f"{CORE}LimitRangeItem": in_turn(_default_item, rounding(*_AMOUNTS))},
     strategy=Strategy(
-        prepare_create=prepare_limit_range,
-        validate=validate_limit_range,
-        allows_create_on_update=True,
+        prepare_create=prepare_limit_range, validate=validate_limit_range, allows_create_on_update=True
     ),
 )

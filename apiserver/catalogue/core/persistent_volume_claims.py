@@ -36,12 +36,7 @@ from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.releases.gates import FeatureGates
-from apiserver.schema.validation.checks import (
-    IMMUTABLE,
-    immutable,
-    non_negative_quantity,
-    quantity_of,
-)
+from apiserver.schema.validation.checks import IMMUTABLE, immutable, non_negative_quantity, quantity_of
 from apiserver.schema.validation.defaults import rounding, setting
 from apiserver.schema.validation.documents import at
 

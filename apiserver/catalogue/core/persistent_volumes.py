@@ -30,14 +30,7 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import STATUS, Strategy, UpdateStrategy, WriteContext, keep_status
 from apiserver.releases.gates import FeatureGates
-from apiserver.schema.validation.checks import (
-    IMMUTABLE,
-    immutable,
-    in_range,
-    named,
-    one_of,
-    quantity_of,
-)
+from apiserver.schema.validation.checks import IMMUTABLE, immutable, in_range, named, one_of, quantity_of
 from apiserver.schema.validation.defaults import rounding, setting
 from apiserver.schema.validation.documents import at, items
 

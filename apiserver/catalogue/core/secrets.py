@@ -120,9 +120,7 @@ BUILTIN_TYPE: Final = BuiltinType(
         update=UpdateStrategy(validate=validate_secret_update),
     ),
     columns=columns(
-        Column("Type", field_cell("type"), _TYPE_TEXT),
-        Column("Data", table.count("data"), DATA_TEXT),
-        AGE,
+        Column("Type", field_cell("type"), _TYPE_TEXT), Column("Data", table.count("data"), DATA_TEXT), AGE
     ),
     selectable_fields=field_texts("type"),
 )

@@ -29,11 +29,7 @@ def builtin_type(*, ttl_s: int) -> BuiltinType:
         "events",
         "Event",
         short_names=("ev",),
-        strategy=Strategy(
-            validate_ratcheting=validate_new_event,
-            allows_create_on_update=True,
-            ttl_s=ttl_s,
-        ),
+        strategy=Strategy(validate_ratcheting=validate_new_event, allows_create_on_update=True, ttl_s=ttl_s),
         columns=Columns(
             tuple(column._replace(cell=_cell_of_core(column.cell)) for column in core_events.COLUMNS.columns)
         ),

@@ -14,12 +14,7 @@ from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.strategy import (
-    Strategy,
-    UpdateStrategy,
-    keep_status,
-    only_status_with_old_metadata,
-)
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status, only_status_with_old_metadata
 from apiserver.schema.validation.checks import named, uniqueness
 from apiserver.schema.validation.documents import at, items
 

@@ -11,12 +11,7 @@ from apiserver.catalogue.flowcontrol.flow_schemas import validate_conditions
 from apiserver.meta.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.strategy import (
-    Strategy,
-    UpdateStrategy,
-    keep_status,
-    only_status_with_old_metadata,
-)
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status, only_status_with_old_metadata
 from apiserver.schema.compile import Default
 from apiserver.schema.validation.checks import in_range
 
@@ -48,11 +43,7 @@ MANDATORY_PRIORITY_LEVELS: Final[Mapping[str, Document]] = {
     "exempt": {"type": "Exempt", "exempt": {"nominalConcurrencyShares": 0, "lendablePercent": 0}},
     "catch-all": {
         "type": "Limited",
-        "limited": {
-            "nominalConcurrencyShares": 5,
-            "lendablePercent": 0,
-            "limitResponse": {"type": "Reject"},
-        },
+        "limited": {"nominalConcurrencyShares": 5, "lendablePercent": 0, "limitResponse": {"type": "Reject"}},
     },
 }
 _LEVEL_TYPES: Final = ("Exempt", "Limited")

@@ -10,20 +10,10 @@ from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_subresource
 from apiserver.catalogue.common.participants import validate_own_name
-from apiserver.catalogue.lifecycle.eviction_fields import (
-    GATE,
-    INTENTS,
-    validate_progress,
-    validate_target,
-)
+from apiserver.catalogue.lifecycle.eviction_fields import GATE, INTENTS, validate_progress, validate_target
 from apiserver.meta.field_errors import Errors, required
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.strategy import (
-    Strategy,
-    UpdateStrategy,
-    keep_status,
-    only_status_without_metadata,
-)
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status, only_status_without_metadata
 from apiserver.schema.validation.checks import immutable, one_of
 
 

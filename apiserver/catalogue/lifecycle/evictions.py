@@ -10,12 +10,7 @@ from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status
 from apiserver.catalogue.common.participants import participant_name
-from apiserver.catalogue.lifecycle.eviction_fields import (
-    GATE,
-    INTENTS,
-    validate_progress,
-    validate_target,
-)
+from apiserver.catalogue.lifecycle.eviction_fields import GATE, INTENTS, validate_progress, validate_target
 from apiserver.catalogue.lifecycle.responders import Progress, validate_responders, validate_turns
 from apiserver.meta import timestamps
 from apiserver.meta.field_errors import Errors, invalid
@@ -95,9 +90,7 @@ BUILTIN_TYPE: Final = BuiltinType(
         Subresource(
             "status",
             update=UpdateStrategy(
-                only_status_without_metadata,
-                validate_write=validate_status,
-                resets=("metadata", "spec"),
+                only_status_without_metadata, validate_write=validate_status, resets=("metadata", "spec")
             ),
         ),
     ),

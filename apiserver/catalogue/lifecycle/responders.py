@@ -15,14 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from apiserver.catalogue.common.participants import participant_name
 from apiserver.meta import timestamps
-from apiserver.meta.field_errors import (
-    Errors,
-    forbidden,
-    invalid,
-    quote,
-    required,
-    too_long_characters,
-)
+from apiserver.meta.field_errors import Errors, forbidden, invalid, quote, required, too_long_characters
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.validation.checks import (
     CLEARED,
@@ -214,12 +207,7 @@ class _Times:
         self._start = _time(responder, "startTime")
 
     def errors(self, is_active: bool) -> Errors:
-        return [
-            *self._started(is_active),
-            *self._heartbeat(),
-            *self._expected(),
-            *self._completed(),
-        ]
+        return [*self._started(is_active), *self._heartbeat(), *self._expected(), *self._completed()]
 
     def _of(self, field: str) -> tuple[str, float | None, float | None]:
         """Returns the path of a time, the time, and what it was before."""

@@ -23,14 +23,8 @@ def _builtin_type(version: str) -> BuiltinType:
         "IPAddress",
         is_namespaced=False,
         short_names=("ip",),
-        strategy=Strategy(
-            name_rule=canonical_ip,
-            validate_ratcheting=validate_ip_address,
-        ),
-        columns=columns(
-            Column("ParentRef", _parent, "The object that has the address."),
-            AGE,
-        ),
+        strategy=Strategy(name_rule=canonical_ip, validate_ratcheting=validate_ip_address),
+        columns=columns(Column("ParentRef", _parent, "The object that has the address."), AGE),
     )
 
 

@@ -44,8 +44,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             has_generation=True,
         ),
         columns=columns(
-            Column("Pod-Selector", _pod_selector, "The labels of the pods that it is about."),
-            AGE,
+            Column("Pod-Selector", _pod_selector, "The labels of the pods that it is about."), AGE
         ),
     )
 

@@ -28,8 +28,7 @@ def _builtin_type(version: str) -> BuiltinType:
             update=UpdateStrategy(keep_status, validate_service_cidr_update),
         ),
         columns=columns(
-            Column("CIDRs", _cidrs_cell, "The ranges that services get their addresses from."),
-            AGE,
+            Column("CIDRs", _cidrs_cell, "The ranges that services get their addresses from."), AGE
         ),
     )
 

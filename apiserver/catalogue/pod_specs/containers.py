@@ -231,10 +231,7 @@ def _container(path: str, container: Document, pod: PodContext) -> Errors:
         errors += one_of(f"{path}.imagePullPolicy", policy, PULL_POLICIES, required_text="")
     if resources := container["resources"]:
         errors += resource_requirements.validate_requirements(
-            f"{path}.resources",
-            resources,
-            pod.claims,
-            any_huge_pages=pod.options.indivisible_huge_pages,
+            f"{path}.resources", resources, pod.claims, any_huge_pages=pod.options.indivisible_huge_pages
         )
     if "resizePolicy" in container:
         errors += _resize_policy(path, container, pod)

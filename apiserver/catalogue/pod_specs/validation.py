@@ -7,11 +7,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from apiserver.catalogue.common.participants import validate_own_name
-from apiserver.catalogue.pod_specs import (
-    resource_requirements,
-    scheduling,
-    security_contexts,
-)
+from apiserver.catalogue.pod_specs import resource_requirements, scheduling, security_contexts
 from apiserver.catalogue.pod_specs.containers import (
     PodContext,
     validate_containers,
@@ -136,9 +132,7 @@ def spec_errors(path: str, spec: Document, pod: PodIdentity | None, options: Pod
             errors += named(f"{path}.{field}", spec[field], names.dns_label, is_required=False)
     if "tolerations" in spec:
         errors += scheduling.validate_tolerations(
-            f"{path}.tolerations",
-            spec["tolerations"] or (),
-            has_comparisons=options.toleration_comparisons,
+            f"{path}.tolerations", spec["tolerations"] or (), has_comparisons=options.toleration_comparisons
         )
     if "hostAliases" in spec:
         errors += _host_aliases(path, spec, options)

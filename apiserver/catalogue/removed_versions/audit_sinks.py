@@ -67,9 +67,6 @@ BUILTIN_TYPE: Final = BuiltinType(
     "auditsinks",
     "AuditSink",
     is_namespaced=False,
-    defaults={
-        f"{_PACKAGE}.Webhook": _complete_webhook,
-        f"{_PACKAGE}.ServiceReference": setting(port=443),
-    },
+    defaults={f"{_PACKAGE}.Webhook": _complete_webhook, f"{_PACKAGE}.ServiceReference": setting(port=443)},
     strategy=Strategy(validate=validate_audit_sink, has_generation=True, allows_unconditional_update=False),
 )

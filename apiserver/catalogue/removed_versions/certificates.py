@@ -38,8 +38,7 @@ _CHECKS: Final = ((KUBELET_CLIENT, check_kubelet_client), (KUBELET_SERVING, chec
 def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
     v1, of_v1beta1 = current["certificates.", "certificatesigningrequests"], updates(of_v1beta1=True)
     strategy = v1.strategy._replace(
-        validate_create=partial(validate_certificate_request, of_v1beta1=True),
-        update=of_v1beta1.main,
+        validate_create=partial(validate_certificate_request, of_v1beta1=True), update=of_v1beta1.main
     )
     return (
         other_version(v1, "v1beta1", adds=DEFAULTS, strategy=strategy, subresources=of_v1beta1.subresources),

@@ -24,8 +24,7 @@ _HOST: Final = "kubernetes.io/hostname"
 def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
     v1 = current["discovery.", "endpointslices"]
     strategy = v1.strategy._replace(
-        prepare_create=DEFAULT_STRATEGY.prepare_create,
-        update=UpdateStrategy(count_endpoint_slice_update),
+        prepare_create=DEFAULT_STRATEGY.prepare_create, update=UpdateStrategy(count_endpoint_slice_update)
     )
     hub = hub_of(v1, to_v1, to_v1beta1)
     return tuple(other_version(v1, version, strategy=strategy, hub=hub) for version in _VERSIONS)

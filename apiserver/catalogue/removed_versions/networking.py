@@ -32,10 +32,7 @@ _GROUP: Final = "networking."
 
 
 def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
-    return (
-        ingress_of_v1beta1(current),
-        other_version(current[_GROUP, "ingressclasses"], "v1beta1"),
-    )
+    return (ingress_of_v1beta1(current), other_version(current[_GROUP, "ingressclasses"], "v1beta1"))
 
 
 def ingress_of_v1beta1(current: CurrentTypes) -> BuiltinType:

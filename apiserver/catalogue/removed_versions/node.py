@@ -19,10 +19,7 @@ def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
     v1 = current["node.", "runtimeclasses"]
     return (
         other_version(
-            v1,
-            "v1alpha1",
-            columns=columns_of_hub(v1.columns, to_v1),
-            hub=hub_of(v1, to_v1, to_v1alpha1),
+            v1, "v1alpha1", columns=columns_of_hub(v1.columns, to_v1), hub=hub_of(v1, to_v1, to_v1alpha1)
         ),
     )
 

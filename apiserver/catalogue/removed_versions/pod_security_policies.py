@@ -16,15 +16,7 @@ from apiserver.catalogue.pod_specs.pod_annotations import validate_app_armor_pro
 from apiserver.catalogue.pod_specs.security_contexts import SYSCTL_LENGTH_MAX, SYSCTL_SEGMENT
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.meta import names
-from apiserver.meta.field_errors import (
-    Errors,
-    duplicate,
-    forbidden,
-    invalid,
-    not_supported,
-    quote,
-    required,
-)
+from apiserver.meta.field_errors import Errors, duplicate, forbidden, invalid, not_supported, quote, required
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.strategy import Strategy

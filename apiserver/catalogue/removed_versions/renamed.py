@@ -22,11 +22,7 @@ _RENAMED: Final = (
     ("coordination.", "v1beta1", ("leases",)),
     ("networking.", "v1alpha1", ("ipaddresses", "servicecidrs")),
     ("node.", "v1beta1", ("runtimeclasses",)),
-    (
-        "rbac.authorization.",
-        "v1beta1",
-        ("clusterrolebindings", "clusterroles", "rolebindings", "roles"),
-    ),
+    ("rbac.authorization.", "v1beta1", ("clusterrolebindings", "clusterroles", "rolebindings", "roles")),
     ("scheduling.", "v1beta1", ("priorityclasses",)),
     ("scheduling.", "v1alpha1", ("priorityclasses",)),
     (

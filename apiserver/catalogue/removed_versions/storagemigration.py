@@ -29,8 +29,7 @@ _IMMUTABLE: Final = ("group", "version", "resource")
 def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
     later = current[f"{GROUP}.", RESOURCE]
     strategy = later.strategy._replace(
-        validate=_validate,
-        update=UpdateStrategy(keep_status, _validate_update),
+        validate=_validate, update=UpdateStrategy(keep_status, _validate_update)
     )
     return (other_version(later, "v1alpha1", strategy=strategy, hub=hub_of(later, to_hub, from_hub)),)
 

@@ -34,10 +34,7 @@ def types(current: Iterable[BuiltinType]) -> tuple[BuiltinType, ...]:
         other_version(classes, "v1beta1"),
         other_version(claims, "v1beta1", adds=completions, hub=hub_of(claims, claim_to_v1, claim_to_v1beta1)),
         other_version(
-            templates,
-            "v1beta1",
-            adds=completions,
-            hub=hub_of(templates, template_to_v1, template_to_v1beta1),
+            templates, "v1beta1", adds=completions, hub=hub_of(templates, template_to_v1, template_to_v1beta1)
         ),
         other_version(
             slices,

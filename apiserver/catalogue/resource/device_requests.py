@@ -15,14 +15,7 @@ from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.catalogue.resource.device_selectors import EXPRESSION_BYTES_MAX, Selector
 from apiserver.catalogue.resource.device_taints import validate_toleration
 from apiserver.meta import names
-from apiserver.meta.field_errors import (
-    Errors,
-    invalid,
-    not_supported,
-    required,
-    too_long,
-    too_many,
-)
+from apiserver.meta.field_errors import Errors, invalid, not_supported, required, too_long, too_many
 from apiserver.meta.names import byte_length
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.compile import Default

@@ -37,12 +37,7 @@ from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.meta.field_errors import Errors, forbidden, required
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.strategy import (
-    Strategy,
-    UpdateStrategy,
-    keep_status,
-    only_status_without_metadata,
-)
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status, only_status_without_metadata
 from apiserver.schema.validation.checks import immutable, immutable_spec, one_of
 from apiserver.schema.validation.documents import at
 
@@ -66,8 +61,7 @@ def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
             update=UpdateStrategy(keep_status, immutable_spec),
         ),
         columns=columns(
-            Column("State", claim_state, "Whether it has devices, and whether they are in use."),
-            AGE,
+            Column("State", claim_state, "Whether it has devices, and whether they are in use."), AGE
         ),
     )
 

@@ -158,8 +158,7 @@ BUILTIN_TYPE: Final = BuiltinType(
         validate_create=validate_new_slice,
         warn=warn_slice,
         update=UpdateStrategy(
-            validate=validate_slice_update,
-            stamp=lambda context, new, old: _date_taints(context, new),
+            validate=validate_slice_update, stamp=lambda context, new, old: _date_taints(context, new)
         ),
         has_generation=True,
     ),

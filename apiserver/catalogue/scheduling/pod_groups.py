@@ -14,12 +14,7 @@ from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, invalid
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import Subresource
-from apiserver.registry.strategy import (
-    Strategy,
-    UpdateStrategy,
-    keep_status,
-    only_status_without_metadata,
-)
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status, only_status_without_metadata
 from apiserver.schema.validation.checks import immutable_fields, named
 from apiserver.schema.validation.conditions import validate_conditions
 
@@ -64,9 +59,7 @@ def validate_group(document: Document) -> Errors:
                 f"{path}.workload.workloadName", workload.get("workloadName"), names.dns_subdomain
             )
             errors += named(
-                f"{path}.workload.podGroupTemplateName",
-                workload.get("podGroupTemplateName"),
-                names.dns_label,
+                f"{path}.workload.podGroupTemplateName", workload.get("podGroupTemplateName"), names.dns_label
             )
     return errors + validate_policy("spec.schedulingPolicy", spec.get("schedulingPolicy") or {})
 

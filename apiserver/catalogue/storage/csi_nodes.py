@@ -20,11 +20,7 @@ from apiserver.meta.field_errors import Errors, invalid, required
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.strategy import (
-    Strategy,
-    keep_status,
-    only_status_without_metadata,
-)
+from apiserver.registry.strategy import Strategy, keep_status, only_status_without_metadata
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.checks import (
@@ -56,8 +52,7 @@ def _with_status(former: BuiltinType, gates: FeatureGates | None) -> BuiltinType
     has_health = gates is None or gates.is_on(GATE)
     status = status_without_metadata(validate_status, partial(_only_status, has_health))
     strategy = former.strategy._replace(
-        prepare_create=clear_status,
-        update=former.strategy.update._replace(prepare=keep_status),
+        prepare_create=clear_status, update=former.strategy.update._replace(prepare=keep_status)
     )
     return replace(former, subresources=(status,), strategy=strategy)
 
@@ -70,9 +65,7 @@ def _without_status(validate: Callable[[Document, Document | None], Errors]) -> 
         "CSINode",
         is_namespaced=False,
         strategy=Strategy(
-            returns_deleted=True,
-            allows_unconditional_update=False,
-            validate_ratcheting=validate,
+            returns_deleted=True, allows_unconditional_update=False, validate_ratcheting=validate
         ),
         columns=columns(
             Column(

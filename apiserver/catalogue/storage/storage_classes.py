@@ -136,9 +136,7 @@ BUILTIN_TYPE: Final = BuiltinType(
         "io.k8s.api.storage.v1.StorageClass": setting(reclaimPolicy="Delete", volumeBindingMode="Immediate")
     },
     strategy=Strategy(
-        returns_deleted=True,
-        validate_ratcheting=validate_storage_class,
-        warn=warn_storage_class,
+        returns_deleted=True, validate_ratcheting=validate_storage_class, warn=warn_storage_class
     ),
     columns=Columns(
         (

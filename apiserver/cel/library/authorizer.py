@@ -191,10 +191,7 @@ AUTHORIZERS: Final = Library(
         "subresource": _resource_step("resourcecheck_subresource", "subresource"),
         "namespace": _resource_step("resourcecheck_namespace", "namespace"),
         "name": _resource_step("resourcecheck_name", "name"),
-        "check": (
-            *_check("pathcheck_check", PATH_CHECK),
-            *_check("resourcecheck_check", RESOURCE_CHECK),
-        ),
+        "check": (*_check("pathcheck_check", PATH_CHECK), *_check("resourcecheck_check", RESOURCE_CHECK)),
         "allowed": _of_decision("allowed", BOOL, lambda decision: decision.is_allowed),
         "reason": _of_decision("reason", STRING, lambda decision: decision.reason),
         "errored": _of_decision("errored", BOOL, lambda decision: decision.error is not None),

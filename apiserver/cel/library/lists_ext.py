@@ -192,12 +192,7 @@ LISTS_EXT: Final = Library(
                 _estimate_flatten,
             ),
             *method(
-                "list_flatten_int",
-                (LIST_DYN, INT),
-                LIST_DYN,
-                _flatten,
-                _cost_of_flatten,
-                _estimate_flatten,
+                "list_flatten_int", (LIST_DYN, INT), LIST_DYN, _flatten, _cost_of_flatten, _estimate_flatten
             ),
         ),
         "sort": overloads(_sorting),

@@ -78,19 +78,9 @@ OPTIONALS: Final = Library(
         ),
         "_[?_]": (
             Overload("list_optindex_optional_int", (LIST_A, INT), _OPTIONAL, _never),
-            Overload(
-                "optional_list_optindex_optional_int",
-                (_OPTIONAL_LIST, INT),
-                _OPTIONAL,
-                _never,
-            ),
+            Overload("optional_list_optindex_optional_int", (_OPTIONAL_LIST, INT), _OPTIONAL, _never),
             Overload("map_optindex_optional_value", (MAP_A_B, A), _OPTIONAL_B, _never),
-            Overload(
-                "optional_map_optindex_optional_value",
-                (_OPTIONAL_MAP, A),
-                _OPTIONAL_B,
-                _never,
-            ),
+            Overload("optional_map_optindex_optional_value", (_OPTIONAL_MAP, A), _OPTIONAL_B, _never),
         ),
         "_[_]": (
             Overload("optional_list_index_int", (_OPTIONAL_LIST, INT), _OPTIONAL, _never),
@@ -98,8 +88,6 @@ OPTIONALS: Final = Library(
         ),
     },
     macros=OPTIONAL_MACROS,
-    constants={
-        "optional_type": (types.type_of_type(_OPTIONAL), types.optional_of(types.DYN)),
-    },
+    constants={"optional_type": (types.type_of_type(_OPTIONAL), types.optional_of(types.DYN))},
     since=(1, 28),
 )

@@ -243,11 +243,7 @@ def _as_doubles(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], boo
 def _ordering(name: str, compare: Callable[[Any, Any], bool]) -> tuple[Overload, ...]:
     same = [
         Overload(
-            f"{name}_{short}",
-            (type_, type_),
-            BOOL,
-            compare,
-            *(_COMPARED if type_ in (STRING, BYTES) else ()),
+            f"{name}_{short}", (type_, type_), BOOL, compare, *(_COMPARED if type_ in (STRING, BYTES) else ())
         )
         for type_, short in _NAMES.items()
     ]

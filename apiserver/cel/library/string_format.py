@@ -239,13 +239,7 @@ _COMPLAINTS: Final = {
     "x": "only integers, byte buffers, and strings can be formatted as hex",
     "o": "octal clause can only be used on integers",
 }
-_CLAUSES: Final[Mapping[str, Clause]] = {
-    "s": _string,
-    "d": _integer,
-    "f": _fixed,
-    "e": _scientific,
-    **_BASES,
-}
+_CLAUSES: Final[Mapping[str, Clause]] = {"s": _string, "d": _integer, "f": _fixed, "e": _scientific, **_BASES}
 
 _INTEGERS: Final = frozenset({TypeKind.DYN, TypeKind.INT, TypeKind.UINT})
 _FRACTIONS: Final = frozenset({TypeKind.DYN, TypeKind.DOUBLE, TypeKind.STRING})  # "NaN", for one

@@ -54,14 +54,7 @@ URLS: Final = Library(
     "kubernetes.urls",
     {
         "url": (
-            Overload(
-                "string_to_url",
-                (STRING,),
-                URL,
-                _url,
-                call_cost=of_text(),
-                estimate=estimate_text,
-            ),
+            Overload("string_to_url", (STRING,), URL, _url, call_cost=of_text(), estimate=estimate_text),
         ),
         "isURL": (Overload("is_url_string", (STRING,), BOOL, urls.is_request_uri, call_cost=of_large_text),),
         "getScheme": method("url_get_scheme", (URL,), STRING, lambda value: value.url.scheme),

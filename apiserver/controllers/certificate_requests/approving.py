@@ -34,10 +34,7 @@ BACKOFF: Final = Backoff(base_s=0.2, max_s=1_000.0)
 WORKERS: Final = 5
 _MARK: Final = KUBELET_CLIENT.encode()
 # The permissions, each with what is told when it is used.
-_SELF: Final = (
-    "selfnodeclient",
-    "Auto approving self kubelet client certificate after SubjectAccessReview.",
-)
+_SELF: Final = ("selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview.")
 _ANY: Final = ("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")
 
 

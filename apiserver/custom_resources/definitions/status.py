@@ -10,10 +10,7 @@ from collections import Counter
 from collections.abc import Collection
 from typing import Final
 
-from apiserver.custom_resources.definitions import (
-    accepted_names,
-    storage_version,
-)
+from apiserver.custom_resources.definitions import accepted_names, storage_version
 from apiserver.custom_resources.definitions.approval import approval_of, is_protected_group
 from apiserver.custom_resources.definitions.conditions import (
     API_APPROVED,

@@ -11,12 +11,7 @@ from functools import cached_property
 from typing import Final
 
 from apiserver.custom_resources.rules.compilation import OLD_SELF, SELF, rules_of
-from apiserver.custom_resources.rules.evaluation import (
-    UNLIMITED,
-    WHOLE_OBJECT,
-    Evaluation,
-    ValueChange,
-)
+from apiserver.custom_resources.rules.evaluation import UNLIMITED, WHOLE_OBJECT, Evaluation, ValueChange
 from apiserver.custom_resources.rules.rule_tree import (
     NULL_TIMER,
     ExpressionTimer,

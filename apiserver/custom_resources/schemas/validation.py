@@ -38,14 +38,7 @@ from apiserver.custom_resources.schemas.value_rules import (
     text_rules,
 )
 from apiserver.golang.quoting import go_quote
-from apiserver.meta.field_errors import (
-    FieldError,
-    field_below,
-    invalid,
-    item_below,
-    required,
-    truncated_path,
-)
+from apiserver.meta.field_errors import FieldError, field_below, invalid, item_below, required, truncated_path
 from apiserver.schema.extensions import Extensions
 
 # More are not looked for: the response has to end somewhere.

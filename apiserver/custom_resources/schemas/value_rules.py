@@ -13,14 +13,7 @@ from apiserver.custom_resources.schemas.formats import format_of
 from apiserver.custom_resources.schemas.json_schema import JSONSchema
 from apiserver.golang.formatting import number_text
 from apiserver.golang.regex import InvalidPattern, compile_pattern
-from apiserver.meta.field_errors import (
-    VALUE_LENGTH_MAX,
-    not_supported,
-    quote,
-    too_long,
-    too_many,
-    truncated,
-)
+from apiserver.meta.field_errors import VALUE_LENGTH_MAX, not_supported, quote, too_long, too_many, truncated
 
 Test: TypeAlias = Callable[[Any], object]
 

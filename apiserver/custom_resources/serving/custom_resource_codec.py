@@ -22,12 +22,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 import orjson
 
 from apiserver.load.offload import Offload
-from apiserver.load.size_class import (
-    SizeClass,
-    size_class,
-    size_class_of_defaults,
-    size_class_of_document,
-)
+from apiserver.load.size_class import SizeClass, size_class, size_class_of_defaults, size_class_of_document
 from apiserver.meta.errors import Forbidden, NoSuchEndpoint, ServiceUnavailable
 from apiserver.meta.vocabulary import Document, GroupResource, GroupVersion
 from apiserver.registry.guard import TransactionGuard

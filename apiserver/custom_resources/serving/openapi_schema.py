@@ -62,11 +62,7 @@ _EMBEDDED_TEXTS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def openapi_schema(
-    schema: VersionSchema,
-    group_version: GroupVersion,
-    kind: str,
-    is_v2: bool,
-    texts: Mapping[str, str],
+    schema: VersionSchema, group_version: GroupVersion, kind: str, is_v2: bool, texts: Mapping[str, str]
 ) -> Document:
     """Returns the schema of the kind as OpenAPI publishes it. References are those of OpenAPI v3.
 

@@ -30,12 +30,7 @@ from apiserver.load.offload import Offload
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Deprecation, Document, GroupResource, GroupVersion
 from apiserver.registry.field_getters import FieldGetter, field_texts
-from apiserver.registry.served_resource import (
-    ResourcePreparation,
-    ScaleFields,
-    ServedResource,
-    Subresource,
-)
+from apiserver.registry.served_resource import ResourcePreparation, ScaleFields, ServedResource, Subresource
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.subresources import scale, text_at
 from apiserver.schema.structural import Schema

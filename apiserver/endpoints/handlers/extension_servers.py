@@ -68,11 +68,7 @@ async def _target(call: ApiCall, version: RemoteVersion, client: ExtensionClient
     context = await client.context(version)
     return ProxyTarget(
         ProxyBackend(
-            endpoint.host,
-            endpoint.port,
-            context,
-            server_name=version.service.host,
-            keeps_connections=True,
+            endpoint.host, endpoint.port, context, server_name=version.service.host, keeps_connections=True
         ),
         # The path that was authorized, however the client has escaped it.
         escaped(call.info.path),

@@ -147,10 +147,7 @@ class _PartCache:
             del self._parts[gone]
 
     def parts(
-        self,
-        group_version: GroupVersion | None,
-        wanted: Mapping[str, _WantedPart],
-        documents: Documents,
+        self, group_version: GroupVersion | None, wanted: Mapping[str, _WantedPart], documents: Documents
     ) -> Iterable[_CachedPart]:
         """Returns the parts of a group version, rebuilt where their source has changed."""
         known, parts = self._parts.get(group_version, {}), {}

@@ -193,10 +193,7 @@ def _v2() -> GnosticMessage:
         }
     )
     item = GnosticMessage(extensions=10).has(
-        {
-            **_numbered(2, dict.fromkeys(_METHODS, operation)),
-            "parameters": (9, repeated(parameter)),
-        }
+        {**_numbered(2, dict.fromkeys(_METHODS, operation)), "parameters": (9, repeated(parameter))}
     )
     api_key = GnosticMessage(extensions=5).has(
         {"type": (1, text), "name": (2, text), "in": (3, text), "description": (4, text)}
@@ -289,10 +286,7 @@ def _v3() -> GnosticMessage:
         }
     )
     item = GnosticMessage(extensions=14).has(
-        {
-            **_numbered(4, dict.fromkeys(_METHODS, operation)),
-            "parameters": (13, parameters),
-        }
+        {**_numbered(4, dict.fromkeys(_METHODS, operation)), "parameters": (13, parameters)}
     )
     scheme = GnosticMessage(extensions=9).has(
         {"type": (1, text), "description": (2, text), "name": (3, text), "in": (4, text)}

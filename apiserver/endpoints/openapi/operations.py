@@ -304,12 +304,7 @@ class Operations:
             yield path, {"get": operation, "parameters": [*parameters, *_PARAMETERS["list"], _PRETTY]}
 
     def _responses(
-        self,
-        codes: Mapping[str, str],
-        definition: str,
-        *,
-        is_stream: bool = False,
-        is_custom: bool = False,
+        self, codes: Mapping[str, str], definition: str, *, is_stream: bool = False, is_custom: bool = False
     ) -> Document:
         types = list(self._media_types[is_custom])
         if is_stream:

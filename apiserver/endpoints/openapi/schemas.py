@@ -54,11 +54,7 @@ _DECLARED: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
         f"{_CORE}ISCSIPersistentVolumeSource": {"iscsiInterface": "default"},
         f"{_CORE}ISCSIVolumeSource": {"iscsiInterface": "default"},
         f"{_CORE}LocalObjectReference": _NAMES_OBJECT,
-        f"{_CORE}RBDPersistentVolumeSource": {
-            "keyring": "/etc/ceph/keyring",
-            "pool": "rbd",
-            "user": "admin",
-        },
+        f"{_CORE}RBDPersistentVolumeSource": {"keyring": "/etc/ceph/keyring", "pool": "rbd", "user": "admin"},
         f"{_CORE}RBDVolumeSource": {"keyring": "/etc/ceph/keyring", "pool": "rbd", "user": "admin"},
         f"{_CORE}ReplicationControllerSpec": {"minReadySeconds": 0, "replicas": 1},
         f"{_CORE}ScaleIOPersistentVolumeSource": {"fsType": "xfs", "storageMode": "ThinProvisioned"},

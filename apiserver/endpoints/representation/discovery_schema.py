@@ -38,8 +38,7 @@ def schema(schemas: Callable[[str], Schema]) -> Schema:
         },
     )
     version = _struct(
-        f"{_PACKAGE}APIVersionDiscovery",
-        {"version": text, "resources": _list(resource), "freshness": text},
+        f"{_PACKAGE}APIVersionDiscovery", {"version": text, "resources": _list(resource), "freshness": text}
     )
     group = _struct(
         f"{_PACKAGE}APIGroupDiscovery",

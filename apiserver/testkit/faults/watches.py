@@ -23,14 +23,7 @@ from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.watch_cache import KeyVersion
-from apiserver.testkit.faults import (
-    CutConnection,
-    EndWatch,
-    Fault,
-    FaultInjector,
-    HoldBookmarks,
-    HoldEvents,
-)
+from apiserver.testkit.faults import CutConnection, EndWatch, Fault, FaultInjector, HoldBookmarks, HoldEvents
 from apiserver.testkit.faults.middleware import attributes_of
 
 # Of kube-apiserver.

@@ -76,11 +76,7 @@ def new_node(name: str) -> Document:
                 "node.kubernetes.io/instance-type": "simulated",
             },
         },
-        "spec": {
-            "podCIDR": network,
-            "podCIDRs": [network],
-            "providerID": f"simulated://{name}",
-        },
+        "spec": {"podCIDR": network, "podCIDRs": [network], "providerID": f"simulated://{name}"},
     }
 
 

@@ -86,12 +86,7 @@ class _Pod:
 
     def stage(self, name: str, restarts: int, *, is_init: bool, is_sidecar: bool) -> Stage:
         return stage_of(
-            self.document,
-            name,
-            stages=self.stages,
-            restarts=restarts,
-            is_init=is_init,
-            is_sidecar=is_sidecar,
+            self.document, name, stages=self.stages, restarts=restarts, is_init=is_init, is_sidecar=is_sidecar
         )
 
 

@@ -15,13 +15,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from apiserver.auth.authn.bearer_tokens import BearerTokens
-from apiserver.auth.authn.chain import (
-    NO_CERTIFICATE,
-    Anonymous,
-    AuthenticationChain,
-    Credentials,
-    Identity,
-)
+from apiserver.auth.authn.chain import NO_CERTIFICATE, Anonymous, AuthenticationChain, Credentials, Identity
 from apiserver.auth.authn.client_cert import user_of
 from apiserver.auth.authn.impersonation import impersonated, is_impersonating, wanted_user
 from apiserver.auth.authn.service_account import (

@@ -73,7 +73,7 @@ _SCHEMA: Final[Document] = {
                     "messageExpression": "'n ' + string(self.n)",
                 },
             ],
-        },
+        }
     },
 }
 _DEFINITION: Final[Document] = {

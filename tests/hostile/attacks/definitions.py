@@ -97,7 +97,7 @@ async def _with_rules(stage: Stage) -> None:
             "matched": {"type": "string", "maxLength": 100_000, "pattern": "^((a|b)*c?){1,50}$"},
         },
         "x-kubernetes-validations": [
-            {"rule": "!has(self.compared) || self.compared.all(a, self.compared.exists_one(b, a == b))"},
+            {"rule": "!has(self.compared) || self.compared.all(a, self.compared.exists_one(b, a == b))"}
         ],
     }
     await stage.make((DEFINITIONS, _definition("rules", _spec(spec))))

@@ -9,16 +9,7 @@ import os
 from typing import Final
 
 from tests.hostile.attack import Attacker, Session, Stage, attack
-from tests.hostile.site import (
-    ATTACKED,
-    BINDINGS,
-    CONFIG_MAPS,
-    CROWD,
-    NOBODY,
-    READER,
-    WRITER,
-    config_map,
-)
+from tests.hostile.site import ATTACKED, BINDINGS, CONFIG_MAPS, CROWD, NOBODY, READER, WRITER, config_map
 from tests.support.rbac import binding
 
 MANY_OBJECTS: Final = 50_000

@@ -16,24 +16,10 @@ import pytest
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.embedded.compaction import BATCH_S
 from apiserver.storage.embedded.database import Database
-from apiserver.storage.embedded.writer import (
-    FOREIGN_READS_WAIT_MS,
-    LOG_BYTES_MAX,
-    LOG_RETRY_S,
-    Transaction,
-)
-from apiserver.storage.errors import (
-    RevisionCompacted,
-)
+from apiserver.storage.embedded.writer import FOREIGN_READS_WAIT_MS, LOG_BYTES_MAX, LOG_RETRY_S, Transaction
+from apiserver.storage.errors import RevisionCompacted
 from apiserver.storage.interface import Delete, Put, ReadAt
-from tests.support.embedded_stores import (
-    ALL,
-    Clock,
-    P,
-    file_size_limit,
-    next_event,
-    with_clocks,
-)
+from tests.support.embedded_stores import ALL, Clock, P, file_size_limit, next_event, with_clocks
 
 
 async def test_compaction_frees_space_and_does_not_block_writes(tmp_path: Path) -> None:

@@ -13,15 +13,9 @@ from typing import Final
 import pytest
 
 from apiserver.storage.embedded import EmbeddedStore
-from apiserver.storage.errors import (
-    DataDirectoryError,
-)
+from apiserver.storage.errors import DataDirectoryError
 from apiserver.storage.interface import Put
-from tests.support.embedded_stores import (
-    P,
-    all_keys,
-    child,
-)
+from tests.support.embedded_stores import P, all_keys, child
 
 # ---- one process at a time
 

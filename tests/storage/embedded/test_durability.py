@@ -14,22 +14,10 @@ import pytest
 
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.embedded.database import Database
-from apiserver.storage.embedded.writer import (
-    ANSWERED_PER_ROUND,
-    GROUP_OPERATIONS_MAX,
-    QUEUED_OPERATIONS_MAX,
-)
-from apiserver.storage.errors import (
-    StorageUnavailable,
-)
+from apiserver.storage.embedded.writer import ANSWERED_PER_ROUND, GROUP_OPERATIONS_MAX, QUEUED_OPERATIONS_MAX
+from apiserver.storage.errors import StorageUnavailable
 from apiserver.storage.interface import Delete, Put, Storage
-from tests.support.embedded_stores import (
-    ALL,
-    WRITER,
-    P,
-    all_keys,
-    child,
-)
+from tests.support.embedded_stores import ALL, WRITER, P, all_keys, child
 from tests.support.eventually import WITHIN_S
 from tests.support.rounds import Rounds
 

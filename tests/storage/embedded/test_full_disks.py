@@ -13,17 +13,8 @@ import pytest
 
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.embedded.database import Database
-from apiserver.storage.errors import (
-    OutcomeUnknown,
-    StorageFull,
-    StorageUnavailable,
-)
-from tests.support.embedded_stores import (
-    ALL,
-    P,
-    file_size_limit,
-    next_event,
-)
+from apiserver.storage.errors import OutcomeUnknown, StorageFull, StorageUnavailable
+from tests.support.embedded_stores import ALL, P, file_size_limit, next_event
 from tests.support.eventually import WITHIN_S
 
 

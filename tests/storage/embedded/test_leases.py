@@ -13,18 +13,9 @@ import pytest
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.embedded.database import Database
 from apiserver.storage.embedded.leases import RETRY_S
-from apiserver.storage.errors import (
-    LeaseNotFound,
-    StorageUnavailable,
-)
+from apiserver.storage.errors import LeaseNotFound, StorageUnavailable
 from apiserver.storage.interface import Put
-from tests.support.embedded_stores import (
-    Clock,
-    P,
-    all_keys,
-    next_event,
-    with_clocks,
-)
+from tests.support.embedded_stores import Clock, P, all_keys, next_event, with_clocks
 from tests.support.eventually import WITHIN_S
 
 

@@ -9,12 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from apiserver.storage.errors import (
-    KeyExists,
-    OutcomeUnknown,
-    StorageUnavailable,
-    ValueTooLarge,
-)
+from apiserver.storage.errors import KeyExists, OutcomeUnknown, StorageUnavailable, ValueTooLarge
 from apiserver.storage.etcd import EtcdClient, EtcdStore
 from apiserver.storage.etcd import etcd_subset_pb2 as pb
 from apiserver.storage.etcd.client import CALL_TIMEOUT_S
@@ -98,9 +93,7 @@ class SilentServer:
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-async def test_closing_while_connecting_ends_every_call(
-    call: Callable[[Storage], Awaitable[object]],
-) -> None:
+async def test_closing_while_connecting_ends_every_call(call: Callable[[Storage], Awaitable[object]]) -> None:
     """With a server that accepts and sends nothing, gRPC leaves some calls waiting for ever."""
     async with SilentServer() as mute:
         store = EtcdStore(EtcdClient([mute.url]), prefix="/registry")

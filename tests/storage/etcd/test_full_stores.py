@@ -9,12 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from apiserver.storage.errors import (
-    OutcomeUnknown,
-    StorageError,
-    StorageFull,
-    StorageUnavailable,
-)
+from apiserver.storage.errors import OutcomeUnknown, StorageError, StorageFull, StorageUnavailable
 from apiserver.storage.interface import Storage
 from tests.support.etcd_process import EtcdProcess
 from tests.support.etcd_stores import ALL, P, Stores, binary

@@ -8,10 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from apiserver.storage.errors import (
-    OutcomeUnknown,
-    StorageUnavailable,
-)
+from apiserver.storage.errors import OutcomeUnknown, StorageUnavailable
 from apiserver.storage.etcd import Tls
 from apiserver.storage.etcd.client import CALL_TIMEOUT_S
 from apiserver.storage.keys import prefix_range

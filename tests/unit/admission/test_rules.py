@@ -16,13 +16,7 @@ SCALE: Final = MatchAttributes("apps", "v1", "deployments", "scale", "UPDATE", "
 
 def rule(**fields: Any) -> RuleWithOperations:
     return RuleWithOperations.of(
-        {
-            "operations": ["*"],
-            "apiGroups": ["*"],
-            "apiVersions": ["*"],
-            "resources": ["*"],
-            **fields,
-        }
+        {"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"], **fields}
     )
 
 

@@ -73,12 +73,7 @@ def test_all_that_an_event_says_in_its_order() -> None:
         "stage": "ResponseComplete",
         "requestURI": "/api/v1/x?a=b&c",
         "verb": "update",
-        "user": {
-            "username": "eve",
-            "uid": "u-1",
-            "groups": ["dev"],
-            "extra": {"scopes": ["a", "b"]},
-        },
+        "user": {"username": "eve", "uid": "u-1", "groups": ["dev"], "extra": {"scopes": ["a", "b"]}},
         "impersonatedUser": {"username": "bob"},
         "authenticationMetadata": {"impersonationConstraint": "impersonate:user-info"},
         "sourceIPs": ["10.0.0.1", "127.0.0.1"],

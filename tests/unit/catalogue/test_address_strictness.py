@@ -63,10 +63,7 @@ IPS: Final = {
     ),
     "endpoints": Place("endpoints", ENDPOINTS, "subsets.0.addresses.0.ip", "subsets[0].addresses[0].ip"),
     "endpoints that are not ready": Place(
-        "endpoints",
-        ENDPOINTS,
-        "subsets.0.notReadyAddresses",
-        "subsets[0].notReadyAddresses[0].ip",
+        "endpoints", ENDPOINTS, "subsets.0.notReadyAddresses", "subsets[0].notReadyAddresses[0].ip"
     ),
     "an address of a pod": Place("pods", POD, "status.podIPs", "status.podIPs[0]", True, "status"),
     "an address of a pod's node": Place("pods", POD, "status.hostIPs", "status.hostIPs[0]", True, "status"),

@@ -505,9 +505,7 @@ CELLS: Final[dict[str, tuple[str, str, dict[str, Any], Any]]] = {
         "Ready",
         {
             "spec": {"containers": [{}, {}]},
-            "status": {
-                "containerStatuses": [{"ready": True, "state": {"running": {}}}, {"ready": False}],
-            },
+            "status": {"containerStatuses": [{"ready": True, "state": {"running": {}}}, {"ready": False}]},
         },
         "1/2",
     ),
@@ -589,12 +587,7 @@ CELLS: Final[dict[str, tuple[str, str, dict[str, Any], Any]]] = {
         {"subsets": [{"addresses": [{"ip": f"10.0.0.{n}"} for n in range(5)], "ports": [{"port": 80}]}]},
         "10.0.0.0:80,10.0.0.1:80,10.0.0.2:80 + 2 more...",
     ),
-    "a lease's holder": (
-        "coordination.k8s.io/v1/leases",
-        "Holder",
-        {"spec": {"holderIdentity": "me"}},
-        "me",
-    ),
+    "a lease's holder": ("coordination.k8s.io/v1/leases", "Holder", {"spec": {"holderIdentity": "me"}}, "me"),
     "what an event is about": (
         "v1/events",
         "Object",

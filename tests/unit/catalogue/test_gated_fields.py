@@ -127,7 +127,7 @@ OFF: Final = {
         *("ImageVolumeWithDigest", "DRANodeAllocatableResources"),
     },
     "Deployment": {
-        *("ClusterTrustBundleProjection", "PodCertificateRequest", "GenericWorkload", "ContainerStopSignals"),
+        *("ClusterTrustBundleProjection", "PodCertificateRequest", "GenericWorkload", "ContainerStopSignals")
     },
     "StatefulSet": {
         *("ClusterTrustBundleProjection", "PodCertificateRequest", "GenericWorkload", "ContainerStopSignals"),

@@ -30,7 +30,7 @@ NEW: Final[dict[str, tuple[ServedKind, Changes]]] = {
             "spec.containers.0.env": [{"name": "E", "valueFrom": {"fileKeyRef": FILE}} for _ in MANY],
             "spec.volumes": [{"name": f"v{number}", "emptyDir": {}} for number in MANY],
         },
-    ),
+    )
 }
 STATUSES: Final[dict[str, tuple[ServedKind, Changes]]] = {
     "devices that are allocated to a container": (

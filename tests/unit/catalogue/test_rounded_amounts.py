@@ -18,10 +18,7 @@ POD: Final = {
     "volumes": [{"name": "a", "ephemeral": {"volumeClaimTemplate": {"spec": CLAIM_SPEC}}}],
 }
 LISTS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
-    "quotas": (
-        "resourcequotas",
-        {"spec": {"hard": FINE}, "status": {"hard": FINE, "used": FINE}},
-    ),
+    "quotas": ("resourcequotas", {"spec": {"hard": FINE}, "status": {"hard": FINE, "used": FINE}}),
     "limits": (
         "limitranges",
         {

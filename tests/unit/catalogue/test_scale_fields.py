@@ -51,12 +51,7 @@ SHOWN: Final[dict[str, tuple[ScaleFields, dict[str, Any], dict[str, Any], tuple[
         {},
         (0, 0, "a=b,b=c"),
     ),
-    "numbers where they like": (
-        CUSTOM,
-        {"size": {"wanted": 5}},
-        {"have": 4, "sel": "a=b"},
-        (5, 4, "a=b"),
-    ),
+    "numbers where they like": (CUSTOM, {"size": {"wanted": 5}}, {"have": 4, "sel": "a=b"}, (5, 4, "a=b")),
     "none of it there yet": (CUSTOM, {"size": {"wanted": 5}}, {}, (5, 0, "")),
     "a selector that is no text": (CUSTOM, {"size": {"wanted": 1}}, {"sel": {"a": "b"}}, (1, 0, "")),
     "a number that is none": (CUSTOM, {"size": {"wanted": 1}}, {"have": "many"}, (1, 0, "")),

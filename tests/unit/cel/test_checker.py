@@ -45,9 +45,7 @@ THINGS: Final = Library(
     },
 )
 NEWER: Final = Library(
-    "newer",
-    functions={"later": (Overload("later", (), types.INT, lambda: 1),)},
-    since=(1, 34),
+    "newer", functions={"later": (Overload("later", (), types.INT, lambda: 1),)}, since=(1, 34)
 )
 LIBRARIES: Final = (STANDARD, OPTIONALS, TWO_VARIABLES, BINDINGS, THINGS, NEWER)
 VARIABLES: Final = {"self": SELF, "object": types.DYN, "maybe": types.optional_of(SELF), "q": QUANTITY}

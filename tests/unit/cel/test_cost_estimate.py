@@ -80,13 +80,7 @@ CASES: Mapping[str, Case] = {
     "a loop over a map of booleans": ("self.all(x, true)", map_of(scalar("boolean")), 943718, 100, 302),
     "a loop over a map of times": ("self.all(x, true)", map_of(scalar("date-time")), 349526, 25, 77),
     "a loop in a loop": ("self.all(x, self.all(y, true))", array_of(scalar("string")), -1, 10, 352),
-    "three loops": (
-        "self.all(x, self.all(y, self.all(z, true)))",
-        array_of(scalar("number")),
-        -1,
-        10,
-        3552,
-    ),
+    "three loops": ("self.all(x, self.all(y, self.all(z, true)))", array_of(scalar("number")), -1, 10, 3552),
     "a comparison in a loop": (
         "self.all(x, x == 0.0)",
         array_of(scalar("number")),
@@ -102,13 +96,7 @@ CASES: Mapping[str, Case] = {
     "a match of nothing": ("''.matches('(((((((((())))))))))[0-9]')", text, 7, 10, 7),
     "a match with nothing": ("self.matches('')", text, 1, 100, 1),
     "an equality reads the shorter text": ("self == 'x'", text, 2, 0, 1),
-    "an equality of bytes": (
-        "self == b'x'",
-        lambda limit: text(limit, format="byte"),
-        2,
-        0,
-        1,
-    ),
+    "an equality of bytes": ("self == b'x'", lambda limit: text(limit, format="byte"), 2, 0, 1),
     "numbers have no size": ("self[1] == 0.0", array_of(scalar("number")), 2, 5000, 2),
     "objects have no size": ("self[0] == null", array_of(object_of()), 2, 422, 2),
     "items may be as long as their schema lets them": (
@@ -193,10 +181,7 @@ MACROS: Mapping[str, tuple[str, int]] = {
     # An empty map 30; each turn: @mapInsert(accumulator, i, x).
     "transformMap": ("self.transformMap(i, x, x).size() == 1", 1 + 30 + 3 * 4 + 1 + 2),
     # The list has as many items as the one it is made of.
-    "a loop over what a loop made": (
-        "self.filter(x, true).all(x, true)",
-        1 + 10 + 3 * 13 + 1 + 3 * 3 + 1,
-    ),
+    "a loop over what a loop made": ("self.filter(x, true).all(x, true)", 1 + 10 + 3 * 13 + 1 + 3 * 3 + 1),
     # Of which the dearer side counts: x == x reads 32 bytes.
     "a choice": ("self.size() > 1 ? self[0] == self[1] : true", 1 + 1 + 1 + (2 + 2 + 4)),
     # Both sides may be needed.

@@ -41,9 +41,7 @@ VARIABLES: Final = {
     "when": types.TIMESTAMP,
 }
 ENVIRONMENT: Final = Environment(
-    VARIABLES,
-    [STANDARD, OPTIONALS, TWO_VARIABLES, BINDINGS],
-    messages={"Object": OBJECT},
+    VARIABLES, [STANDARD, OPTIONALS, TWO_VARIABLES, BINDINGS], messages={"Object": OBJECT}
 )
 
 

@@ -86,9 +86,7 @@ def test_errors(expression: str, message: str) -> None:
     assert_fails(expression, message)
 
 
-REFUSED = {
-    "[1].sortBy(x.y, 1)": "argument is not an identifier",
-}
+REFUSED = {"[1].sortBy(x.y, 1)": "argument is not an identifier"}
 
 
 @pytest.mark.parametrize(("expression", "message"), REFUSED.items(), ids=REFUSED)

@@ -228,12 +228,7 @@ SYNTAX_ERRORS = {
     "an open parenthesis": ("(1", ["1:3: Syntax error: missing ')' at '<EOF>'"]),
     "an open index": ("a[1", ["1:4: Syntax error: missing ']' at '<EOF>'"]),
     "an open list": ("[1", ["1:3: Syntax error: mismatched input '<EOF>' expecting {']', ','}"]),
-    "an open map": (
-        "{",
-        [
-            f"1:2: Syntax error: mismatched input '<EOF>' expecting {ENTRY}",
-        ],
-    ),
+    "an open map": ("{", [f"1:2: Syntax error: mismatched input '<EOF>' expecting {ENTRY}"]),
     "an open message": ("Object{zz", ["1:10: Syntax error: mismatched input '<EOF>' expecting ':'"]),
     "too many closed": ("a)", ["1:2: Syntax error: extraneous input ')' expecting <EOF>"]),
     "no key": (

@@ -303,10 +303,7 @@ async def test_a_deletion_that_was_missed_is(store: EmbeddedStore, reports: bool
     revision = await create(store, "ns/a")
     await create(store, "ns/b")
     recorder = Recorder()
-    async with (
-        flaky(store) as cache,
-        informed(cache, recorder, reports_missed_deletions=reports) as informer,
-    ):
+    async with flaky(store) as cache, informed(cache, recorder, reports_missed_deletions=reports) as informer:
         await synced(informer)
         cache.failures = UNTIL_TOLD_OTHERWISE
         cache.lose()

@@ -82,10 +82,7 @@ CASES: Final = {
         },
         {"sum": ["a"]},
     ),
-    "rules that were there before are gone": (
-        {"sum": role("old", selectors=[of("sum")])},
-        {"sum": []},
-    ),
+    "rules that were there before are gone": ({"sum": role("old", selectors=[of("sum")])}, {"sum": []}),
     "never itself": (
         {"sum": role("old", labels=to("sum"), selectors=[of("sum")]), "a": role("a", labels=to("sum"))},
         {"sum": ["a"]},

@@ -11,12 +11,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.catalogue.flowcontrol.defaults import FLOW_SCHEMAS, PRIORITY_LEVELS
-from apiserver.controllers.flow_control_objects import (
-    AUTOUPDATE,
-    FlowControlObjects,
-    maintained,
-    updated,
-)
+from apiserver.controllers.flow_control_objects import AUTOUPDATE, FlowControlObjects, maintained, updated
 from apiserver.meta.errors import NotFound
 from apiserver.meta.options import DeleteOptions
 from apiserver.meta.vocabulary import Document

@@ -239,10 +239,7 @@ LOOKED_AT: Final[dict[str, tuple[Sequence[Object], Run, int]]] = {
         2,
     ),
     "what every namespace has": (
-        [
-            Object(NAMESPACES, {"metadata": DEFAULT}),
-            Object(ACCOUNTS, {"metadata": DEFAULT}),
-        ],
+        [Object(NAMESPACES, {"metadata": DEFAULT}), Object(ACCOUNTS, {"metadata": DEFAULT})],
         lambda registry, _: NamespaceDefaultObjects(
             registry, SERVED, may_create, [default_service_account()], name="test"
         ).run(),

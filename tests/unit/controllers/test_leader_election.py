@@ -111,11 +111,7 @@ class Candidate:
     def __init__(self, name: str, registry: Registry, leaders: Leaders, times: ElectionTimes) -> None:
         self.registry = registry
         self.elector = LeaderElector(
-            registry,
-            ServedTable(TABLE),
-            Brand(),
-            LeaseLock(NAME, name),
-            times=times,
+            registry, ServedTable(TABLE), Brand(), LeaseLock(NAME, name), times=times
         )
         self._task = asyncio.create_task(self.elector.run(lambda: leaders.lead(name)))
 

@@ -109,10 +109,7 @@ async def test_disruption_budgets(store: EmbeddedStore) -> None:
         assert cluster.status(BUDGETS, "c")["currentHealthy"] == 1
 
 
-UNREADABLE: Final = {
-    "a pod, which another owner may want": (PODS, "q"),
-    "their owner": (REPLICA_SETS, "r"),
-}
+UNREADABLE: Final = {"a pod, which another owner may want": (PODS, "q"), "their owner": (REPLICA_SETS, "r")}
 
 
 @pytest.mark.parametrize(("what", "name"), UNREADABLE.values(), ids=UNREADABLE)

@@ -51,22 +51,14 @@ CASES: Final[dict[str, tuple[list[tuple[Any, Document]], float, dict[str, tuple[
     "pods that are stopping": (
         [(PODS, pod(30)), (PODS, pod(60))],
         59,
-        {
-            "NamespaceContentRemaining": (
-                "SomeResourcesRemain",
-                f"{REMAIN}pods. has 2 resource instances",
-            )
-        },
+        {"NamespaceContentRemaining": ("SomeResourcesRemain", f"{REMAIN}pods. has 2 resource instances")},
     ),
     "a pod that should have stopped": (
         [(PODS, pod(30)), (PODS, pod(99, "Succeeded"))],
         31,
         {
             "NamespaceDeletionContentFailure": ("ContentDeletionFailed", FAILED + UNEXPECTED),
-            "NamespaceContentRemaining": (
-                "SomeResourcesRemain",
-                f"{REMAIN}pods. has 2 resource instances",
-            ),
+            "NamespaceContentRemaining": ("SomeResourcesRemain", f"{REMAIN}pods. has 2 resource instances"),
         },
     ),
 }

@@ -76,11 +76,7 @@ async def test_several_servers_add_what_is_missing_once(store: EmbeddedStore) ->
 async def test_several_servers_remake_a_binding_at_once(store: EmbeddedStore) -> None:
     bindings = resource("clusterrolebindings")
     async with server(store) as one, server(store) as other:
-        role_ref = {
-            "apiGroup": "rbac.authorization.k8s.io",
-            "kind": "ClusterRole",
-            "name": "cluster-admin",
-        }
+        role_ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
         await one.create(
             WriteRequest(resource=bindings, namespace=""),
             Draft({"metadata": {"name": NAME}, "roleRef": role_ref}),

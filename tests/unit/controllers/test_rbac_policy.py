@@ -77,9 +77,7 @@ async def test_what_is_no_role_or_binding_gives_nobody_anything_and_stops_nothin
     authorize = RbacAtOnce(policy)
     await put(store, "clusterroles/reader", named("reader", rules=[RULE]))
     await put(
-        store,
-        "clusterrolebindings/of-x",
-        named("of-x", ALICE, roleRef={"kind": "ClusterRole", "name": "x"}),
+        store, "clusterrolebindings/of-x", named("of-x", ALICE, roleRef={"kind": "ClusterRole", "name": "x"})
     )
     await put(store, place, document)  # there when it begins
     async with server(store) as registry:
@@ -147,10 +145,7 @@ async def test_what_becomes_unreadable_gives_nothing_any_more(
     of_x = {"kind": "Role" if plural == "roles" else "ClusterRole", "name": "x"}
     if not role:
         await put(store, "rolebindings/ns/of-x", named("of-x", ALICE, roleRef=of_x, namespace="ns"))
-    async with (
-        server(store) as registry,
-        running(RbacPolicyInformer(registry, TABLE, GROUP, policy).run()),
-    ):
+    async with server(store) as registry, running(RbacPolicyInformer(registry, TABLE, GROUP, policy).run()):
         await eventually(lambda: may(authorize, "alice"))
         value = damaged if isinstance(damaged, bytes) else orjson.dumps(damaged)
         await store.compare_and_put(f"{PREFIX}/{GROUP}/{place}", value, expected=revision)

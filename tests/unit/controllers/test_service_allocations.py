@@ -59,12 +59,7 @@ class Cluster:
             "apiVersion": "v1",
             "kind": "Service",
             "metadata": {"name": name},
-            "spec": {
-                "type": "NodePort",
-                "clusterIP": IP,
-                "ports": [{"port": 80, "nodePort": 30007}],
-                **spec,
-            },
+            "spec": {"type": "NodePort", "clusterIP": IP, "ports": [{"port": 80, "nodePort": 30007}], **spec},
         }
         SERVICES.check(document)
         request = WriteRequest(resource=SERVICES, namespace="default", name=name)
@@ -188,8 +183,7 @@ async def test_what_nobody_has_any_more_is_free_again(cluster: Cluster) -> None:
     other = f"{CLAIMS}nodeport/30008"
     await cluster.create()
     await cluster.write(
-        Put(other, OWNER.encode()),
-        Put(f"{CLAIMS}nodeport/30009", b"/registry/core/services/default/gone"),
+        Put(other, OWNER.encode()), Put(f"{CLAIMS}nodeport/30009", b"/registry/core/services/default/gone")
     )
     await cluster.compare()
     assert await cluster.claims() == {IP_CLAIM: OWNER, PORT_CLAIM: OWNER}

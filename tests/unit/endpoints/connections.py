@@ -12,9 +12,7 @@ from tests.support.eventually import WITHIN_S
 
 
 @asynccontextmanager
-async def connected(
-    server: Server,
-) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def connected(server: Server) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     listener = await asyncio.get_running_loop().create_server(server, "127.0.0.1", 0)
     reader, writer = await asyncio.open_connection(*listener.sockets[0].getsockname())
     try:

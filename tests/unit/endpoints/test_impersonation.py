@@ -344,11 +344,7 @@ PROBLEMS: Final[dict[str, tuple[str, tuple[str, ...], str]]] = {
         ("a",),
         'impersonating a non-lowercase key in extra is not allowed: "acme.io/Scopes"',
     ),
-    "an empty value": (
-        SCOPES,
-        ("a", ""),
-        "impersonating the empty string value in extra is not allowed",
-    ),
+    "an empty value": (SCOPES, ("a", ""), "impersonating the empty string value in extra is not allowed"),
     "two faults of a key": (
         "-/ü",
         ("a",),

@@ -8,13 +8,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.endpoints.negotiation import ResponseForm
-from apiserver.endpoints.representation import (
-    SLICE_BYTES,
-    Encoder,
-    FormCaches,
-    MetaV1Encoders,
-    encoder_for,
-)
+from apiserver.endpoints.representation import SLICE_BYTES, Encoder, FormCaches, MetaV1Encoders, encoder_for
 from apiserver.endpoints.response_bodies import PagedBody
 from apiserver.load.offload import Offload
 from apiserver.meta.brand import Brand
@@ -62,14 +56,7 @@ def stored(number: int, size: int) -> StoredObject:
 
 
 def encoder(form: ResponseForm) -> Encoder:
-    return encoder_for(
-        CONFIG_MAPS,
-        form,
-        BRAND,
-        now=lambda: 0.0,
-        caches=FormCaches(),
-        meta=MESSAGES,
-    )
+    return encoder_for(CONFIG_MAPS, form, BRAND, now=lambda: 0.0, caches=FormCaches(), meta=MESSAGES)
 
 
 def paged(pages: Sequence[Sequence[StoredObject]], **head: Any) -> PagedList:

@@ -216,10 +216,7 @@ def test_the_metadata_of_a_list(form: str, found: ObjectList, metadata: dict[str
 def test_items_keep_their_own_version_and_leave_out_their_kind() -> None:
     """Rows C08, C09."""
     found = listed("", ObjectList([A, stored("b", 8)], 9))
-    assert found["items"] == [
-        {"metadata": meta_of("a"), "spec": {"size": 1}},
-        {"metadata": meta_of("b", 8)},
-    ]
+    assert found["items"] == [{"metadata": meta_of("a"), "spec": {"size": 1}}, {"metadata": meta_of("b", 8)}]
 
 
 def test_items_of_a_list_of_metadata_say_their_kind() -> None:

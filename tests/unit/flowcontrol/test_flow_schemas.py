@@ -89,11 +89,7 @@ RESOURCES: Final = {
         target("GET", "/api/v1/namespaces/a/pods/p/status"),
         True,
     ),
-    "not the subresource": (
-        rule(namespaces=ALL),
-        target("GET", "/api/v1/namespaces/a/pods/p/status"),
-        False,
-    ),
+    "not the subresource": (rule(namespaces=ALL), target("GET", "/api/v1/namespaces/a/pods/p/status"), False),
     "a watch": (rule(verbs=["watch"], clusterScope=True), target("GET", "/api/v1/pods", is_watch=True), True),
     "a path": (rule(clusterScope=True), target("GET", "/healthz"), False),
 }

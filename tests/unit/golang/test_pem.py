@@ -16,10 +16,7 @@ B: Final = b"-----BEGIN B-----\neQ==\n-----END B-----\n"
 BLOCKS: Final = {
     "one block": (A, ["A=x"]),
     "several blocks": (A + B, ["A=x", "B=y"]),
-    "text before, between and after them": (
-        "für:\n".encode() + A + b"and\n\n" + B + b"end",
-        ["A=x", "B=y"],
-    ),
+    "text before, between and after them": ("für:\n".encode() + A + b"and\n\n" + B + b"end", ["A=x", "B=y"]),
     "lines that end as on Windows": ((A + B).replace(b"\n", b"\r\n"), ["A=x", "B=y"]),
     "no line end after the last": (A.rstrip(), ["A=x"]),
     "spaces and tabs at the ends of lines and in the content": (
@@ -62,10 +59,7 @@ WITHOUT_CERTIFICATES: Final = {
         b"-----BEGIN CERTIFICATE-----\nkey: b\n\neA==\n-----END CERTIFICATE-----\n",
         "unable to parse bytes as PEM block",
     ),
-    "a certificate that cannot be read": (
-        A.replace(b"A-", b"CERTIFICATE-"),
-        "failed to parse certificate: ",
-    ),
+    "a certificate that cannot be read": (A.replace(b"A-", b"CERTIFICATE-"), "failed to parse certificate: "),
 }
 
 

@@ -164,12 +164,7 @@ async def test_what_has_begun_goes_before_other_calls_of_its_user(offload: Offlo
             await asyncio.sleep(0)
         release.set()
         await asyncio.gather(*waiting)
-    assert done == [
-        "what one has begun",
-        "a new call of two",
-        "what one has begun next",
-        "a new call of one",
-    ]
+    assert done == ["what one has begun", "a new call of two", "what one has begun next", "a new call of one"]
 
 
 async def test_calls_of_one_user_end_one_after_the_other(offload: Offload) -> None:

@@ -164,13 +164,7 @@ STATUSES: Final[dict[str, tuple[ApiError, int, str, str, Document | None]]] = {
     "a bug": (errors.InternalError("why"), 500, "InternalError", "why", None),
     "a patch that cannot be merged (L06)": (errors.UnmergeablePatch("why"), 422, "Invalid", "why", None),
     "a damaged object (G15)": (errors.StorageReadError("why"), 500, "StorageReadError", "why", None),
-    "not now": (
-        errors.ServiceUnavailable("why"),
-        503,
-        "ServiceUnavailable",
-        "why",
-        {"retryAfterSeconds": 1},
-    ),
+    "not now": (errors.ServiceUnavailable("why"), 503, "ServiceUnavailable", "why", {"retryAfterSeconds": 1}),
     "too late": (
         errors.Timeout.of_request(),
         504,

@@ -52,10 +52,7 @@ CREATED: Final[dict[str, tuple[Meta, Meta]]] = {
         {"name": "a", "deletionTimestamp": NOW, "deletionGracePeriodSeconds": 3},
         {"name": "a"},
     ),
-    "selfLink is not the client's (B12)": (
-        {"name": "a", "selfLink": "/a"},
-        {"name": "a"},
-    ),
+    "selfLink is not the client's (B12)": ({"name": "a", "selfLink": "/a"}, {"name": "a"}),
     "labels, annotations, finalizers and owners are": (
         {
             "name": "a",

@@ -327,9 +327,7 @@ BAD_WRITES: Final = {
     ),
     "E11 another field validation": (
         "fieldValidation=strict",
-        [
-            'fieldValidation: Unsupported value: "strict": supported values: "", "Ignore", "Strict", "Warn"',
-        ],
+        ['fieldValidation: Unsupported value: "strict": supported values: "", "Ignore", "Strict", "Warn"'],
     ),
     "F06 a manager of 129 bytes": (
         "fieldManager=a" + "é" * 64,
@@ -417,11 +415,7 @@ def test_a_query_and_a_body_mean_the_same_deletion(
 # Row G06: k8s.io/apimachinery, pkg/apis/meta/v1/conversion.go. What is empty in a query asks for nothing.
 PRECONDITIONS: Final[dict[str, tuple[str, dict[str, Any], DeleteOptions]]] = {
     "a uid": ("uid=u", {"uid": "u"}, DeleteOptions(uid="u")),
-    "a resourceVersion": (
-        "resourceVersion=7",
-        {"resourceVersion": "7"},
-        DeleteOptions(resource_version="7"),
-    ),
+    "a resourceVersion": ("resourceVersion=7", {"resourceVersion": "7"}, DeleteOptions(resource_version="7")),
     "both": (
         "uid=u&resourceVersion=7",
         {"uid": "u", "resourceVersion": "7"},

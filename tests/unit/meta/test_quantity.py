@@ -248,11 +248,7 @@ SUMS: Final = {
     "of equal forms": ("1Gi", "512Mi", "1536Mi"),
     "the form is that of the first": ("1k", "1Ki", "2024"),
     "unless that is zero": ("0", "1Ki", "1Ki"),
-    "no digit is lost": (
-        "123456789012345678901234567890",
-        "1n",
-        "123456789012345678901234567890000000001n",
-    ),
+    "no digit is lost": ("123456789012345678901234567890", "1n", "123456789012345678901234567890000000001n"),
     "beyond 2^63": ("9223372036854775807", "1", "9223372036854775808"),
     "of binary quantities, too": ("4Ei", "4Ei", "8Ei"),
     "of the largest and the smallest": ("1e2147483647", "-1e2147483647", "0"),

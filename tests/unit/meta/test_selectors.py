@@ -211,12 +211,9 @@ _requirement: Final = st.one_of(
 def written(requirement: Requirement) -> str:
     key, operator, values = requirement
     listed = ",".join(sorted(values))
-    return {
-        "exists": key,
-        "!": f"!{key}",
-        "gt": f"{key}>{listed}",
-        "lt": f"{key}<{listed}",
-    }.get(operator, f"{key} {operator} ({listed})")
+    return {"exists": key, "!": f"!{key}", "gt": f"{key}>{listed}", "lt": f"{key}<{listed}"}.get(
+        operator, f"{key} {operator} ({listed})"
+    )
 
 
 @given(st.lists(_requirement, max_size=5))
@@ -392,10 +389,7 @@ BAD_FIELDS: Final = {
         r"metadata.name=a\b",
         r"invalid field selector: invalid escape sequence: \b",
     ),
-    "a backslash at the end": (
-        "metadata.name=a\\",
-        "invalid field selector: invalid escape sequence: \\",
-    ),
+    "a backslash at the end": ("metadata.name=a\\", "invalid field selector: invalid escape sequence: \\"),
     "a field that nobody knows": (
         "data.x=1",
         '"data.x" is not a known field selector: only "metadata.name", "metadata.namespace"',

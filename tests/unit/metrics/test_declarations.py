@@ -62,10 +62,7 @@ def test_help_texts(stability: MetricStability, deprecated: int | None, text: st
 def test_what_is_not_served_is_not_served_in_that_form() -> None:
     known = known_metrics()
     both = [each for group in not_served().values() for each in group if each.name in known]
-    assert {each.name for each in both} == {
-        "apiserver_request_total",
-        "pod_security_evaluations_total",
-    }
+    assert {each.name for each in both} == {"apiserver_request_total", "pod_security_evaluations_total"}
     assert all({*known[each.name].labels} != {*each.labels} for each in both)
 
 

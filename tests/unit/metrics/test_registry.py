@@ -45,21 +45,13 @@ def served(configuration: MetricsConfiguration, minor: int = 36) -> list[str]:
 
 SERVED: Final[Mapping[str, tuple[MetricsConfiguration, int, str]]] = {
     "S10: what is not hidden": (MetricsConfiguration(), 36, "new old_total"),
-    "S10: in an earlier release": (
-        MetricsConfiguration(),
-        34,
-        "new old_total hidden_total gone_total",
-    ),
+    "S10: in an earlier release": (MetricsConfiguration(), 34, "new old_total hidden_total gone_total"),
     "S10: what is shown, but for what is gone": (
         MetricsConfiguration(shows_hidden=True),
         36,
         "new old_total hidden_total",
     ),
-    "what is not disabled": (
-        MetricsConfiguration(disabled=frozenset({"new"})),
-        36,
-        "old_total",
-    ),
+    "what is not disabled": (MetricsConfiguration(disabled=frozenset({"new"})), 36, "old_total"),
     "what is disabled, though it is shown": (
         MetricsConfiguration(shows_hidden=True, disabled=frozenset({"hidden_total"})),
         36,
@@ -73,9 +65,7 @@ def test_what_is_served(configuration: MetricsConfiguration, minor: int, names: 
     assert served(configuration, minor) == names.split()
 
 
-def test_s09_who_reads_deprecated_metrics_finds_it_in_the_log_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_s09_who_reads_deprecated_metrics_finds_it_in_the_log_once(caplog: pytest.LogCaptureFixture) -> None:
     exposition = Exposition([], registry(MetricsConfiguration()))
     with caplog.at_level(logging.WARNING):
         assert caplog.messages == []

@@ -367,10 +367,7 @@ def test_a_field_that_merges_in_its_own_way_is_of_its_type_all_the_same() -> Non
 
 # ---- bounds
 
-DEEP: Final = {
-    "objects": (b'{"a":', b"}"),
-    "lists": (b"[", b"]"),
-}
+DEEP: Final = {"objects": (b'{"a":', b"}"), "lists": (b"[", b"]")}
 
 
 @pytest.mark.parametrize(("opening", "closing"), DEEP.values(), ids=DEEP)
@@ -420,8 +417,7 @@ _SCALARS: Final = st.lists(_WORDS, min_size=1, max_size=3, unique=True)
 _PODS: Final = st.fixed_dictionaries(
     {
         "metadata": st.fixed_dictionaries(
-            {"name": _WORDS},
-            optional={"labels": st.dictionaries(_WORDS, _WORDS), "finalizers": _SCALARS},
+            {"name": _WORDS}, optional={"labels": st.dictionaries(_WORDS, _WORDS), "finalizers": _SCALARS}
         ),
         "spec": st.fixed_dictionaries(
             {"containers": _items(image=_WORDS, env=_items(value=_WORDS), args=_SCALARS)},

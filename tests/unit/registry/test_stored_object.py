@@ -58,10 +58,7 @@ VALUES: Final[dict[str, tuple[dict[str, Any], bytes]]] = {
         {"metadata": {}, "involvedObject": {"resourceVersion": "5"}},
         BARE + b'{},"involvedObject":{"resourceVersion":"5"}}',
     ),
-    "text is UTF-8": (
-        {"metadata": {"name": "é"}, "data": {}},
-        BARE + '{"name":"é"},"data":{}}'.encode(),
-    ),
+    "text is UTF-8": ({"metadata": {"name": "é"}, "data": {}}, BARE + '{"name":"é"},"data":{}}'.encode()),
 }
 
 

@@ -354,9 +354,7 @@ async def test_an_update_that_changes_nothing_is_not_written(registry: Registry)
     assert written.found.json == created.found.json
 
 
-async def test_an_update_that_is_overtaken_begins_again_on_the_newer_object(
-    store: EmbeddedStore,
-) -> None:
+async def test_an_update_that_is_overtaken_begins_again_on_the_newer_object(store: EmbeddedStore) -> None:
     """Row L01. Warnings are those of the attempt that was written."""
     async with server(store) as one, server(store) as other:
         await one.create(REQUEST, Draft(config_map(seen="0")))

@@ -30,11 +30,7 @@ REMOVALS: Final = {
         36,
         Removal("1.40", "admissionregistration.k8s.io/v1 MutatingAdmissionPolicy"),
     ),
-    "one that nothing replaces": (
-        ("policy/v1beta1", "podsecuritypolicies"),
-        24,
-        Removal("1.25", ""),
-    ),
+    "one that nothing replaces": (("policy/v1beta1", "podsecuritypolicies"), 24, Removal("1.25", "")),
 }
 
 

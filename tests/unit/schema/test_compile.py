@@ -344,11 +344,7 @@ NORMAL: Final[dict[str, tuple[CompiledSchema, dict[str, Any], dict[str, Any]]]] 
         {"metadata": {"labels": {"a": None}}},
         {"metadata": {"labels": {"a": ""}}},
     ),
-    "null in a list too": (
-        POD,
-        {"spec": {"containers": [None]}},
-        {"spec": {"containers": [{}]}},
-    ),
+    "null in a list too": (POD, {"spec": {"containers": [None]}}, {"spec": {"containers": [{}]}}),
     "a quantity is a text": (
         POD,
         container(resources={"limits": {"cpu": 2, "memory": "1Gi"}}),

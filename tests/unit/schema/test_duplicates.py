@@ -10,12 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.schema.duplicates import (
-    DUPLICATES_MAX,
-    STRICT_PROBLEMS_MAX,
-    duplicate_fields,
-    strict_problems,
-)
+from apiserver.schema.duplicates import DUPLICATES_MAX, STRICT_PROBLEMS_MAX, duplicate_fields, strict_problems
 from tests.unit.endpoints.handlers.calls import DEPLOYMENTS
 
 CASES: Final[dict[str, tuple[str, list[str]]]] = {

@@ -67,10 +67,7 @@ ANSWERS: Final[dict[str, tuple[bytes, Read]]] = {
     "the last one": (answer("Connection: x, Close", "Content-Length: 0"), Read(200, b"", False)),
     "HTTP/1.0": (answer("Content-Length: 0", http="1.0"), Read(200, b"", False)),
     "the same length twice": (answer(*["Content-Length: 1"] * 2, body=b"x"), Read(200, b"x", True)),
-    "a status without a body": (
-        answer("Content-Length: 5", status="204 No Content"),
-        Read(204, b"", True),
-    ),
+    "a status without a body": (answer("Content-Length: 5", status="204 No Content"), Read(204, b"", True)),
     "interim answers": (
         answer(status="100 Continue") + answer("Link: x", status="103") + answer("Content-Length: 0"),
         Read(200, b"", True),

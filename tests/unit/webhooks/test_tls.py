@@ -116,10 +116,7 @@ TRUSTED: Final = {
         "Größe:\n".encode() + bundle(OTHER) + b"\n# the root:\n" + bundle(ROOT),
         (SERVING, INTERMEDIATE),
     ),
-    "lines that end as on Windows": (
-        bundle(OTHER, ROOT).replace(b"\n", b"\r\n"),
-        (SERVING, INTERMEDIATE),
-    ),
+    "lines that end as on Windows": (bundle(OTHER, ROOT).replace(b"\n", b"\r\n"), (SERVING, INTERMEDIATE)),
     "beside other blocks and a broken certificate": (
         b"-----BEGIN X-----\neA==\n-----END X-----\n"
         b"-----BEGIN CERTIFICATE-----\neA==\n-----END CERTIFICATE-----\n" + bundle(ROOT),

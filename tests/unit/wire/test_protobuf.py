@@ -479,11 +479,7 @@ WRITTEN: Final[dict[str, tuple[str, dict[str, Any], bytes]]] = {
         field(2, field(1, "T") + field(3, b"")) + field(7, b""),
     ),
     "in microseconds": ("coordination.v1.LeaseSpec", {"renewTime": None}, field(4, b"")),
-    "in a map": (
-        "policy.v1.PodDisruptionBudgetStatus",
-        {"disruptedPods": {"a": None}},
-        entry(2, "a", b""),
-    ),
+    "in a map": ("policy.v1.PodDisruptionBudgetStatus", {"disruptedPods": {"a": None}}, entry(2, "a", b"")),
     "a moment": ("core.v1.PodStatus", {"startTime": "1970-01-01T00:00:00Z"}, field(7, pb.time(0))),
     "microseconds": (
         "coordination.v1.LeaseSpec",
@@ -499,11 +495,7 @@ WRITTEN: Final[dict[str, tuple[str, dict[str, Any], bytes]]] = {
         for (seconds, nanos), text in MICRO_TIMES.items()
         if nanos == 0
     },
-    "a number or a text": (
-        "core.v1.ServicePort",
-        {"targetPort": "web"},
-        field(4, pb.int_or_string("web")),
-    ),
+    "a number or a text": ("core.v1.ServicePort", {"targetPort": "web"}, field(4, pb.int_or_string("web"))),
     "a number": ("core.v1.ServicePort", {"targetPort": 80}, field(4, pb.int_or_string(80))),
     "a quantity": (
         "core.v1.ResourceRequirements",

@@ -316,14 +316,7 @@ def _status(document: Document, now: float) -> str:
 
 
 # The first of them that is true is shown.
-_OUTCOMES: Final = (
-    "Complete",
-    "Failed",
-    "Terminating",
-    "Suspended",
-    "FailureTarget",
-    "SuccessCriteriaMet",
-)
+_OUTCOMES: Final = ("Complete", "Failed", "Terminating", "Suspended", "FailureTarget", "SuccessCriteriaMet")
 
 
 def _completions(document: Document, now: float) -> str:

@@ -31,12 +31,7 @@ from apiserver.meta import names, object_meta
 from apiserver.meta.field_errors import Errors, duplicate, forbidden, invalid, not_supported, required
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.validation.addresses import AddressChecks, parse_ip
-from apiserver.schema.validation.checks import (
-    named,
-    one_of,
-    port_number,
-    port_number_or_name,
-)
+from apiserver.schema.validation.checks import named, one_of, port_number, port_number_or_name
 from apiserver.schema.validation.documents import at, items
 
 _AFFINITY_TIMEOUT_S_MAX: Final = 86_400

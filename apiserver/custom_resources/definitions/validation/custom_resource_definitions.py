@@ -198,9 +198,7 @@ class DefinitionValidator:
         of_schemas = requirements.of_schemas
         return requirements._replace(
             of_schemas=of_schemas._replace(
-                types=of_schemas.types and met.types,
-                atomic_sets=met.atomic_sets,
-                list_keys=met.list_keys,
+                types=of_schemas.types and met.types, atomic_sets=met.atomic_sets, list_keys=met.list_keys
             ),
             structure=requirements.structure
             and not any(
@@ -342,13 +340,7 @@ class DefinitionValidator:
         return errors
 
     def _schema(
-        self,
-        path: str,
-        schema: Document,
-        before: _Before,
-        *,
-        has_status: bool,
-        requirements: _Requirements,
+        self, path: str, schema: Document, before: _Before, *, has_status: bool, requirements: _Requirements
     ) -> Errors:
         extensions = self._extensions
         errors = self._beside_status(path, schema) if has_status else []

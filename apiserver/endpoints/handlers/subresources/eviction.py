@@ -220,9 +220,7 @@ def check_and_decrement(budget: Document, pod: str, now: str) -> None:
         raise Forbidden.to_resource(_BUDGETS, name, "pdb disruptions allowed is negative")
     if len(status.get("disruptedPods") or ()) > DISRUPTED_PODS_MAX:
         raise Forbidden.to_resource(
-            _BUDGETS,
-            name,
-            "DisruptedPods map too big - too many evictions not confirmed by PDB controller",
+            _BUDGETS, name, "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
         )
     if allowed == 0:
         raise DisruptionBudgetViolated(

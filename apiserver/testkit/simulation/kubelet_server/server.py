@@ -37,11 +37,7 @@ from apiserver.testkit.simulation.kubelet_server.channels import (
     ShellChannels,
 )
 from apiserver.testkit.simulation.kubelet_server.followers import followed
-from apiserver.testkit.simulation.kubelet_server.forwarding import (
-    PodPorts,
-    forward_channels,
-    forward_streams,
-)
+from apiserver.testkit.simulation.kubelet_server.forwarding import PodPorts, forward_channels, forward_streams
 from apiserver.testkit.simulation.kubelet_server.requests import (
     NoContainer,
     NoPod,

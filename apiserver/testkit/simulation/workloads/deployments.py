@@ -42,12 +42,7 @@ HISTORY: Final = "deployment.kubernetes.io/revision-history"
 DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
 MAXIMUM: Final = "deployment.kubernetes.io/max-replicas"
 _NOT_COPIED: Final = (REVISION, HISTORY, DESIRED, MAXIMUM, "deprecated.deployment.rollback.to")
-_AVAILABLE: Final = (
-    "Available",
-    "True",
-    "MinimumReplicasAvailable",
-    "Deployment has minimum availability.",
-)
+_AVAILABLE: Final = ("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.")
 _UNAVAILABLE: Final = (
     "Available",
     "False",

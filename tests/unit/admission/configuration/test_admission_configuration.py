@@ -117,15 +117,9 @@ def test_a_path_is_relative_to_the_file() -> None:
     plugin = {"name": "PodNodeSelector", "path": "nodes.yaml"}
     selectors = b"podNodeSelectorPluginConfig:\n  clusterDefaultNodeSelector: a=b\n  ns: a=b, c=d\n"
     found, _ = read(
-        {
-            str(FILE): orjson.dumps({**KIND, "plugins": [plugin]}),
-            str(FILE.with_name("nodes.yaml")): selectors,
-        }
+        {str(FILE): orjson.dumps({**KIND, "plugins": [plugin]}), str(FILE.with_name("nodes.yaml")): selectors}
     )
-    assert found.node_selectors == {
-        "clusterDefaultNodeSelector": {"a": "b"},
-        "ns": {"a": "b", "c": "d"},
-    }
+    assert found.node_selectors == {"clusterDefaultNodeSelector": {"a": "b"}, "ns": {"a": "b", "c": "d"}}
 
 
 def test_the_file_may_be_that_of_a_plugin() -> None:
@@ -212,10 +206,7 @@ BAD_FILES: Final[dict[str, tuple[bytes, str]]] = {
     "no object": (b"[]", "expected an object"),
     "nothing": (b"", "expected an object"),
     "no kind": (b"plugins: []", 'kind "" of version "" is not AdmissionConfiguration of apiserver.config'),
-    "another kind": (
-        b"{apiVersion: v1, kind: Pod}",
-        'kind "Pod" of version "v1" is not Admission',
-    ),
+    "another kind": (b"{apiVersion: v1, kind: Pod}", 'kind "Pod" of version "v1" is not Admission'),
     "a field that does not exist": (
         b"{apiVersion: apiserver.config.k8s.io/v1, kind: AdmissionConfiguration, plugin: []}",
         'strict decoding error: unknown field "plugin"',

@@ -45,10 +45,7 @@ def test_what_containers_say_counts() -> None:
     given = pod(said)
     set_defaults(given, DEFAULTS)
     (container,) = given["spec"]["containers"]
-    assert container["resources"] == {
-        "requests": {"cpu": "2"},
-        "limits": {"cpu": "500m", "memory": "1Mi"},
-    }
+    assert container["resources"] == {"requests": {"cpu": "2"}, "limits": {"cpu": "500m", "memory": "1Mi"}}
     assert (
         given["metadata"]["annotations"][ANNOTATION] == "LimitRanger plugin set: cpu limit for container c0"
     )
@@ -78,11 +75,7 @@ def needs(request: str = "", limit: str = "", name: str = "cpu") -> Needs:
 BOUNDS: Final[dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]]] = {
     "enough": (MIN, pod(needs("100m")), []),
     "just enough, told otherwise": (MIN, pod(needs("0.1")), []),
-    "too little": (
-        MIN,
-        pod(needs("99m")),
-        ["minimum cpu usage per Container is 100m, but request is 99m"],
-    ),
+    "too little": (MIN, pod(needs("99m")), ["minimum cpu usage per Container is 100m, but request is 99m"]),
     "too low a limit": (
         MIN,
         pod(needs("100m", "50m")),
@@ -94,11 +87,7 @@ BOUNDS: Final[dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]]] = {
         ["minimum cpu usage per Container is 100m.  No request is specified"],
     ),
     "the most": (MAX, pod(needs("1", "1000m")), []),
-    "too much": (
-        MAX,
-        pod(needs("1", "1001m")),
-        ["maximum cpu usage per Container is 1, but limit is 1001m"],
-    ),
+    "too much": (MAX, pod(needs("1", "1001m")), ["maximum cpu usage per Container is 1, but limit is 1001m"]),
     "too large a request": (
         MAX,
         pod(needs("2", "1")),

@@ -83,10 +83,7 @@ REFERENCES: Final[dict[str, tuple[dict[str, Any], str | None]]] = {
         projected({"downwardAPI": {}}, {"serviceAccountToken": {}}),
         "serviceaccounts (via projected volumes)",
     ),
-    "a device before a volume": (
-        {"resourceClaims": [{"name": "d"}], **volume(csi={})},
-        "resourceclaims",
-    ),
+    "a device before a volume": ({"resourceClaims": [{"name": "d"}], **volume(csi={})}, "resourceclaims"),
     "a secret in the last volume": (
         {"volumes": [{"name": "a", "csi": {}}, {"name": "b", "secret": {"secretName": "s"}}]},
         "secrets",

@@ -213,9 +213,7 @@ RESTRICTIONS: Final[dict[str, tuple[dict[str, Any], list[str]]]] = {
                 {"name": "y", "image": {}},
             ],
         ),
-        [
-            'restricted volume types (volumes "v", "w" use restricted volume types "hostPath", "nfs")',
-        ],
+        ['restricted volume types (volumes "v", "w" use restricted volume types "hostPath", "nfs")'],
     ),
 }
 

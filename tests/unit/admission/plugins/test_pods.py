@@ -47,10 +47,7 @@ TOLERATIONS: Final[dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]]]
     ),
     "all taints": ([toleration()], []),
     "all that drive pods away": ([toleration(effect="NoExecute")], []),
-    "all that keep pods away": (
-        [toleration(effect="NoSchedule")],
-        [stays(NOT_READY), stays(UNREACHABLE)],
-    ),
+    "all that keep pods away": ([toleration(effect="NoSchedule")], [stays(NOT_READY), stays(UNREACHABLE)]),
 }
 
 
@@ -73,11 +70,7 @@ MERGED: Final[dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]], list[d
     "one that is contained in another": ([LIKE_A], [A], [A]),
     "or the other way round": ([A], [LIKE_A], [A]),
     "one that contains everything": ([A, B], [toleration()], [toleration()]),
-    "another value": (
-        [LIKE_A],
-        [{**LIKE_A, "value": "w"}],
-        [LIKE_A, {**LIKE_A, "value": "w"}],
-    ),
+    "another value": ([LIKE_A], [{**LIKE_A, "value": "w"}], [LIKE_A, {**LIKE_A, "value": "w"}]),
     "one that stays longer": (
         [toleration("a", "NoExecute", tolerationSeconds=1)],
         [toleration("a", "NoExecute", tolerationSeconds=9)],
@@ -299,11 +292,7 @@ INCLUDED: Final[dict[str, tuple[dict[str, Any], dict[str, Any], bool]]] = {
         toleration("k", "NoExecute", tolerationSeconds=8),
         True,
     ),
-    "for ever": (
-        toleration("k", "NoExecute", tolerationSeconds=9),
-        toleration("k", "NoExecute"),
-        False,
-    ),
+    "for ever": (toleration("k", "NoExecute", tolerationSeconds=9), toleration("k", "NoExecute"), False),
 }
 
 

@@ -585,12 +585,7 @@ COVERED: Final[dict[str, tuple[GroupResource, Any, list[Any], str]]] = {
         [quota({"pods": "5"})],
         "insufficient quota to match these scopes: [{PriorityClass In [high]}]",
     ),
-    "a name": (
-        PODS,
-        pod(SMALL),
-        [quota({"pods": "5"})],
-        "insufficient quota to consume: requests.cpu",
-    ),
+    "a name": (PODS, pod(SMALL), [quota({"pods": "5"})], "insufficient quota to consume: requests.cpu"),
     "a name that a quota has": (PODS, pod(SMALL), [quota({"requests.cpu": "5"})], ""),
     "a name of which nothing is used": (SERVICES, service("ClusterIP"), [], ""),
     "a part of a name": (

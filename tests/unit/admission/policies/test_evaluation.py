@@ -231,10 +231,7 @@ QUICK: Final[dict[str, tuple[dict[str, Any], bool]]] = {
     "one does not compile": ({"validations": [{"expression": "true"}, {"expression": "object.("}]}, False),
     "no validations": ({}, False),
     "conditions": (
-        {
-            "validations": [{"expression": "true"}],
-            "matchConditions": [{"name": "c", "expression": "true"}],
-        },
+        {"validations": [{"expression": "true"}], "matchConditions": [{"name": "c", "expression": "true"}]},
         False,
     ),
     "variables": (

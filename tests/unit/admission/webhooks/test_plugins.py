@@ -72,9 +72,7 @@ def creating(offload: Offload, **more: Any) -> AdmissionAttributes:
 
 
 def collaborators_of(
-    authorize: AuthorizationChain,
-    metrics: WebhookMetrics,
-    caller: SlowCaller | None = None,
+    authorize: AuthorizationChain, metrics: WebhookMetrics, caller: SlowCaller | None = None
 ) -> Collaborators:
     """caller: None if webhooks are never called."""
     return Collaborators(

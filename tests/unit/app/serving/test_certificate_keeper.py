@@ -92,11 +92,7 @@ async def test_without_its_ca_nothing_is_renewed_and_the_server_goes_on(
     assert str(made.ca_cert) in record.getMessage()
 
 
-TOLD: Final = {
-    "in time": (31.0, None),
-    "soon": (29.0, logging.WARNING),
-    "expired": (-1.0, logging.ERROR),
-}
+TOLD: Final = {"in time": (31.0, None), "soon": (29.0, logging.WARNING), "expired": (-1.0, logging.ERROR)}
 
 
 @pytest.mark.parametrize(("days", "level"), TOLD.values(), ids=TOLD)

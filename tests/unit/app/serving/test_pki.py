@@ -317,10 +317,7 @@ def write_rsa_key(directory: Path) -> None:
 UNUSABLE: Final[dict[str, tuple[Callable[[Path], None], str]]] = {
     "a broken certificate": (half_of("ca.crt"), "ca.crt is not a certificate"),
     "a broken key": (half_of("ca.key"), "ca.key is not a private key"),
-    "the key of somebody else": (
-        take_another_key,
-        "ca.key is not the key of ca.crt",
-    ),
+    "the key of somebody else": (take_another_key, "ca.key is not the key of ca.crt"),
     "a key of another kind": (write_rsa_key, "ca.key is not the key of ca.crt"),
 }
 

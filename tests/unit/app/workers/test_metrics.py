@@ -6,13 +6,7 @@ from typing import Final
 
 import pytest
 
-from apiserver.app.workers.metrics import (
-    cumulative,
-    merge,
-    parse_exposition,
-    render_exposition,
-    without_gone,
-)
+from apiserver.app.workers.metrics import cumulative, merge, parse_exposition, render_exposition, without_gone
 
 
 def text(name: str, kind: str, *samples: str) -> bytes:

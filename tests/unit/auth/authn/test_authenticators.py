@@ -188,10 +188,7 @@ def subject(*pairs: tuple[str, str]) -> dict[str, Any]:
 
 # https://kubernetes.io/docs/reference/access-authn-authz/authentication/#x509-client-certificates
 CERTIFICATES: Final[dict[str, tuple[dict[str, Any] | None, UserInfo | None]]] = {
-    "the common name is the user": (
-        subject(("commonName", "alice")),
-        UserInfo("alice", (AUTHENTICATED,)),
-    ),
+    "the common name is the user": (subject(("commonName", "alice")), UserInfo("alice", (AUTHENTICATED,))),
     "organizations are the groups": (
         subject(("organizationName", "dev"), ("organizationName", "ops"), ("commonName", "alice")),
         UserInfo("alice", ("dev", "ops", AUTHENTICATED)),

@@ -50,11 +50,7 @@ VALID: Final = {
         secret(
             {"auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token,system:bootstrappers:a"}
         ),
-        (
-            "system:bootstrappers",
-            "system:bootstrappers:a",
-            "system:bootstrappers:kubeadm:default-node-token",
-        ),
+        ("system:bootstrappers", "system:bootstrappers:a", "system:bootstrappers:kubeadm:default-node-token"),
     ),
     "until it expires": (secret({"expiration": to_text(NOW + 1)}), ("system:bootstrappers",)),
 }

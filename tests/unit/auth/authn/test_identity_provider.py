@@ -38,10 +38,7 @@ class Provider:
     """What is at URLs, who has asked, and a clock."""
 
     def __init__(self) -> None:
-        self.documents: dict[str, bytes | Exception] = {
-            ISSUER.document_url: FOUND,
-            KEYS_URL: KEY_SET,
-        }
+        self.documents: dict[str, bytes | Exception] = {ISSUER.document_url: FOUND, KEYS_URL: KEY_SET}
         self.asked: list[str] = []
         self.is_open = asyncio.Event()
         self.is_open.set()

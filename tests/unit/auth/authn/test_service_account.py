@@ -373,10 +373,7 @@ GONE: Final[dict[str, tuple[Callable[[Objects], Any], str]]] = {
         lambda o: o.cached.pop(("serviceaccounts", "ns", "bot")),
         "",
     ),
-    "the pod is gone": (
-        lambda o: o.remove("pods", "ns", "p"),
-        "service account token has been invalidated",
-    ),
+    "the pod is gone": (lambda o: o.remove("pods", "ns", "p"), "service account token has been invalidated"),
     "another pod of its name came": (
         lambda o: o.add("pods", "ns", "p", "uid-q"),
         "pod UID (uid-q) does not match service account pod ref claim (uid-p)",

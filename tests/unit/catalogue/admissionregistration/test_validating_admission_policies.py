@@ -133,7 +133,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
                 'spec.matchConditions[0].expression: Invalid value: "variables.a": compilation failed: '
                 "ERROR: <input>:1:1: undeclared reference to 'variables' (in container '')"
                 "\n | variables.a\n | ^"
-            ),
+            )
         ],
     ),
     "parameters have a kind": (
@@ -142,7 +142,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
             (
                 'spec.validations[0].expression: Invalid value: "params == null": compilation failed: ERROR: '
                 "<input>:1:1: undeclared reference to 'params' (in container '')\n | params == null\n | ^"
-            ),
+            )
         ],
     ),
     "expressions are not too many": (

@@ -47,9 +47,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
     ),
     "a service has a port": (
         {"spec.service.port": 0},
-        [
-            "spec.service.port: Invalid value: 0: port is not valid: must be between 1 and 65535, inclusive",
-        ],
+        ["spec.service.port: Invalid value: 0: port is not valid: must be between 1 and 65535, inclusive"],
     ),
     "a service is in a namespace": (
         {"spec.service.namespace": None},

@@ -20,12 +20,7 @@ VERSION: Final = OldKind(
 
 
 def server(identity: str = "a", encoding: str = "apps/v1", **fields: Any) -> Document:
-    return {
-        "apiServerID": identity,
-        "encodingVersion": encoding,
-        "decodableVersions": [encoding],
-        **fields,
-    }
+    return {"apiServerID": identity, "encodingVersion": encoding, "decodableVersions": [encoding], **fields}
 
 
 def condition(**fields: Any) -> Document:
@@ -100,15 +95,11 @@ STATUSES: Final[dict[str, tuple[Document, list[str]]]] = {
     ),
     "what is stored can be read": (
         {"storageVersions": [server(decodableVersions=["v2"])], "commonEncodingVersion": "apps/v1"},
-        [
-            'status.storageVersions[0].decodableVersions: Invalid value: ["v2"]: decodableVersions must incl',
-        ],
+        ['status.storageVersions[0].decodableVersions: Invalid value: ["v2"]: decodableVersions must incl'],
     ),
     "what is served can be read": (
         {"storageVersions": [server(servedVersions=["apps/v1", "v2"])], "commonEncodingVersion": "apps/v1"},
-        [
-            f"{SERVED_1}v2 must be included in decodableVersions : [apps/v1]",
-        ],
+        [f"{SERVED_1}v2 must be included in decodableVersions : [apps/v1]"],
     ),
     "no version": (
         {"storageVersions": [server(encoding="a/b/c")], "commonEncodingVersion": "a/b/c"},

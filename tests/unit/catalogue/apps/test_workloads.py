@@ -238,9 +238,7 @@ INVALID: Final[dict[str, tuple[str, Changes, list[str]]]] = {
     "pods start again": (
         "DaemonSet",
         {"spec.template.spec.restartPolicy": "Never"},
-        [
-            'spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"',
-        ],
+        ['spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"'],
     ),
     "pods have no deadline": (
         "ReplicaSet",
@@ -348,10 +346,7 @@ def test_errors(kind: str, changes: Changes, texts: list[str]) -> None:
 # spec.updateStrategy.rollingUpdate.maxUnavailable of a StatefulSet, and what is wrong with it.
 UNAVAILABLE: Final[dict[str, tuple[int | str, list[str]]]] = {
     "several pods": (2, []),
-    "no pod": (
-        "0%",
-        ['spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "0%": cannot be 0'],
-    ),
+    "no pod": ("0%", ['spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "0%": cannot be 0']),
 }
 
 

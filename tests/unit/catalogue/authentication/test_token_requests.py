@@ -18,10 +18,7 @@ TIMES: Final = {
     "less": (599, "Invalid value: 599: may not specify a duration less than 10 minutes"),
     "less than nothing": (-1, "Invalid value: -1: may not specify a duration less than 10 minutes"),
     "the most": (1 << 32, ""),
-    "more": (
-        (1 << 32) + 1,
-        "Invalid value: 4294967297: may not specify a duration larger than 2^32 seconds",
-    ),
+    "more": ((1 << 32) + 1, "Invalid value: 4294967297: may not specify a duration larger than 2^32 seconds"),
 }
 
 

@@ -22,12 +22,7 @@ JOBS: Final = ServedKind("jobs.batch")
 _PODS: Final[Document] = {
     "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
 }
-JOB: Final[Document] = {
-    "apiVersion": "batch/v1",
-    "kind": "Job",
-    "metadata": {"name": "j"},
-    "spec": _PODS,
-}
+JOB: Final[Document] = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": _PODS}
 INDEXED: Final[Changes] = {"spec.completionMode": "Indexed", "spec.completions": 5}
 GENERATED: Final = {
     "batch.kubernetes.io/controller-uid": UID,
@@ -225,11 +220,7 @@ JOB_CHANGES: Final[dict[str, tuple[Changes, Changes, list[str]]]] = {
         [],
     ),
     "and only so": (INDEXED, {"spec.completions": 3}, ["spec.completions"]),
-    "pods stay as they are": (
-        {},
-        {"spec.template.spec.containers.0.image": "other"},
-        ["spec.template"],
-    ),
+    "pods stay as they are": ({}, {"spec.template.spec.containers.0.image": "other"}, ["spec.template"]),
     "a running job stays where it is": ({}, SCHEDULING, ["spec.template"]),
     "a suspended one may be sent elsewhere": ({"spec.suspend": True}, SCHEDULING, []),
     "but is no other job": (
@@ -283,11 +274,7 @@ STATUSES: Final[dict[str, tuple[Changes, Changes, list[str]]]] = {
         {"conditions": _held("Complete"), "startTime": STARTED, "completionTime": ENDED},
         ["status.conditions"],
     ),
-    "or was to fail": (
-        {},
-        {"conditions": _held("Failed"), "startTime": STARTED},
-        ["status.conditions"],
-    ),
+    "or was to fail": ({}, {"conditions": _held("Failed"), "startTime": STARTED}, ["status.conditions"]),
     "has no pods": (
         {},
         {"conditions": FAILED, "startTime": STARTED, "active": 1, "terminating": 1},
@@ -313,11 +300,7 @@ STATUSES: Final[dict[str, tuple[Changes, Changes, list[str]]]] = {
         },
         [],
     ),
-    "and one that a job has not that goes on": (
-        {},
-        {"completionTime": ZERO_TIME},
-        ["status.completionTime"],
-    ),
+    "and one that a job has not that goes on": ({}, {"completionTime": ZERO_TIME}, ["status.completionTime"]),
     "began once": ({"startTime": STARTED}, {"startTime": ENDED}, ["status.startTime"]),
     "or again, when it goes on": (
         {"startTime": STARTED, "conditions": _held("Suspended")},
@@ -341,11 +324,7 @@ STATUSES: Final[dict[str, tuple[Changes, Changes, list[str]]]] = {
         ["status.conditions"],
     ),
     "counts only up": ({"failed": 2}, {"failed": 1}, ["status.failed"]),
-    "completes indexes only if it has some": (
-        {},
-        {"completedIndexes": "0"},
-        ["status.completedIndexes"],
-    ),
+    "completes indexes only if it has some": ({}, {"completedIndexes": "0"}, ["status.completedIndexes"]),
     "what was wrong before may stay": (
         {"completedIndexes": "0", "active": 0},
         {"completedIndexes": "0", "active": 1},

@@ -221,10 +221,7 @@ BAD_UPDATES: Final[dict[str, tuple[str, list[Any], list[Any], list[str]]]] = {
         "approval",
         [],
         [MINE, {"type": "Mine"}],
-        [
-            "status.conditions[1].status: Required value",
-            'status.conditions[1].type: Duplicate value: "Mine"',
-        ],
+        ["status.conditions[1].status: Required value", 'status.conditions[1].type: Duplicate value: "Mine"'],
     ),
     "approval has an endpoint of its own": (
         "status",
@@ -271,11 +268,7 @@ def test_conditions_are_dated() -> None:
 
 CERTIFICATES: Final[dict[str, tuple[Changes, str, str]]] = {
     "is in PEM": ({}, "eA==", "must contain at least one CERTIFICATE PEM block"),
-    "is nothing else": (
-        {},
-        REQUEST,
-        'only CERTIFICATE PEM blocks are allowed, found "CERTIFICATE REQUEST"',
-    ),
+    "is nothing else": ({}, REQUEST, 'only CERTIFICATE PEM blocks are allowed, found "CERTIFICATE REQUEST"'),
     "has no headers": (
         {},
         as_text(b"-----BEGIN CERTIFICATE-----\nkey: value\n\neA==\n-----END CERTIFICATE-----\n"),

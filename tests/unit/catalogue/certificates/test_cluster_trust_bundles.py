@@ -72,15 +72,11 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
     ),
     "a name of a signer that is not told": (
         {"metadata.name": "example.com:signer:a"},
-        [
-            f'{NAME}ClusterTrustBundle without signer name must not have ":" in its name',
-        ],
+        [f'{NAME}ClusterTrustBundle without signer name must not have ":" in its name'],
     ),
     "the name is another signer's": (
         {**SIGNED, "metadata.name": "example.com:other:a"},
-        [
-            f"{OTHER_NAME}ClusterTrustBundle for signerName example.com/signer must be named with prefix ex",
-        ],
+        [f"{OTHER_NAME}ClusterTrustBundle for signerName example.com/signer must be named with prefix ex"],
     ),
     "nothing behind the prefix": (
         {**SIGNED, "metadata.name": "example.com:signer:"},

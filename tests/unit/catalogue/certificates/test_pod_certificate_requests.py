@@ -153,10 +153,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
         with_proof(ED25519, ED25519.sign(b"other")),
         [f"spec.proofOfPossession: Invalid value: {UNPROVEN}"],
     ),
-    "no proof": (
-        with_proof(RSA, b""),
-        [f"spec.proofOfPossession: Invalid value: {UNPROVEN}"],
-    ),
+    "no proof": (with_proof(RSA, b""), [f"spec.proofOfPossession: Invalid value: {UNPROVEN}"]),
 }
 
 

@@ -24,9 +24,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
     ),
     "no emulated version": (
         {"spec.emulationVersion": None},
-        [
-            "spec.emulationVersion: Required value: must be specified when `strategy` is 'OldestEmu",
-        ],
+        ["spec.emulationVersion: Required value: must be specified when `strategy` is 'OldestEmu"],
     ),
     "an emulated version of zeros": (
         {"spec.emulationVersion": "0.0.0"},
@@ -46,9 +44,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
     ),
     "an unknown strategy": (
         {"spec.strategy": "Newest"},
-        [
-            'spec.strategy.strategy: Unsupported value: "Newest": supported values: "OldestEmulationVersion"',
-        ],
+        ['spec.strategy.strategy: Unsupported value: "Newest": supported values: "OldestEmulationVersion"'],
     ),
     "a strategy of somebody else": ({"spec.strategy": "example.com/Newest"}, []),
     "a strategy without a name": (

@@ -17,7 +17,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
             "spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0",
             "spec.leaseTransitions: Invalid value: -1: must be greater than or equal to 0",
         ],
-    ),
+    )
 }
 
 
@@ -61,7 +61,7 @@ def test_leases_of_coordinated_election(changes: Changes, texts: list[str]) -> N
 
 
 ROWS: Final[dict[str, tuple[Changes, dict[str, Any]]]] = {
-    "a lease": ({"spec.holderIdentity": "me"}, {"Holder": "me"}),
+    "a lease": ({"spec.holderIdentity": "me"}, {"Holder": "me"})
 }
 
 

@@ -67,9 +67,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
     ),
     "protocols are in capitals": (
         {"subsets.0.ports.0.protocol": "tcp"},
-        [
-            'subsets[0].ports[0].protocol: Unsupported value: "tcp": supported values: "SCTP", "TCP", "UDP"',
-        ],
+        ['subsets[0].ports[0].protocol: Unsupported value: "tcp": supported values: "SCTP", "TCP", "UDP"'],
     ),
 }
 

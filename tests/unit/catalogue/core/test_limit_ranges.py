@@ -104,7 +104,7 @@ INVALID: Final[dict[str, tuple[list[dict[str, Any]], list[str]]]] = {
             (
                 f'{PATH}.maxLimitRequestRatio[memory]: Invalid value: "3": ratio 3 is greater than '
                 "max/min = 2.000000"
-            ),
+            )
         ],
     ),
     "whatever is possible": ([of(min="0", max="2Gi", maxLimitRequestRatio="3")], []),

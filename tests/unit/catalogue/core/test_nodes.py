@@ -26,10 +26,7 @@ def test_a_new_node_is_not_ready() -> None:
 
 
 DEFAULTS: Final[dict[str, tuple[Changes, Changes]]] = {
-    "all there is can be had": (
-        {"status": {"capacity": {"cpu": "4"}}},
-        {"status.allocatable": {"cpu": "4"}},
-    ),
+    "all there is can be had": ({"status": {"capacity": {"cpu": "4"}}}, {"status.allocatable": {"cpu": "4"}}),
     "unless it is said": (
         {"status": {"capacity": {"cpu": "4"}, "allocatable": {"cpu": "3"}}},
         {"status.allocatable": {"cpu": "3"}},
@@ -146,7 +143,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
                 'spec.podCIDRs: Invalid value: ["10.0.0.0/24","10.0.0.0/24"]: may specify no more '
                 "than one CIDR for "
                 "each IP family"
-            ),
+            )
         ],
     ),
 }

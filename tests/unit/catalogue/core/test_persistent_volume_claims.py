@@ -41,10 +41,7 @@ CLAIMS: Final[dict[str, tuple[Changes, list[str]]]] = {
         {"spec.accessModes": None},
         ["spec.accessModes: Required value: at least 1 access mode is required"],
     ),
-    "a claim is for something": (
-        {"spec.resources": None},
-        ["spec.resources[storage]: Required value"],
-    ),
+    "a claim is for something": ({"spec.resources": None}, ["spec.resources[storage]: Required value"]),
     "for more than nothing": (
         {"spec.resources.requests.storage": "0"},
         ['spec.resources[storage]: Invalid value: "0": must be greater than zero'],

@@ -81,9 +81,7 @@ VOLUMES: Final[dict[str, tuple[Changes, list[str]]]] = {
     ),
     "a whole file system is not recycled": (
         {"spec.csi": None, "spec.hostPath": {"path": "//"}, "spec.persistentVolumeReclaimPolicy": "Recycle"},
-        [
-            "spec.persistentVolumeReclaimPolicy: Forbidden: may not be 'recycle' for a hostPath mount of '/'",
-        ],
+        ["spec.persistentVolumeReclaimPolicy: Forbidden: may not be 'recycle' for a hostPath mount of '/'"],
     ),
     "a disk of one node is on that node": (
         {"spec.csi": None, "spec.local": {"path": "/a"}},
@@ -141,9 +139,7 @@ VOLUME_CHANGES: Final[dict[str, tuple[Changes, list[str]]]] = {
     "who has it": ({"spec.claimRef": {"namespace": "ns", "name": "c"}, "spec.capacity.storage": "2Gi"}, []),
     "where it is": (
         {"spec.csi.volumeHandle": "other"},
-        [
-            "spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation",
-        ],
+        ["spec.persistentvolumesource: Forbidden: spec.persistentvolumesource is immutable after creation"],
     ),
     "a secret for making it larger": (
         {"spec.csi.controllerExpandSecretRef": {"name": "s", "namespace": "ns"}},
@@ -154,10 +150,7 @@ VOLUME_CHANGES: Final[dict[str, tuple[Changes, list[str]]]] = {
         ['volumeMode: Invalid value: "Block": field is immutable'],
     ),
     "which nodes have it, by a label's new name": ({"spec.nodeAffinity": terms(NOW)}, []),
-    "by another label": (
-        {"spec.nodeAffinity": terms("other")},
-        ["nodeAffinity: Invalid value:"],
-    ),
+    "by another label": ({"spec.nodeAffinity": terms("other")}, ["nodeAffinity: Invalid value:"]),
 }
 
 

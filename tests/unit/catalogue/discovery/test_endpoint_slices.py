@@ -10,11 +10,7 @@ from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
 SLICE: Final = ServedKind(
     "endpointslices.discovery.k8s.io",
-    {
-        "addressType": "IPv4",
-        "endpoints": [{"addresses": ["1.2.3.4"]}],
-        "ports": [{"name": "a", "port": 80}],
-    },
+    {"addressType": "IPv4", "endpoints": [{"addresses": ["1.2.3.4"]}], "ports": [{"name": "a", "port": 80}]},
 )
 
 
@@ -63,10 +59,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
         of("FQDN", "host"),
         [f'{WHERE} "host": should be a domain with at least two segments separated by dots'],
     ),
-    "names of ports differ": (
-        {"ports": [{"port": 1}, {"port": 2}]},
-        ['ports[1].name: Duplicate value: ""'],
-    ),
+    "names of ports differ": ({"ports": [{"port": 1}, {"port": 2}]}, ['ports[1].name: Duplicate value: ""']),
     "a protocol is one of three": (
         {"ports.0.protocol": "ICMP"},
         ['ports[0].protocol: Unsupported value: "ICMP": supported values: "SCTP", "TCP", "UDP"'],

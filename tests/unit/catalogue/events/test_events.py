@@ -118,10 +118,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
     ),
     "a series is more than one": (
         {"series": {"count": 1}},
-        [
-            'series.count: Invalid value: "": should be at least 2',
-            "series.lastObservedTime: Required value",
-        ],
+        ['series.count: Invalid value: "": should be at least 2', "series.lastObservedTime: Required value"],
     ),
 }
 

@@ -75,10 +75,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
         ["spec.rules[0].http.paths: Required value"],
     ),
     "class and annotation agree": (
-        {
-            "spec.ingressClassName": "one",
-            "metadata.annotations": {"kubernetes.io/ingress.class": "other"},
-        },
+        {"spec.ingressClassName": "one", "metadata.annotations": {"kubernetes.io/ingress.class": "other"}},
         [
             (
                 'annotations.kubernetes.io/ingress.class: Invalid value: "other": must match '

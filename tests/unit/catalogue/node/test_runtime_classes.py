@@ -57,9 +57,7 @@ def test_deprecated_node_labels_cause_warnings() -> None:
     ]
 
 
-ROWS: Final[dict[str, tuple[Changes, dict[str, Any]]]] = {
-    "a runtime": ({}, {"Handler": "runc"}),
-}
+ROWS: Final[dict[str, tuple[Changes, dict[str, Any]]]] = {"a runtime": ({}, {"Handler": "runc"})}
 
 
 @pytest.mark.parametrize(("changes", "cells"), ROWS.values(), ids=ROWS)

@@ -223,10 +223,7 @@ CONTAINERS: Final[dict[str, tuple[Document, list[Expected]]]] = {
     ),
     "resizing": (
         {"resizePolicy": [{"resourceName": "disk", "restartPolicy": ""}]},
-        [
-            (f"{C}.resizePolicy", "NotSupported", '"cpu", "memory"'),
-            (f"{C}.resizePolicy", "Required", ""),
-        ],
+        [(f"{C}.resizePolicy", "NotSupported", '"cpu", "memory"'), (f"{C}.resizePolicy", "Required", "")],
     ),
     "privileged, as if --allow-privileged=true were given": ({"securityContext": {"privileged": True}}, []),
     "security": (

@@ -33,10 +33,7 @@ def responder(name: str = "foo.example.com/bar", priority: int | None = 10_000) 
 RESPONDERS: Final[dict[str, tuple[list[Document], list[str]]]] = {
     "none": ([], []),
     "one": ([responder()], []),
-    "of the least and the highest priority": (
-        [responder("a.b/c", 1000), responder("a.b/d", 100_000)],
-        [],
-    ),
+    "of the least and the highest priority": ([responder("a.b/c", 1000), responder("a.b/d", 100_000)], []),
     "with one priority": ([responder("a.b/c"), responder("a.b/d")], []),
     "a domain of numbers": ([responder("5.3.5.9/bar")], []),
     "one too many": (
@@ -85,10 +82,7 @@ def test_errors_in_responders(responders: list[Document], errors: list[str]) -> 
 
 def strategy(group: str, resource: str, **gates: bool) -> Strategy:
     catalogue = Catalogue(
-        Brand(),
-        BuiltinSchemas((1, 37)),
-        release=EmulatedRelease.of(37),
-        gates=FeatureGates(37, gates),
+        Brand(), BuiltinSchemas((1, 37)), release=EmulatedRelease.of(37), gates=FeatureGates(37, gates)
     )
     found = catalogue.resources().find(group, "v1", resource)
     assert found is not None

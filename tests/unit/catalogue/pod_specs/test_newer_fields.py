@@ -10,14 +10,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.catalogue.core.pods.validation import validate_pod_create
-from tests.unit.catalogue.valid_pods import (
-    Document,
-    Expected,
-    assert_agree,
-    container,
-    pod,
-    rules,
-)
+from tests.unit.catalogue.valid_pods import Document, Expected, assert_agree, container, pod, rules
 
 # Servers on which each field has its effect: its gate may be off by default.
 RULES: Final = rules(

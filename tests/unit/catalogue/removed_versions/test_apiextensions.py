@@ -77,7 +77,7 @@ CONVERSIONS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
             "versions": [
                 {**each, "schema": SCHEMA, "subresources": PARTS, "additionalPrinterColumns": COLUMNS_V1}
                 for each in (V1, V2)
-            ],
+            ]
         },
     ),
     "what differs stays in its version": (
@@ -93,7 +93,7 @@ CONVERSIONS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
             "versions": [
                 {**V1, "schema": SCHEMA, "additionalPrinterColumns": COLUMNS_V1},
                 {**V2, "schema": OTHER, "subresources": PARTS, "deprecated": True},
-            ],
+            ]
         },
     ),
     "a webhook converts": (

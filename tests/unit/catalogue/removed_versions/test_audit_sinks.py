@@ -39,9 +39,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
     "no level": ({"spec.policy.level": ""}, ["spec.policy.level: Required value"]),
     "no such level": (
         {"spec.policy.level": "All"},
-        [
-            'spec.policy.level: Unsupported value: "All": supported values: "Metadata", "None", "Request", ',
-        ],
+        ['spec.policy.level: Unsupported value: "All": supported values: "Metadata", "None", "Request", '],
     ),
     "no such stage": (
         {"spec.policy.stages": ["End"]},

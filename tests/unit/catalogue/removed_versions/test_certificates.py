@@ -57,11 +57,7 @@ DEFAULTS: Final[dict[str, tuple[Changes, str, list[str]]]] = {
         "kubernetes.io/kubelet-serving",
         SERVING_USAGES,
     ),
-    "a kubelet asks for something else": (
-        {"spec.request": NODE, "spec.usages": ["any"]},
-        LEGACY,
-        ["any"],
-    ),
+    "a kubelet asks for something else": ({"spec.request": NODE, "spec.usages": ["any"]}, LEGACY, ["any"]),
     "the signer is named": (
         {"spec.signerName": "example.com/a", "spec.usages": ["any"]},
         "example.com/a",

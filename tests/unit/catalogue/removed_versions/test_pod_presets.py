@@ -96,10 +96,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
         {"spec.envFrom": [{"prefix": "a"}]},
         [f'spec.envFrom: Invalid value: "": {SOURCES}'],
     ),
-    "a mount of nothing": (
-        {"spec.volumes": None},
-        ['spec.volumeMounts[0].name: Not found: "cache"'],
-    ),
+    "a mount of nothing": ({"spec.volumes": None}, ['spec.volumeMounts[0].name: Not found: "cache"']),
     "a mount that is nowhere": (
         {"spec.volumeMounts.0.mountPath": ""},
         ["spec.volumeMounts[0].mountPath: Required value"],

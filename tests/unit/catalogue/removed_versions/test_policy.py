@@ -216,12 +216,7 @@ ERRORS: Final[dict[str, tuple[Changes, list[str]]]] = {
         ['spec.forbiddenSysctls[0]: Invalid value: "net.b": sysctl overlaps with net.*'],
     ),
     "runtime classes": (
-        {
-            "spec.runtimeClass": {
-                "allowedRuntimeClassNames": ["a", "a", "*"],
-                "defaultRuntimeClassName": "b",
-            }
-        },
+        {"spec.runtimeClass": {"allowedRuntimeClassNames": ["a", "a", "*"], "defaultRuntimeClassName": "b"}},
         [
             'spec.runtimeClass.allowedRuntimeClassNames[1]: Duplicate value: "a"',
             (

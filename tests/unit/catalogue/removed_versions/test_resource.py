@@ -63,8 +63,7 @@ POLICY: Final[Any] = st.fixed_dictionaries(
     },
 )
 CAPACITIES: Final = st.dictionaries(
-    st.sampled_from("abc"),
-    st.fixed_dictionaries({"value": QUANTITIES}, optional={"requestPolicy": POLICY}),
+    st.sampled_from("abc"), st.fixed_dictionaries({"value": QUANTITIES}, optional={"requestPolicy": POLICY})
 )
 
 

@@ -47,10 +47,7 @@ def rolling(surge: int | str, unavailable: int | str) -> dict[str, Any]:
 
 
 DEFAULTS: Final[dict[str, dict[str, Any]]] = {
-    "T26 DaemonSet, extensions/v1beta1": {
-        "updateStrategy": {"type": "OnDelete"},
-        "revisionHistoryLimit": 10,
-    },
+    "T26 DaemonSet, extensions/v1beta1": {"updateStrategy": {"type": "OnDelete"}, "revisionHistoryLimit": 10},
     "T26 DaemonSet, apps/v1beta2": {"updateStrategy": rolling(0, 1), "revisionHistoryLimit": 10},
     "T27 Deployment, extensions/v1beta1": {
         "replicas": 1,

@@ -84,11 +84,7 @@ def test_a_claim_waits_for_who_uses_it_first() -> None:
 
 
 INVALID: Final[dict[str, tuple[OldKind, Changes, list[str]]]] = {
-    "no class": (
-        CLAIM,
-        {"spec.resourceClassName": ""},
-        ['spec.resourceClassName: Invalid value: ""'],
-    ),
+    "no class": (CLAIM, {"spec.resourceClassName": ""}, ['spec.resourceClassName: Invalid value: ""']),
     "another mode": (
         TEMPLATE,
         {"spec.spec.allocationMode": "Never"},

@@ -30,9 +30,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
     ),
     "an effect of nodes": (
         {"spec.taint.effect": "PreferNoSchedule"},
-        [
-            'spec.taint.effect: Unsupported value: "PreferNoSchedule": supported values: "NoExecute", "NoSc',
-        ],
+        ['spec.taint.effect: Unsupported value: "PreferNoSchedule": supported values: "NoExecute", "NoSc'],
     ),
     "a bad value": (
         {"spec.taint.value": "a b"},
@@ -84,11 +82,7 @@ TIMES: Final[dict[str, tuple[Document, Document | None, str]]] = {
     "a new one with a time": ({**TAINT, "timeAdded": OLD}, None, OLD),
     "as before": ({**TAINT, "timeAdded": OLD}, {**TAINT, "timeAdded": OLD}, OLD),
     "no time any more": (TAINT, {**TAINT, "timeAdded": OLD}, NOW),
-    "another effect": (
-        {**TAINT, "effect": "None", "timeAdded": OLD},
-        {**TAINT, "timeAdded": OLD},
-        NOW,
-    ),
+    "another effect": ({**TAINT, "effect": "None", "timeAdded": OLD}, {**TAINT, "timeAdded": OLD}, NOW),
     "another effect, and another time": (
         {**TAINT, "effect": "None", "timeAdded": "2024-02-01T00:00:00Z"},
         {**TAINT, "timeAdded": OLD},

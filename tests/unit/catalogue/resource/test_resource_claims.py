@@ -79,10 +79,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
             )
         ],
     ),
-    "a device is of a class": (
-        request(exactly={}),
-        [f"{_REQUEST}.exactly.deviceClassName: Required value"],
-    ),
+    "a device is of a class": (request(exactly={}), [f"{_REQUEST}.exactly.deviceClassName: Required value"]),
     "requests differ": (
         {"spec.devices.requests": [REQUEST, REQUEST]},
         ['spec.devices.requests[1]: Duplicate value: "r"'],
@@ -231,19 +228,10 @@ def test_what_is_asked_for_stays(served: ServedKind, path: str) -> None:
 
 
 CONSUMER: Final = {"resource": "pods", "name": "p", "uid": "u"}
-RESULT: Final = {
-    "request": "r",
-    "driver": "d.example.com",
-    "pool": "p",
-    "device": "dev",
-}
+RESULT: Final = {"request": "r", "driver": "d.example.com", "pool": "p", "device": "dev"}
 ALLOCATION: Final = {"devices": {"results": [RESULT]}}
 STATUSES: Final[dict[str, tuple[Changes, Changes, list[str]]]] = {
-    "devices for somebody": (
-        {"status": {"allocation": ALLOCATION, "reservedFor": [CONSUMER]}},
-        {},
-        [],
-    ),
+    "devices for somebody": ({"status": {"allocation": ALLOCATION, "reservedFor": [CONSUMER]}}, {}, []),
     "nothing for somebody": (
         {"status": {"reservedFor": [CONSUMER]}},
         {},

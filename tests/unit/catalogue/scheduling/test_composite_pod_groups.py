@@ -41,10 +41,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
         {f"{POLICY}.basic": {}},
         [f'{POLICY}: Invalid value: "{{basic, gang}}": must specify exactly one of: `basic`, `gang`'],
     ),
-    "no number of groups": (
-        {f"{POLICY}.gang": {}},
-        [f"{POLICY}.gang.minGroupCount: Required value"],
-    ),
+    "no number of groups": ({f"{POLICY}.gang": {}}, [f"{POLICY}.gang.minGroupCount: Required value"]),
     "less than no groups": (
         {f"{POLICY}.gang.minGroupCount": -1},
         [f"{POLICY}.gang.minGroupCount: Invalid value: -1: must be greater than or equal to 1"],

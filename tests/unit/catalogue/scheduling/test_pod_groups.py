@@ -72,11 +72,7 @@ INVALID: Final[dict[str, tuple[OldKind, Changes, list[str]]]] = {
             'spec.podGroupTemplateRef.workload.podGroupTemplateName: Invalid value: "a.b"',
         ],
     ),
-    "no templates": (
-        WORKLOAD,
-        {"spec.podGroupTemplates": []},
-        ["spec.podGroupTemplates: Required value"],
-    ),
+    "no templates": (WORKLOAD, {"spec.podGroupTemplates": []}, ["spec.podGroupTemplates: Required value"]),
     "too many templates": (
         WORKLOAD,
         {"spec.podGroupTemplates": [TEMPLATE] * 9},

@@ -31,10 +31,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
         {"metadata.name": "system-cluster-critical", "value": 2_000_000_000, "globalDefault": True},
         [f"{_RESERVED}globalDefault of system-cluster-critical PriorityClass must be false"],
     ),
-    "preemption that is empty is none": (
-        {"preemptionPolicy": ""},
-        ["preemptionPolicy: Required value"],
-    ),
+    "preemption that is empty is none": ({"preemptionPolicy": ""}, ["preemptionPolicy: Required value"]),
     "preemption is one of two": (
         {"preemptionPolicy": "Always"},
         ['preemptionPolicy: Unsupported value: "Always": supported values: "PreemptLowerPriority", "Never"'],
@@ -81,7 +78,7 @@ def test_a_priority_class_has_one_generation() -> None:
 
 
 ROWS: Final[dict[str, tuple[Changes, dict[str, Any]]]] = {
-    "a priority": ({}, {"Value": 7, "Global-Default": False}),
+    "a priority": ({}, {"Value": 7, "Global-Default": False})
 }
 
 

@@ -369,10 +369,7 @@ def test_trees_of_templates(tree: list[Document], beginnings: list[str]) -> None
 TREE_CHANGES: Final[dict[str, tuple[Changes, list[str]]]] = {
     "the number of groups": ({f"{TREE}.0.schedulingPolicy.gang.minGroupCount": 2}, []),
     "the number of pods": ({f"{TREE}.0.podGroupTemplates.0.schedulingPolicy.gang.minCount": 2}, []),
-    "a mode": (
-        {f"{TREE}.0.disruptionMode": {"all": {}}},
-        [f"{TREE}[0].disruptionMode: Invalid value: "],
-    ),
+    "a mode": ({f"{TREE}.0.disruptionMode": {"all": {}}}, [f"{TREE}[0].disruptionMode: Invalid value: "]),
     "a topology": (
         {f"{TREE}.0.schedulingConstraints": {"topology": [{"key": "rack"}]}},
         [f"{TREE}[0].schedulingConstraints: Invalid value: "],

@@ -34,10 +34,7 @@ TOLD: Final[dict[str, tuple[list[Any], list[str]]]] = {
     "nothing": ([], []),
     "a driver without a problem": ([{"name": "d.example.com"}], []),
     "a problem": ([health(CONDITION)], []),
-    "of some volumes": (
-        [health({**CONDITION, "accessMode": "ReadWriteMany", "volumeMode": "Block"})],
-        [],
-    ),
+    "of some volumes": ([health({**CONDITION, "accessMode": "ReadWriteMany", "volumeMode": "Block"})], []),
     "as many as there may be": ([health(*[CONDITION] * 16)], []),
     "one too many": (
         [health(*[CONDITION] * 17)],
@@ -56,10 +53,7 @@ TOLD: Final[dict[str, tuple[list[Any], list[str]]]] = {
         [health({**CONDITION, "status": "Lost"})],
         [f'{FIRST}.status: Unsupported value: "Lost": supported values: {STATUSES}'],
     ),
-    "texts as long as they may be": (
-        [health({**CONDITION, "reason": "R" * 256, "message": "m" * 1024})],
-        [],
-    ),
+    "texts as long as they may be": ([health({**CONDITION, "reason": "R" * 256, "message": "m" * 1024})], []),
     "texts that are too long": (
         [health({**CONDITION, "reason": "R" * 257, "message": "m" * 1025})],
         [

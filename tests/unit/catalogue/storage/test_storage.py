@@ -223,9 +223,7 @@ FIXED: Final[dict[str, tuple[str, Changes, list[str]]]] = {
     "a term of a class, whatever it was": (
         "StorageClass",
         {"allowedTopologies": [{"matchLabelExpressions": [{"key": "z", "values": []}]}]},
-        [
-            "allowedTopologies[0].matchLabelExpressions[0].values: Required value",
-        ],
+        ["allowedTopologies[0].matchLabelExpressions[0].values: Required value"],
     ),
     "the class of a capacity": (
         "CSIStorageCapacity",

@@ -81,11 +81,7 @@ STATUSES: Final[dict[str, tuple[Document, Document, list[str]]]] = {
         ],
     ),
     "a condition that is wrong in all": (
-        {
-            "conditions": [
-                condition("A", reason="1" * 1_025, message="m" * 32_769, observedGeneration=-1),
-            ]
-        },
+        {"conditions": [condition("A", reason="1" * 1_025, message="m" * 32_769, observedGeneration=-1)]},
         {},
         [
             "status.conditions[0].observedGeneration: Invalid value: -1",

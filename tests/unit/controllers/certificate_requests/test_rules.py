@@ -54,10 +54,7 @@ def subject(common_name: str, *organizations: str) -> x509.Name:
 
 
 def asked(
-    name: x509.Name,
-    *names: x509.GeneralName,
-    extensions: Sequence[x509.ExtensionType] = (),
-    key: Any = KEY,
+    name: x509.Name, *names: x509.GeneralName, extensions: Sequence[x509.ExtensionType] = (), key: Any = KEY
 ) -> bytes:
     """A request as PEM."""
     builder = x509.CertificateSigningRequestBuilder().subject_name(name)
@@ -411,10 +408,7 @@ def test_a_condition_is_added_to_those_that_are_there() -> None:
 
 NODE_PEM: Final = asked(subject(*NODE))
 PERMISSIONS: Final[dict[str, tuple[Document, list[str]]]] = {
-    "a node for itself": (
-        request(NODE_PEM, username="system:node:n1"),
-        ["selfnodeclient", "nodeclient"],
-    ),
+    "a node for itself": (request(NODE_PEM, username="system:node:n1"), ["selfnodeclient", "nodeclient"]),
     "somebody for a node": (request(NODE_PEM, username="system:bootstrap:abc"), ["nodeclient"]),
     "a node for another": (request(NODE_PEM, username="system:node:n2"), ["nodeclient"]),
     "somebody for himself": (request(asked(subject("bob", "system:nodes")), username="bob"), []),
@@ -422,10 +416,7 @@ PERMISSIONS: Final[dict[str, tuple[Document, list[str]]]] = {
         request(asked(subject(*NODE, "system:masters")), username="system:node:n1"),
         [],
     ),
-    "another signer": (
-        request(NODE_PEM, username="system:node:n1", signerName=KUBE_APISERVER_CLIENT),
-        [],
-    ),
+    "another signer": (request(NODE_PEM, username="system:node:n1", signerName=KUBE_APISERVER_CLIENT), []),
     "other usages": (request(NODE_PEM, username="system:node:n1", usages=["server auth", SIGN]), []),
     "no request": (request(b"x", username="system:node:n1"), []),
 }

@@ -58,11 +58,7 @@ async def own(found: Cluster, owner: str, dependent: str, uids: dict[str, str]) 
     await found.change(name(dependent), ownerReferences=[reference(name(owner), uids[owner], blocks=True)])
 
 
-POLICIES: Final = {
-    "Background": [],
-    "Foreground": [],
-    "Orphan": ["b", "c"],
-}
+POLICIES: Final = {"Background": [], "Foreground": [], "Orphan": ["b", "c"]}
 
 
 @pytest.mark.parametrize(("policy", "left"), POLICIES.items())
@@ -147,10 +143,7 @@ async def test_a_cycle_does_not_wait_for_itself(alone: Cluster, edges: list[str]
     assert await names_left(alone) == expected
 
 
-ABSENT: Final = {
-    "that was never there": ("nobody", "1"),
-    "with another uid": ("there", "1"),
-}
+ABSENT: Final = {"that was never there": ("nobody", "1"), "with another uid": ("there", "1")}
 
 
 @pytest.mark.parametrize(("owner", "uid"), ABSENT.values(), ids=ABSENT)

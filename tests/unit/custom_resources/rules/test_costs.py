@@ -46,11 +46,7 @@ MAPS: Final = [
     [{"k": "b", "v": "3"}, {"k": "a", "v": "1"}],
     [{"k": "c", "v": "4"}],
 ]
-ITEMS: Final = [
-    {"k": "a1", "v": "b1"},
-    {"k": "a2", "v": "b2"},
-    {"k": "a3", "v": "b3", "v2": "z"},
-]
+ITEMS: Final = [{"k": "a1", "v": "b1"}, {"k": "a2", "v": "b2"}, {"k": "a3", "v": "b3", "v2": "z"}]
 CONVERTED: Final[dict[str, tuple[Schema, Any]]] = {
     "i": (INT, 10),
     "d": (NUMBER, 10.0),
@@ -108,10 +104,7 @@ GROUPS: Mapping[str, tuple[dict[str, Schema], dict[str, Any], dict[str, int]]] =
             "self.a - 1 == 9223372036854775806 - 0": 5,
         },
     ),
-    "numbers": (
-        *twice(NUMBER, 1),
-        {equal_to("1.0"): 11, "type(self.a) == double": 4, "self.a == 1.0": 3},
-    ),
+    "numbers": (*twice(NUMBER, 1), {equal_to("1.0"): 11, "type(self.a) == double": 4, "self.a == 1.0": 3}),
     "comparisons of numbers": (
         {"a": INT, "d": NUMBER, "i": NUMBER},
         NUMBERED,
@@ -148,18 +141,10 @@ GROUPS: Mapping[str, tuple[dict[str, Schema], dict[str, Any], dict[str, int]]] =
             "self.a.lowerAscii() == 'rook takes \U0001f451'": 6,
         },
     ),
-    "escaped strings": (
-        *twice(STRING, "l1\nl2"),
-        {equal_to(r"'l1\nl2'"): 11, "self.a == '''l1\nl2'''": 3},
-    ),
+    "escaped strings": (*twice(STRING, "l1\nl2"), {equal_to(r"'l1\nl2'"): 11, "self.a == '''l1\nl2'''": 3}),
     "bytes": (
         *twice(text("byte"), "QUI="),
-        {
-            "self.a == self.b": 5,
-            "self.a == b'AB'": 3,
-            "type(self.a) == bytes": 4,
-            "size(self.a) == 2": 4,
-        },
+        {"self.a == self.b": 5, "self.a == b'AB'": 3, "type(self.a) == bytes": 4, "size(self.a) == 2": 4},
     ),
     "bools": (
         {"a": {"type": "boolean"}, "b": {"type": "boolean"}, "c": {"type": "boolean"}},
@@ -403,11 +388,7 @@ GROUPS: Mapping[str, tuple[dict[str, Schema], dict[str, Any], dict[str, int]]] =
         },
     ),
     "unknown fields": (
-        {
-            "u": ANY_OBJECT,
-            "l": array_of(ANY_OBJECT),
-            "f": array_of(object_of(x=ANYTHING)),
-        },
+        {"u": ANY_OBJECT, "l": array_of(ANY_OBJECT), "f": array_of(object_of(x=ANYTHING))},
         {
             "u": {"a": "a", "b": "b"},
             "l": [{"a": "a", "b": "b"}, {"a": "x", "b": "y"}, {"a": "x", "b": "y"}, {}, {}],

@@ -39,10 +39,7 @@ SHOWN: Mapping[str, tuple[Schema, str | None]] = {
     "an object that is anything": ({"type": "object", "x-kubernetes-preserve-unknown-fields": True}, "self"),
     "a list of objects": ({"type": "array", "items": {"type": "object"}}, "list(self.@idx)"),
     "a value that is anything": ({"x-kubernetes-preserve-unknown-fields": True}, None),
-    "a list of anything": (
-        {"type": "array", "items": {"x-kubernetes-preserve-unknown-fields": True}},
-        None,
-    ),
+    "a list of anything": ({"type": "array", "items": {"x-kubernetes-preserve-unknown-fields": True}}, None),
     "a map of anything": (
         {"type": "object", "additionalProperties": {"x-kubernetes-preserve-unknown-fields": True}},
         None,

@@ -84,10 +84,7 @@ NO_OVERLOAD: Final = "call arguments did not match a supported operator, functio
 UNEVALUATED: Mapping[str, tuple[str, str]] = {
     "a field that is not there": ("self.s == 'a'", "no such key: s evaluating rule: m"),
     "a division": ("1 / self.n == 1", "division by zero evaluating rule: m"),
-    "values of the wrong type": (
-        "self.x + 1 == 2",
-        f"'no such overload': {NO_OVERLOAD} for rule: m",
-    ),
+    "values of the wrong type": ("self.x + 1 == 2", f"'no such overload': {NO_OVERLOAD} for rule: m"),
 }
 
 

@@ -41,11 +41,7 @@ VALUES: Mapping[str, tuple[Schema, Any, Any]] = {
     "a time in small letters": (text("date-time"), "1970-01-01t00:00:01z", Timestamp(SECOND)),
     "a time with nanoseconds": (text("date-time"), "1970-01-01T00:00:00.000000001Z", Timestamp(1)),
     "a time somewhere else": (text("date-time"), "1970-01-01T01:00:00+01:00", Timestamp(0)),
-    "a time in the year 0": (
-        text("date-time"),
-        "0000-01-01T00:00:00Z",
-        Timestamp(-62_167_219_200 * SECOND),
-    ),
+    "a time in the year 0": (text("date-time"), "0000-01-01T00:00:00Z", Timestamp(-62_167_219_200 * SECOND)),
     "no time": (text("date-time"), "1970-01-01T25:00:00Z", "1970-01-01T25:00:00Z"),
     "a duration": (text("duration"), "1h30m", Duration(5_400 * SECOND)),
     "a negative duration": (text("duration"), "-1.5s", Duration(-SECOND * 3 // 2)),

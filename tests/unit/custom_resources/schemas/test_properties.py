@@ -92,10 +92,7 @@ def _merged(*parts: dict[str, Any]) -> dict[str, Any]:
 
 
 SCALAR_SCHEMAS: Final = st.builds(
-    _merged,
-    TYPES,
-    LOGIC,
-    some(format=FORMATS, nullable=st.booleans(), default=_decoded(SCALARS)),
+    _merged, TYPES, LOGIC, some(format=FORMATS, nullable=st.booleans(), default=_decoded(SCALARS))
 )
 
 

@@ -137,11 +137,7 @@ MERGED: Final[dict[str, tuple[dict[str, Any], Any, Any]]] = {
         {"kind": None, "z": None},
         {"kind": None, "z": None},
     ),
-    "its metadata is completed": (
-        RESOURCE | KEEPS_UNKNOWN,
-        {"metadata": {"labels": None}},
-        {"metadata": {}},
-    ),
+    "its metadata is completed": (RESOURCE | KEEPS_UNKNOWN, {"metadata": {"labels": None}}, {"metadata": {}}),
 }
 
 

@@ -51,11 +51,7 @@ FORMATS = {
         [{"op": "replace", "path": IMAGE, "value": "b:2"}],
         {"a": "a:1", "b": "b:2"},
     ),
-    "merge patch replaces a list": (
-        MERGE_PATCH,
-        containers({"name": "b", "image": "b:2"}),
-        {"b": "b:2"},
-    ),
+    "merge patch replaces a list": (MERGE_PATCH, containers({"name": "b", "image": "b:2"}), {"b": "b:2"}),
     "strategic merge patch merges a list by its key": (
         STRATEGIC_MERGE_PATCH,
         containers({"name": "b", "image": "b:2"}),

@@ -203,9 +203,7 @@ async def test_an_error_of_encoding_is_raised_to_every_reader(offload: Offload) 
             await reader()
 
 
-async def test_a_large_slice_is_made_once_in_a_thread_though_its_first_reader_goes(
-    offload: Offload,
-) -> None:
+async def test_a_large_slice_is_made_once_in_a_thread_though_its_first_reader_goes(offload: Offload) -> None:
     shared, work = SharedLists(), Work()
     work.gate.set()
     began, release, made_in = threading.Event(), threading.Event(), []

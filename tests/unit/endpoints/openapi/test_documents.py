@@ -441,9 +441,7 @@ def untold(is_v2: bool, texts: Mapping[str, str]) -> Any:
 
 
 @pytest.mark.parametrize("openapi", [None, untold], ids=["it brings no schema", "its schema is corrupt"])
-def test_a_kind_without_a_schema(
-    openapi: Callable[[bool, Mapping[str, str]], Any] | None,
-) -> None:
+def test_a_kind_without_a_schema(openapi: Callable[[bool, Mapping[str, str]], Any] | None) -> None:
     widget = replace(replace_group("stable.example.com"), openapi=openapi)
     documents = Documents(SCHEMAS.definitions(), KUBERNETES, operations(KUBERNETES), DEFAULT_RELEASE)
     schemas = documents.v3(widget.group_version, [widget])["components"]["schemas"]

@@ -64,11 +64,7 @@ V2: Final[dict[str, tuple[dict[str, Any], tuple[int, ...], list[Any]]]] = {
         [b"byte"],
     ),
     "items": (v2_schema({"items": {"format": "f"}}), (*V2_SCHEMA, 23, 1, 2), [b"f"]),
-    "values of a map": (
-        v2_schema({"additionalProperties": {"format": "f"}}),
-        (*V2_SCHEMA, 21, 1, 2),
-        [b"f"],
-    ),
+    "values of a map": (v2_schema({"additionalProperties": {"format": "f"}}), (*V2_SCHEMA, 21, 1, 2), [b"f"]),
     "any value": (v2_schema({"additionalProperties": True}), (*V2_SCHEMA, 21, 2), [1]),
     "an enumeration is YAML": (v2_schema({"enum": ["a", 1]}), (*V2_SCHEMA, 20, 2), [b'"a"', b"1"]),
     "a bound": (v2_schema({"maximum": 1.5}), (*V2_SCHEMA, 7), [struct.pack("<d", 1.5)]),

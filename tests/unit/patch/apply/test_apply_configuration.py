@@ -33,9 +33,7 @@ MERGED: Final[dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]] 
         deployment(volumes=[{"name": "x"}, {"name": "y", "hostPath": {"path": "a"}}]),
     ),
     "duplicates become one": (
-        deployment(
-            containers=[{"name": "c", "env": [{"name": "a", "value": value} for value in "12"]}],
-        ),
+        deployment(containers=[{"name": "c", "env": [{"name": "a", "value": value} for value in "12"]}]),
         of_pod(containers=[{"name": "c", "env": [{"name": "a", "value": "3"}]}]),
         deployment(containers=[{"name": "c", "env": [{"name": "a", "value": "3"}]}]),
     ),

@@ -53,9 +53,7 @@ WRITTEN: dict[str, tuple[EndpointFields, FieldSet, FieldSet]] = {
         CONTAINERS,
         {
             "f:spec": {
-                "f:containers": {
-                    'k:{"name":"a"}': {"f:resources": {"f:limits": {".": {}, "f:cpu": {}}}},
-                }
+                "f:containers": {'k:{"name":"a"}': {"f:resources": {"f:limits": {".": {}, "f:cpu": {}}}}}
             }
         },
     ),

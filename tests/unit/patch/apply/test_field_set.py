@@ -238,10 +238,7 @@ WHOLE: dict[str, tuple[Any, Any]] = {
     "a quantity": ({"size": 2.0}, {"size": 2}),
     "where there is no schema": ({"free": {"k": 1.0, "l": [2.0]}}, {"free": {"k": 1, "l": [2]}}),
     "a list without a schema": ({"free": {"l": [{"m": 2.0}]}}, {"free": {"l": [{"m": 2}]}}),
-    "a field of an item": (
-        {"items": [{"name": "x", "v": 1.0}]},
-        {"items": [{"name": "x", "v": 1}]},
-    ),
+    "a field of an item": ({"items": [{"name": "x", "v": 1.0}]}, {"items": [{"name": "x", "v": 1}]}),
     "a fraction stays": ({"n": 3.5}, {"n": 3.5}),
 }
 

@@ -67,10 +67,7 @@ REFUSED: Final[dict[str, tuple[Any, str]]] = {
     ),
     "no number": ({"effect": {"type": "Delay", "seconds": "1s"}}, "effect.seconds: must be a number"),
     "no truth": ({"effect": {"type": "EndWatch", "silently": 1}}, "effect.silently: must be true or false"),
-    "no text": (
-        {"effect": {"type": "NotReady"}, "match": {"verb": 1}},
-        "match.verb: must be a text",
-    ),
+    "no text": ({"effect": {"type": "NotReady"}, "match": {"verb": 1}}, "match.verb: must be a text"),
     "null": ({"effect": {"type": "NotReady", "seconds": None}}, "effect.seconds: must be a number"),
     "a code that is no failure": (
         {"effect": {"type": "Answer", "code": 200}},

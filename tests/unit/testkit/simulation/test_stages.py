@@ -295,10 +295,7 @@ BAD_ANNOTATIONS: Final = {
         {"log-interval.main": "1s"},
         "metadata.annotations[simulate.apiserver/log-interval.main]: requires log or logStderr",
     ),
-    "no JSON": (
-        {"commands": "uptime"},
-        "metadata.annotations[simulate.apiserver/commands]: must be JSON: ",
-    ),
+    "no JSON": ({"commands": "uptime"}, "metadata.annotations[simulate.apiserver/commands]: must be JSON: "),
     "a bad table": (
         {"commands": '[{"command": "a", "exitCode": 300}]'},
         "metadata.annotations[simulate.apiserver/commands][0].exitCode: must be an integer",

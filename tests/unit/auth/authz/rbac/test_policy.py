@@ -97,11 +97,7 @@ DECISIONS: Final[dict[str, tuple[Iterable[tuple[str, Document]], Attributes, Ver
         pods(namespace="other"),
         NO_OPINION,
     ),
-    "not in all": (
-        [IN_NS, binding("b", "r", user("alice"), namespace="ns")],
-        pods(namespace=""),
-        NO_OPINION,
-    ),
+    "not in all": ([IN_NS, binding("b", "r", user("alice"), namespace="ns")], pods(namespace=""), NO_OPINION),
     "a cluster role bound in a namespace": (
         [EVERYWHERE, binding("b", "c", user("alice"), namespace="ns", is_to_cluster_role=True)],
         pods(),
@@ -183,8 +179,7 @@ DECISIONS: Final[dict[str, tuple[Iterable[tuple[str, Document]], Attributes, Ver
         ],
         pods(),
         Verdict(
-            Decision.NO_OPINION,
-            f'RBAC: [clusterrole.{GROUP} "c" not found, role.{GROUP} "r" not found]',
+            Decision.NO_OPINION, f'RBAC: [clusterrole.{GROUP} "c" not found, role.{GROUP} "r" not found]'
         ),
     ),
     "a role that is not there does not take away another": (

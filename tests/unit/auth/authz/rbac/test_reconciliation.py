@@ -75,16 +75,8 @@ COMPLETED: Final = {
         named(subjects=[ALICE]),
         named(subjects=[BOB, ALICE]),
     ),
-    "a binding without subjects gets them": (
-        named(),
-        named(subjects=[ALICE]),
-        named(subjects=[ALICE]),
-    ),
-    "a default without subjects takes none away": (
-        named(subjects=[BOB]),
-        named(),
-        named(subjects=[BOB]),
-    ),
+    "a binding without subjects gets them": (named(), named(subjects=[ALICE]), named(subjects=[ALICE])),
+    "a default without subjects takes none away": (named(subjects=[BOB]), named(), named(subjects=[BOB])),
     "labels and annotations are added": (
         named(labels={"mine": "1"}),
         named(labels={"theirs": "2"}, annotations={KEY: "true"}),
@@ -95,11 +87,7 @@ COMPLETED: Final = {
         named(labels={"a": "theirs"}, annotations={KEY: "true"}),
         named(labels={"a": "mine"}, annotations={KEY: "maybe"}),
     ),
-    "missing selectors are added behind": (
-        aggregating(TO_B),
-        aggregating(TO_A),
-        aggregating(TO_B, TO_A),
-    ),
+    "missing selectors are added behind": (aggregating(TO_B), aggregating(TO_A), aggregating(TO_B, TO_A)),
     "extra selectors stay": (aggregating(TO_A, TO_B), aggregating(TO_A), aggregating(TO_A, TO_B)),
     "a role comes to aggregate others, and keeps its rules until it does": (
         named(rules=[READ]),

@@ -45,11 +45,7 @@ RULES: Final[dict[str, tuple[dict[str, Any], Attributes, bool]]] = {
         about("get", "pods", subresource="log"),
         True,
     ),
-    "a subresource": (
-        {**PODS, "resources": ["pods/log"]},
-        about("get", "pods", subresource="log"),
-        True,
-    ),
+    "a subresource": ({**PODS, "resources": ["pods/log"]}, about("get", "pods", subresource="log"), True),
     "a subresource is not the resource": ({**PODS, "resources": ["pods/log"]}, about("get", "pods"), False),
     "a subresource of whatever has it": (
         {**PODS, "resources": ["*/scale"]},
@@ -86,11 +82,7 @@ RULES: Final[dict[str, tuple[dict[str, Any], Attributes, bool]]] = {
         path("get", "/metrics/slis"),
         False,
     ),
-    "all below": (
-        {"verbs": ["get"], "nonResourceURLs": ["/metrics/*"]},
-        path("get", "/metrics/slis"),
-        True,
-    ),
+    "all below": ({"verbs": ["get"], "nonResourceURLs": ["/metrics/*"]}, path("get", "/metrics/slis"), True),
     "all below is not the path itself": (
         {"verbs": ["get"], "nonResourceURLs": ["/metrics/*"]},
         path("get", "/metrics"),

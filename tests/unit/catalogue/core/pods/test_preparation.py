@@ -5,11 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.meta.vocabulary import Document
-from tests.unit.catalogue.valid_pods import (
-    pod,
-    prepare_pod_create,
-    validate_pod_create,
-)
+from tests.unit.catalogue.valid_pods import pod, prepare_pod_create, validate_pod_create
 
 SELECTOR: Final = {"matchLabels": {"a": "b"}}
 

@@ -146,13 +146,7 @@ GATES: Final[dict[str, tuple[str, Document, Document, list[Expected]]]] = {
         "InPlacePodLevelResourcesVerticalScaling",
         whole(cpu="1"),
         whole(cpu="2"),
-        [
-            (
-                "[]",
-                "Forbidden",
-                "resize of pods with pod-level resources is forbidden when InPlacePodLevel",
-            )
-        ],
+        [("[]", "Forbidden", "resize of pods with pod-level resources is forbidden when InPlacePodLevel")],
     ),
     "what comes first": (
         "InPlacePodVerticalScalingInitContainers",

@@ -258,11 +258,7 @@ SPECS: Final[dict[str, tuple[Document, list[Expected]]]] = {
         ],
     ),
     "a token of nobody": (
-        {
-            "volumes": [
-                {"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}},
-            ]
-        },
+        {"volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]},
         [("spec.volumes[0].projected.sources[0].serviceAccountToken", "Forbidden", "serviceAccountName")],
     ),
 }

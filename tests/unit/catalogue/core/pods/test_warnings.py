@@ -97,10 +97,7 @@ WARNINGS: Final[dict[str, tuple[Document, Document, list[tuple[str, str]]]]] = {
     ),
     "volumes of yore, a negative wait, a secret without a name": (
         {},
-        {
-            "volumes": [{"name": "v", "gitRepo": {"repository": "r"}}],
-            "imagePullSecrets": [{}],
-        },
+        {"volumes": [{"name": "v", "gitRepo": {"repository": "r"}}], "imagePullSecrets": [{}]},
         [
             ("spec.volumes[0].gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"),
             ("spec.imagePullSecrets[0].name", 'invalid empty name ""'),
@@ -114,12 +111,7 @@ WARNINGS: Final[dict[str, tuple[Document, Document, list[tuple[str, str]]]]] = {
                 container(ports=[WEB | {"containerPort": 81}, WEB | {"containerPort": 82, "name": "x"}])
             ],
         },
-        [
-            (
-                "spec.containers[0].ports[0]",
-                f'duplicate port name "web" with {SIDECAR}, {BY_NAME} {SIDECAR}',
-            )
-        ],
+        [("spec.containers[0].ports[0]", f'duplicate port name "web" with {SIDECAR}, {BY_NAME} {SIDECAR}')],
     ),
     "an address of the host without a port": (
         {},

@@ -6,15 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.unit.catalogue.core.services.samples import (
-    BALANCED,
-    DUAL,
-    IP,
-    LEAST,
-    NODE_PORT,
-    SERVICE,
-    stored,
-)
+from tests.unit.catalogue.core.services.samples import BALANCED, DUAL, IP, LEAST, NODE_PORT, SERVICE, stored
 from tests.unit.catalogue.served_kinds import Changes, assert_texts_begin
 
 _NOT_BALANCED: Final = "Forbidden: may only be used when `type` is 'LoadBalancer'"
@@ -74,10 +66,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
             )
         ],
     ),
-    "a selector is made of labels": (
-        {"spec.selector": {"a": "-"}},
-        ["spec.selector: Invalid value:"],
-    ),
+    "a selector is made of labels": ({"spec.selector": {"a": "-"}}, ["spec.selector: Invalid value:"]),
     "a name elsewhere has a name": (
         {"spec": {"type": "ExternalName"}},
         ["spec.externalName: Required value"],

@@ -134,10 +134,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
             f'spec.names.categories[1]: Invalid value: "A": {_DNS}',
         ],
     ),
-    "a version without a name": (
-        version(name=""),
-        [f'spec.versions[0].name: Invalid value: "": {_DNS}'],
-    ),
+    "a version without a name": (version(name=""), [f'spec.versions[0].name: Invalid value: "": {_DNS}']),
     "the name of another version": (
         {"spec.versions": [V1, {**V1, "name": "V2", "storage": False}]},
         [f'spec.versions[1].name: Invalid value: "V2": {_DNS}'],
@@ -310,10 +307,7 @@ SELECTING: Final[dict[str, tuple[list[str], list[str]]]] = {
             )
         ],
     ),
-    "once": (
-        [".spec.a", ".spec.a"],
-        ['spec.selectableFields[1].jsonPath: Duplicate value: ".spec.a"'],
-    ),
+    "once": ([".spec.a", ".spec.a"], ['spec.selectableFields[1].jsonPath: Duplicate value: ".spec.a"']),
     "eight times": (
         [f".spec.{name}" for name in "abcdefghi"],
         ["spec.selectableFields: Too many: 9: must have at most 8 items"],

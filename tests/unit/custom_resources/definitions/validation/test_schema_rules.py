@@ -8,10 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.cel.compatibility_version import (
-    CompatibilityVersion,
-    ExpressionVersions,
-)
+from apiserver.cel.compatibility_version import CompatibilityVersion, ExpressionVersions
 from apiserver.custom_resources.definitions.validation.schema_rules import check_rules, expressions_of
 from apiserver.schema.extensions import Extensions
 from tests.support.compatibility import DEFAULT_COMPATIBILITY
@@ -71,10 +68,7 @@ REFUSED: Mapping[str, tuple[str | dict[str, Any], str]] = {
             "self.n == true",
         ),
     ),
-    "what is no condition": (
-        "self.n + 1",
-        refusal("cel expression must evaluate to a bool", "self.n + 1"),
-    ),
+    "what is no condition": ("self.n + 1", refusal("cel expression must evaluate to a bool", "self.n + 1")),
     "a rule's signs are escaped as Go does": (
         "self.n < 1 && 2 > 1 & 1",
         refusal("compilation failed: ERROR:", r"self.n \u003c 1 \u0026\u0026 2 \u003e 1 \u0026 1"),

@@ -273,11 +273,7 @@ REFUSED: Final[dict[str, tuple[dict[str, Any], list[str]]]] = {
         ['default: Invalid value: "integer":  in body must be of type string: "integer"'],
     ),
     "a default that is too long inside": (
-        {
-            "type": "object",
-            "default": {"b": "xyz"},
-            "properties": {"b": {"type": "string", "maxLength": 2}},
-        },
+        {"type": "object", "default": {"b": "xyz"}, "properties": {"b": {"type": "string", "maxLength": 2}}},
         ["default.b: Too long: may not be more than 2 bytes"],
     ),
     "a default with fields that would be pruned": (

@@ -102,7 +102,7 @@ VALUES: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
             {"resource": "a", "name": ""},
             {"resource": "a", "name": "b"},
             {"resource": "a", "name": "b", "group": ""},
-        ),
+        )
     },
     "networking.v1.NetworkPolicy": {
         "spec.ingress": tuple([{"from": [{} if each is ABSENT else {"ipBlock": each}]}] for each in BLOCKS),

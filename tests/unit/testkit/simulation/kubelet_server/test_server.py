@@ -99,11 +99,7 @@ async def test_which_nodes_are_served(store: EmbeddedStore) -> None:
         assert not kubelets.serves({"metadata": {"name": "simulated-0"}})
 
 
-BAD_OPTIONS: Final = {
-    "lines": "tailLines=many",
-    "a time": "sinceTime=yesterday",
-    "a stream": "stream=stdout",
-}
+BAD_OPTIONS: Final = {"lines": "tailLines=many", "a time": "sinceTime=yesterday", "a stream": "stream=stdout"}
 
 
 @pytest.mark.parametrize("query", BAD_OPTIONS.values(), ids=BAD_OPTIONS)

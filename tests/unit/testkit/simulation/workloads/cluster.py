@@ -60,10 +60,7 @@ class Cluster:
     """nodes: for DaemonSets. run: what becomes of a new pod: its phase, and whether it is ready."""
 
     def __init__(
-        self,
-        *,
-        nodes: Sequence[Document] = (),
-        run: Callable[[Document], tuple[str, bool]] = running,
+        self, *, nodes: Sequence[Document] = (), run: Callable[[Document], tuple[str, bool]] = running
     ) -> None:
         self.now = NOW_S
         self.nodes = list(nodes)
