@@ -18,13 +18,40 @@ from tests.support.pages import DIAGRAM, OUTPUT, README, SHELL, Block, blocks, i
 from tests.support.required import library
 
 INSTALLS: Final = "installs packages from a registry; tests/deploy/test_wheel.py installs the wheel"
-NO_CONTAINERS: Final = "needs a container engine; tests/deploy/test_image.py does the same where there is one"
-JAVASCRIPT: Final = "tests/testing/test_docs_testing.py runs it, where Node is installed"
-GO: Final = "tests/testing/test_docs_testing.py runs it, where Go is installed"
-# Blocks that are not run here, by the first line that tells one from the others of its page.
+CONTAINERS: Final = "needs a container engine; tests/deploy/test_image.py starts the image where there is one"
+BESIDE: Final = "tests/testing/test_docs_testing.py runs or checks it, with the tools that it needs"
+GO_TEST: Final = 'KUBEBUILDER_ASSETS="$(apiserver envtest-assets)" go test ./...'
+MAVEN: Final = "needs a project in Java with Maven"
+# Blocks that are not run here, by their pages and their first lines.
 NOT_RUN: Final[dict[tuple[str, str], str]] = {
     ("README.md", "python3 -m venv ~/.venvs/apiserver"): INSTALLS,
     ("docs/tutorials/test-an-operator.md", "python3 -m venv .venv"): INSTALLS,
+    (
+        "docs/testing/ci.md",
+        "python3 -m pip wheel --no-deps --wheel-dir wheels PATH-OF-THE-CHECKOUT",
+    ): INSTALLS,
+    ("docs/testing/ci.md", "# .github/workflows/test.yaml"): BESIDE,
+    ("docs/testing/ci.md", "# .gitlab-ci.yml"): BESIDE,
+    ("docs/testing/coming-from.md", GO_TEST): BESIDE,
+    ("docs/testing/containers.md", "docker build --tag apiserver:0.1.0 ."): CONTAINERS,
+    ("docs/testing/containers.md", "# test_container.py"): BESIDE,
+    ("docs/testing/containers.md", "// container.mjs"): BESIDE,
+    ("docs/testing/containers.md", "// ApiServerContainer.java"): BESIDE,
+    ("docs/testing/go.md", GO_TEST): BESIDE,
+    ("docs/testing/go.md", "// suite_test.go"): BESIDE,
+    ("docs/testing/go.md", "# Makefile"): "needs the project of an operator, made by kubebuilder",
+    (
+        "docs/testing/go.md",
+        "KUBE_API_TEST_OFFLINE_MODE=true KUBE_API_TEST_API_SERVER_VERSION=1.36.0 mvn test",
+    ): MAVEN,
+    ("docs/testing/javascript.md", "// apiserver.mjs"): BESIDE,
+    ("docs/testing/javascript.md", "// settings.test.mjs"): BESIDE,
+    ("docs/testing/javascript.md", "{"): BESIDE,
+    ("docs/testing/javascript.md", "npm test"): BESIDE,
+    (
+        "docs/testing/javascript.md",
+        'KUBEBUILDER_ASSETS="$(apiserver envtest-assets)" npm test',
+    ): "needs a suite with envtest-js",
 }
 # Pages all of whose blocks are not run here.
 PAGES_NOT_RUN: Final[dict[str, str]] = {}
@@ -54,8 +81,18 @@ def test_every_block_can_be_run(page: str) -> None:
     assert indented_blocks(page) == []
     found = blocks(page)
     assert len(found) == pages()[page].count("```") / 2
-    unknown = [b for b in found if is_run(b) and b.language not in {SHELL, OUTPUT} and not b.path]
-    assert unknown == []
+    files = [block for block in found if is_run(block) and block.language not in {SHELL, OUTPUT}]
+    assert [block for block in files if not block.path or block.language not in {"python", "yaml"}] == []
+    assert [block.path for block in files if not is_used(block, found)] == []
+
+
+def is_used(file: Block, found: list[Block]) -> bool:
+    """Whether pytest runs a file, or another block on the page names it, or its folder."""
+    path = Path(file.path)
+    if path.name == "conftest.py" or path.name.startswith("test_"):
+        return True
+    names = {path.name, path.stem, str(path.parent)} - {"."}
+    return any(name in other.text for other in found if other.path != file.path for name in names)
 
 
 def names_of_tests(page: str) -> set[str]:

@@ -25,6 +25,8 @@ _PYTEST_OPTIONS: Final = "-rA -p no:cacheprovider"
 _SERVER: Final = re.compile(r"^apiserver(?: serve)?(?: --?\w[^\n]*(?:\\\n[^\n]*)*)?$", re.MULTILINE)
 _PASSED: Final = re.compile(r"^PASSED \S+?::(?:\w+::)*(\w+)", re.MULTILINE)
 _FRACTION: Final = re.compile(r"\d+/\d+")
+# pytest adds it to the time of a run that takes longer than a minute.
+_MINUTES: Final = re.compile(r" \(\d+:\d\d:\d\d\)$", re.MULTILINE)
 
 
 def starts_server(block: Block) -> bool:
@@ -118,7 +120,7 @@ class PageRunner:
             env=self._environment,
             check=False,
         )
-        self._printed = end.stdout
+        self._printed = _MINUTES.sub("", end.stdout)
         self._failed = f"{commands}: {end.stdout}" if end.returncode else ""
         self.passed.update(_PASSED.findall(end.stdout))
 

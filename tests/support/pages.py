@@ -11,7 +11,7 @@ ROOT: Final = Path(__file__).parents[2]
 README: Final = "README.md"
 # The specification, row by row: an internal page, which shows requests and bodies in its text only.
 INTERNAL: Final = {"docs/requirements.md"}
-FOLDERS: Final = ("tutorials",)
+FOLDERS: Final = ("tutorials", "testing")
 SHELL: Final = "sh"
 OUTPUT: Final = "text"
 DIAGRAM: Final = "mermaid"
