@@ -13,6 +13,8 @@ from typing import Final
 
 import pytest
 
+from tests.support.pages import README, pages
+
 ROOT: Final = Path(__file__).parent.parent
 FOLDERS: Final = ("apiserver", "storage", "tests", "benchmarks", "deploy", "docs")
 DOCUMENTS: Final = sorted(
@@ -115,6 +117,11 @@ def exists(name: str, seen_from: Path) -> bool:
     """Whether there is such a file: seen from the root, from a folder of it, or from where it is named."""
     places = (ROOT, seen_from, *(ROOT / folder for folder in FOLDERS))
     return any((place / name).exists() for place in places)
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    named = re.findall(r": (\S+\.md)$", text_of("mkdocs.yml"), re.MULTILINE)
+    assert sorted(f"docs/{name}" for name in named) == sorted(pages().keys() - {README})
 
 
 def test_files_and_folders_exist() -> None:

@@ -11,7 +11,6 @@ ROOT: Final = Path(__file__).parents[2]
 README: Final = "README.md"
 # The specification, row by row: an internal page, which shows requests and bodies in its text only.
 INTERNAL: Final = {"docs/requirements.md"}
-FOLDERS: Final = ("tutorials", "testing")
 SHELL: Final = "sh"
 OUTPUT: Final = "text"
 DIAGRAM: Final = "mermaid"
@@ -48,11 +47,7 @@ def pages() -> dict[str, str]:
     """The text of each page, by its path from the root."""
     found = (ROOT / README, *sorted((ROOT / "docs").rglob("*.md")))
     texts = {path.relative_to(ROOT).as_posix(): path.read_text() for path in found}
-    return {
-        page: text
-        for page, text in texts.items()
-        if page not in INTERNAL and (page == README or page.split("/")[1] in FOLDERS)
-    }
+    return {page: text for page, text in texts.items() if page not in INTERNAL}
 
 
 def blocks(page: str) -> list[Block]:
