@@ -49,7 +49,7 @@ OTHERS: Final = {
     }
     | {"recursive", "resource", "role", "type", "user", "verb", "watch"}
     | {"certificate-authority", "cluster", "embed-certs", "kubeconfig", "namespace", "output"}
-    | {"resource-name", "server", "subresource", "token"},
+    | {"image", "resource-name", "server", "subresource", "token"},
     "apiserver audit": {"by", "denied"},
     "apiserver convert": {"output-version", "strict"},
     "apiserver deprecations": {"fail-in", "kubeconfig", "server", "token-file", "certificate-authority"},

@@ -9,6 +9,8 @@
     selectors      label and field selectors
     options        the options of verbs
     table          the columns of Tables
+    expiring_answers
+                   responses of other servers that remain valid for some time
     text_caches    caches of results for texts, which can be emptied when memory is short
 
 Nothing here does I/O or reads a clock; callers pass the time.
