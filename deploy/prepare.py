@@ -49,7 +49,7 @@ def main() -> None:
     except pki.UnusableFile as error:
         sys.exit(f"prepare: {error}")
     kubeconfig = authority / "admin.kubeconfig"
-    pki.write(kubeconfig, pki.kubeconfig(given.url, made, made.ca_cert.read_bytes()))
+    pki.write(kubeconfig, pki.admin_kubeconfig(given.url, made, made.ca_cert.read_bytes()))
     for source, name in (
         (made.ca_cert, "ca.crt"),
         (made.serving_cert, "tls.crt"),

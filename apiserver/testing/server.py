@@ -32,7 +32,7 @@ from apiserver.cli.config import Config
 from apiserver.load.collection_pause import CollectionPause
 from apiserver.meta.vocabulary import MASTERS
 from apiserver.testing.clock import Clock
-from apiserver.testing.credentials import User, certificate_kubeconfig, token_file, token_kubeconfig
+from apiserver.testing.credentials import User, token_file
 from apiserver.testing.errors import (
     ClockNotAdvanced,
     NotInThisProcess,
@@ -279,10 +279,9 @@ class ApiServer:
         if isinstance(groups, str):  # whose letters would be groups
             raise TypeError(f"the groups of {name} must be a list, not {groups!r}")
         directory = self._own_directory("user")
-        certificate, key = pki.client_certificate(
-            name, groups, (self._data_dir or directory) / "pki" / "ca.crt", self.clock.now()
-        )
-        return self._write(certificate_kubeconfig(self._url, self.ca.read_bytes(), certificate, key))
+        ca = (self._data_dir or directory) / "pki" / "ca.crt"
+        made = pki.client_certificate(name, groups, ca, self.clock.now())
+        return self._write(pki.certificate_credentials(*made))
 
     def service_account(self, namespace: str, name: str) -> Path:
         """Returns the path of a kubeconfig with a new token for a service account.
@@ -298,8 +297,7 @@ class ApiServer:
         code, answer = self.request("POST", f"{accounts}/{quote(name, safe='')}/token", {"spec": {}})
         if code != 201:
             raise RequestFailed(f"a token of {asked}", code, answer)
-        token = answer["status"]["token"]
-        return self._write(token_kubeconfig(self._url, self.ca.read_bytes(), token, namespace))
+        return self._write({"token": answer["status"]["token"]}, namespace)
 
     def request(
         self,
@@ -659,10 +657,11 @@ class ApiServer:
             raise ServerStopped(asked)
         return self._directory
 
-    def _write(self, kubeconfig: bytes) -> Path:
+    def _write(self, credentials: Mapping[str, str], namespace: str = "") -> Path:
+        """Writes a kubeconfig, and returns its path."""
         path = self._own_directory("a kubeconfig") / f"{next(self._files)}.kubeconfig"
         path.touch(mode=0o600)
-        path.write_bytes(kubeconfig)
+        path.write_bytes(pki.kubeconfig(self._url, self.ca.read_bytes(), credentials, namespace=namespace))
         return path
 
 

@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from apiserver.app.serving import pki
 from apiserver.testing import ApiServer
-from apiserver.testing.credentials import token_kubeconfig
 from tests.support.required import library
 
 NAMESPACE: Final = "default"
@@ -52,7 +52,8 @@ class Access(NamedTuple):
         """Returns the access by a token of the server's."""
         directory = Path(tempfile.mkdtemp(dir=server.ca.parent))
         kubeconfig = directory / "kubeconfig"
-        kubeconfig.write_bytes(token_kubeconfig(server.url, server.ca.read_bytes(), token, NAMESPACE))
+        written = pki.kubeconfig(server.url, server.ca.read_bytes(), {"token": token}, namespace=NAMESPACE)
+        kubeconfig.write_bytes(written)
         return cls(server.url, server.ca, token, kubeconfig)
 
 

@@ -169,7 +169,7 @@ class AdminKubeconfig:
 
     def write(self, content: TlsContent) -> None:
         """Write the file, unless its content is unchanged. Raises OSError."""
-        wanted = pki.kubeconfig(url(self._config, self._port), self._certificates, trusted_ca(content))
+        wanted = pki.admin_kubeconfig(url(self._config, self._port), self._certificates, trusted_ca(content))
         if wanted != self._written:
             # Each start writes it anew: no need to wait for the disk.
             pki.write(kubeconfig_path(self._config), wanted, is_durable=False)
@@ -185,8 +185,7 @@ class AdminKubeconfig:
 
 
 def renew_certificates(config: Config) -> bool:
-    """Replace the certificates of this server's own that expire soon. => Replace this server's certificates
-    that expire soon. Returns whether there were any.
+    """Replace the server's own certificates that expire soon. Returns whether there were any.
 
     Raises OSError, pki.UnusableFile.
     """

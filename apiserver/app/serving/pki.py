@@ -26,7 +26,7 @@ import ipaddress
 import os
 import socket
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
@@ -142,8 +142,7 @@ def _require_pair(certificate: bytes, key: bytes) -> None:
     Raises UnusableIdentity.
     """
     try:
-        ca = parse_pem_certificate(certificate)
-        ca_key = serialization.load_pem_private_key(key, None)
+        ca, ca_key = parse_pem_certificate(certificate), serialization.load_pem_private_key(key, None)
     except UNREADABLE:
         raise UnusableIdentity("it lacks a certificate or a private key") from None
     if not isinstance(ca_key, ec.EllipticCurvePrivateKey) or ca_key.public_key() != ca.public_key():
@@ -297,10 +296,11 @@ def _renew(
 ) -> bool:
     """Issue the certificates that are missing or invalid. Returns whether it issued any."""
     names = _subject_alternative_names(addresses)
+    serving = _CertificateRequest(_name("apiserver"), ExtendedKeyUsageOID.SERVER_AUTH, names)
     has_renewed = False
     for cert, key_file, request, signer_file in (
-        (pki.serving_cert, pki.serving_key, _serving(names), pki.ca_cert),
-        (pki.admin_cert, pki.admin_key, _admin(), pki.ca_cert),
+        (pki.serving_cert, pki.serving_key, serving, pki.ca_cert),
+        (pki.admin_cert, pki.admin_key, _client(ADMIN_NAME, MASTERS), pki.ca_cert),
         (pki.front_proxy_cert, pki.front_proxy_key, _client(FRONT_PROXY_NAME), pki.front_proxy_ca_cert),
     ):
         signer = _read_ca(signer_file)
@@ -351,11 +351,12 @@ def trusted_for(chain: bytes, authorities: tuple[bytes, ...]) -> bytes:
     return chain
 
 
-def kubeconfig(url: str, pki: Pki, trusted: bytes) -> bytes:
-    """Returns the administrator's kubeconfig. trusted: the CA certificates. Raises OSError."""
-    ca = base64.b64encode(trusted).decode()
-    certificate = base64.b64encode(pki.admin_cert.read_bytes()).decode()
-    key = base64.b64encode(pki.admin_key.read_bytes()).decode()
+def kubeconfig(
+    url: str, trusted: bytes, credentials: Mapping[str, str], user: str = "user", namespace: str = ""
+) -> bytes:
+    """Returns the kubeconfig of a user. trusted: the CA certificates. namespace: the clients' default."""
+    in_namespace = f'    namespace: "{namespace}"\n' if namespace else ""
+    fields = "\n".join(f'    {name}: "{value}"' for name, value in credentials.items())
     return f"""\
 apiVersion: v1
 kind: Config
@@ -363,19 +364,32 @@ clusters:
 - name: apiserver
   cluster:
     server: {url}
-    certificate-authority-data: {ca}
+    certificate-authority-data: {base64.b64encode(trusted).decode()}
 users:
-- name: admin
+- name: {user}
   user:
-    client-certificate-data: {certificate}
-    client-key-data: {key}
+{fields}
 contexts:
-- name: admin@apiserver
+- name: {user}@apiserver
   context:
     cluster: apiserver
-    user: admin
-current-context: admin@apiserver
+    user: {user}
+{in_namespace}current-context: {user}@apiserver
 """.encode()
+
+
+def admin_kubeconfig(url: str, pki: Pki, trusted: bytes) -> bytes:
+    """Returns the administrator's kubeconfig. trusted: the CA certificates. Raises OSError."""
+    credentials = certificate_credentials(pki.admin_cert.read_bytes(), pki.admin_key.read_bytes())
+    return kubeconfig(url, trusted, credentials, "admin")
+
+
+def certificate_credentials(certificate: bytes, key: bytes) -> dict[str, str]:
+    """Returns a client certificate with its key, as a kubeconfig has them."""
+    return {
+        "client-certificate-data": base64.b64encode(certificate).decode(),
+        "client-key-data": base64.b64encode(key).decode(),
+    }
 
 
 def client_certificate(
@@ -401,7 +415,7 @@ def client_certificate(
 
 
 def _require_common_name(name: str) -> None:
-    """Returns a new certificate, signed by a CA, and its key. Raises ValueError."""
+    """Raises ValueError for a name that a certificate cannot have."""
     size = len(name.encode(errors="surrogatepass"))
     if not 1 <= size <= COMMON_NAME_BYTES_MAX:
         raise ValueError(
@@ -432,14 +446,6 @@ class _CertificateRequest(NamedTuple):
     names: Sequence[x509.GeneralName] = ()
 
 
-def _serving(names: Sequence[x509.GeneralName]) -> _CertificateRequest:
-    return _CertificateRequest(_name("apiserver"), ExtendedKeyUsageOID.SERVER_AUTH, names)
-
-
-def _admin() -> _CertificateRequest:
-    return _client(ADMIN_NAME, MASTERS)
-
-
 def _client(name: str, *organizations: str) -> _CertificateRequest:
     return _CertificateRequest(_name(name, *organizations), ExtendedKeyUsageOID.CLIENT_AUTH)
 
@@ -452,15 +458,7 @@ def _name(common_name: str, *organizations: str) -> x509.Name:
 def _create_ca(common_name: str, key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
     name = _name(common_name)
     return (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - BACKDATE)
-        .not_valid_after(now + CA_LIFETIME)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(signs_certificates=True), critical=True)
+        _builder(name, name, key, now, now + CA_LIFETIME, signs_certificates=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
@@ -469,18 +467,11 @@ def _create_ca(common_name: str, key: ec.EllipticCurvePrivateKey, now: datetime)
 def _signed(
     request: _CertificateRequest, ca: x509.Certificate, signer: ec.EllipticCurvePrivateKey, now: datetime
 ) -> tuple[bytes, bytes]:
-    """Returns a new certificate and its key."""
+    """Returns a new certificate, signed by a CA, and its key."""
     key = _generate_key()
+    until = min(now + CERTIFICATE_LIFETIME, ca.not_valid_after_utc)
     builder = (
-        x509.CertificateBuilder()
-        .subject_name(request.name)
-        .issuer_name(ca.subject)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - BACKDATE)
-        .not_valid_after(min(now + CERTIFICATE_LIFETIME, ca.not_valid_after_utc))
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(signs_certificates=False), critical=True)
+        _builder(request.name, ca.subject, key, now, until, signs_certificates=False)
         .add_extension(x509.ExtendedKeyUsage([request.usage]), critical=False)
         .add_extension(authority_key_identifier(ca), critical=False)
     )
@@ -489,8 +480,16 @@ def _signed(
     return _pem(builder.sign(signer, hashes.SHA256())), _private_pem(key)
 
 
-def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
-    return x509.KeyUsage(
+def _builder(
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    now: datetime,
+    until: datetime,
+    *,
+    signs_certificates: bool,
+) -> x509.CertificateBuilder:
+    usage = x509.KeyUsage(
         digital_signature=True,
         content_commitment=False,
         key_encipherment=False,
@@ -500,6 +499,14 @@ def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
         crl_sign=signs_certificates,
         encipher_only=False,
         decipher_only=False,
+    )
+    path_length = 0 if signs_certificates else None
+    return (
+        x509.CertificateBuilder(
+            issuer, subject, key.public_key(), x509.random_serial_number(), now - BACKDATE, until
+        )
+        .add_extension(x509.BasicConstraints(signs_certificates, path_length), critical=True)
+        .add_extension(usage, critical=True)
     )
 
 

@@ -356,7 +356,7 @@ def test_a_directory_that_cannot_be_created(tmp_path: Path) -> None:
 def test_the_kubeconfig_is_complete(directory: Path) -> None:
     path = directory.parent / "admin.kubeconfig"
     made = pki.ensure(directory, ["127.0.0.1"])
-    pki.write(path, pki.kubeconfig("https://127.0.0.1:6443", made, made.ca_cert.read_bytes()))
+    pki.write(path, pki.admin_kubeconfig("https://127.0.0.1:6443", made, made.ca_cert.read_bytes()))
     config = yaml.safe_load(path.read_bytes())
     assert (config["apiVersion"], config["kind"]) == ("v1", "Config")
     (context,) = config["contexts"]
@@ -374,7 +374,7 @@ def test_the_kubeconfig_is_readable_by_the_owner_only(directory: Path) -> None:
     path.write_text("old, and longer than what is new " * 1_000)
     path.chmod(0o644)
     made = pki.ensure(directory, ["127.0.0.1"])
-    pki.write(path, pki.kubeconfig("https://a.example:1", made, b"other"))
+    pki.write(path, pki.admin_kubeconfig("https://a.example:1", made, b"other"))
     assert mode(path) == 0o600
     config = yaml.safe_load(path.read_bytes())
     assert (
