@@ -17,11 +17,12 @@ library that clients can see; `meta` has the words that all else is written in: 
 `releases` knows which APIs and feature gates each release of Kubernetes has. `load` keeps heavy work from the
 event loop and from the memory: threads, turns, budgets.
 
-`aggregation` knows what other API servers serve; `audit` records requests, and `flowcontrol` makes them wait
-for each other. `controllers` run in the background, on the informers and work queues of `controller_runtime`.
-`webhooks` has the code that all calls of webhooks share. `cli` reads the flags, and `app` builds every part
-once, connects them and runs the process; `metrics` measures. `testing` and `pytest_plugin` are for users:
-servers inside of their tests; `testkit` has the parts that only such servers use.
+`aggregation` knows what other API servers serve; `audit` records requests, and `flowcontrol` makes them
+wait for each other. `controllers` run in the background, on the informers and work queues of
+`controller_runtime`. `webhooks` has the code that all calls of webhooks share. `cli` reads the flags, and
+`app` builds every part once, connects them and runs the process; `metrics` measures. `testing` and
+`pytest_plugin` are for users: servers inside of their tests; `testkit` has the parts that only such servers
+use. `package_build` adds generated files when the package is built.
 
 import-linter checks the direction of imports; see pyproject.toml. docs/explanation/architecture.md is the
 map, and follows requests through the packages.

@@ -139,8 +139,8 @@ def _snapshot(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _offline(name: str, arguments: Sequence[str]) -> int:
-    """Run a command that asks no server."""
+def _run_alone(name: str, arguments: Sequence[str]) -> int:
+    """Run a command that prints its errors itself."""
     code: int = import_module(COMMANDS[name].module).run(arguments)
     return code
 
@@ -181,9 +181,10 @@ _SUBCOMMANDS: Final[Mapping[str, tuple[Callable[[Sequence[str]], int], int]]] = 
     "migrate": (partial(_storage, "migrate"), exit_codes.FAILURE),
     "auth": (partial(_ask, "auth"), exit_codes.USAGE),
     "deprecations": (partial(_ask, "deprecations"), exit_codes.USAGE),
+    "conformance": (partial(_run_alone, "conformance"), exit_codes.USAGE),
     "faults": (partial(_ask, "faults"), exit_codes.FAILURE),
     **{
-        name: (partial(_offline, name), exit_codes.FAILURE)
+        name: (partial(_run_alone, name), exit_codes.FAILURE)
         for name in ("audit", "convert", "envtest-assets", "completion", "version")
     },
 }

@@ -9,6 +9,8 @@ from typing import Final
 from apiserver import testing
 from apiserver.catalogue.gated_fields import gates_of_fields
 from apiserver.cli.commands import COMMANDS, HELP, SERVERS
+from apiserver.cli.conformance.conversations import RECORDED_FROM, Recordings
+from apiserver.cli.conformance.results import Counts, Outcome, Result, counts_by_area
 from apiserver.cli.flag import Flag
 from apiserver.cli.flags import SECTIONS, default_of
 from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED, REFUSED
@@ -18,12 +20,14 @@ from apiserver.releases.gate_effects import BUILTIN, GATED, NONE, gate_effects
 from apiserver.releases.gates import known_gates
 from tests.support.api_pages import class_page
 from tests.support.command_pages import command_page
+from tests.test_conformance import expected_failures, strict_passes
 
 ROOT: Final = Path(__file__).parent.parent
 METRICS: Final = ROOT / "docs" / "reference" / "metrics.md"
 COMMAND_LINE: Final = ROOT / "docs" / "reference" / "command-line.md"
 FLAGS: Final = ROOT / "docs" / "reference" / "flags.md"
 TESTING: Final = ROOT / "docs" / "reference" / "testing-api.md"
+CONFORMANCE: Final = ROOT / "docs" / "reference" / "conformance.md"
 FEATURE_GATES: Final = ROOT / "docs" / "reference" / "feature-gates.md"
 _GENERATED: Final = "<!-- Made by `make docs`; tests check that it is up to date. -->"
 _METRICS_HEAD: Final = f"""# Metrics
@@ -280,6 +284,103 @@ def testing_reference() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+_CONFORMANCE_HEAD: Final = f"""# Conformance
+
+{_GENERATED}
+
+`apiserver conformance` measures how much of Kubernetes' API a server has. It replays recorded
+conversations, which are short sequences of HTTP requests, and compares the answers with those of
+kube-apiserver: status codes, bodies, warnings, watch events, and the calls of webhooks. It works with any
+server: this one, kube-apiserver, k3s, kcp, or a mock.
+
+## Measure a server
+
+```sh
+apiserver conformance --kubeconfig admin.kubeconfig
+apiserver conformance --server http://127.0.0.1:8080 --area watch --area rv -o html >report.html
+```
+
+The package contains the conversations and the program that replays them, in an archive of 135 kB. A package
+that was built without the folder `tests/conformance` lacks them; the command says so.
+
+- Use a server for tests. Conversations create namespaces, definitions, policies and webhooks with random
+  names. They delete them at the end, also when the command is interrupted.
+- The user must be a member of `system:masters`, or a cluster-admin. One conversation expects that the user
+  is called `admin`. Some ask as the user `alice` of the group `dev`, who has no permissions: pass the token
+  of that user with `--token-alice`; otherwise the first user impersonates alice.
+- The server must be able to call webhooks on this machine. They listen at the address from which this
+  machine connects to the server, or at that of `--webhook-host`. The report has a note if no conversation
+  with webhooks passed.
+- The conversations were recorded without controllers, a scheduler and nodes. A cluster answers some of them
+  differently, for example because it deletes the objects of a namespace.
+- Nine conversations need features that are off by default. Name those that are on with `--features`.
+- The exit code is 0 if no conversation failed, 1 if any did, and 2 if the arguments are invalid, the server
+  cannot be reached, or it refuses the credentials. `-o json`, `-o junit` and `-o html` list all differences.
+
+## Results
+
+kube-apiserver is the reference: the conversations were recorded from release {RECORDED_FROM[1:]}, so that it
+passes all of them by definition. This server ran with the flags of the recorded one:
+
+```sh
+apiserver '--controllers=-*' --service-cluster-ip-range=10.0.0.0/16 --disable-admission-plugins= \\
+  --authorization-mode=Node,RBAC --service-account-signing-key-file=rsa.key --token-auth-file=tokens.csv
+```
+
+Tests replay the conversations, and fail when a result differs from this table. Skipped are conversations that
+need features that are off by default.
+"""
+_FAILURES_HEAD: Final = """
+## Where this server differs
+
+[Differences from kube-apiserver](differences.md) explains these.
+"""
+
+
+def conformance_counts() -> Mapping[str, Counts]:
+    """Returns how many conversations of each area this server passes, fails and skips.
+
+    Those are skipped that need features. `expected_failures.txt` has those that fail: tests replay all
+    others.
+    """
+    recordings, failures = Recordings(), expected_failures()
+    outcomes = [
+        Result(
+            each.name,
+            Outcome.SKIPPED
+            if each.missing_feature(frozenset())
+            else Outcome.FAILED
+            if each.name in failures
+            else Outcome.PASSED,
+        )
+        for each in recordings.conversations(recordings.names, recordings.replayer())
+    ]
+    return counts_by_area(outcomes)
+
+
+def conformance_reference() -> str:
+    """Returns docs/reference/conformance.md."""
+    counts = conformance_counts()
+    total = Counts(*map(sum, zip(*counts.values(), strict=True)))
+    rows = [(area, str(sum(each)), *map(str, each)) for area, each in [*counts.items(), ("**total**", total)]]
+    strict = strict_passes()
+    return "\n".join(
+        [
+            _CONFORMANCE_HEAD,
+            *_table(("area", "kube-apiserver", "passed", "failed", "skipped"), rows),
+            _FAILURES_HEAD,
+            *_table(
+                ("conversation", "with `--strict-kube-compat`"),
+                [
+                    (_code(name), "passes" if name in strict else "fails")
+                    for name in sorted(expected_failures())
+                ],
+            ),
+            "",
+        ]
+    )
+
+
 def _module(name: str) -> str:
     return _code(name if name.startswith("storage.") else f"apiserver.{name}")
 
@@ -327,6 +428,7 @@ def main() -> None:
     COMMAND_LINE.write_text(command_line_reference())
     FLAGS.write_text(flags_reference())
     FEATURE_GATES.write_text(feature_gates_reference())
+    CONFORMANCE.write_text(conformance_reference())
     METRICS.write_text(metrics_reference())
     TESTING.write_text(testing_reference())
 

@@ -51,6 +51,7 @@ OTHERS: Final = {
     | {"certificate-authority", "cluster", "embed-certs", "kubeconfig", "namespace", "output"}
     | {"image", "resource-name", "server", "subresource", "token"},
     "apiserver audit": {"by", "denied"},
+    "apiserver conformance": {"area", "features", "kubeconfig", "server", "token-alice", "webhook-host"},
     "apiserver convert": {"output-version", "strict"},
     "apiserver deprecations": {"fail-in", "kubeconfig", "server", "token-file", "certificate-authority"},
     "apiserver storage": {"after", "rate"},

@@ -21,6 +21,7 @@ version                      `apiserver version`
 snapshot                     `apiserver snapshot`
 storage                      `apiserver storage rewrite`, which is also `apiserver migrate`
 deprecations                 `apiserver deprecations`
+conformance                  `apiserver conformance`
 printing                     prints what subcommands tell, without what a terminal obeys
 printable_text               texts of others as terminals and logs can show them
 subcommand                   runs a subcommand, whatever becomes of its output

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import orjson
 
 from apiserver import __version__
-from apiserver.cli.server_options import ServerOptions, read_bounded
+from apiserver.cli.server_options import ServerAccess, ServerOptions, read_bounded
 from apiserver.webhooks.credentials import ClientCredentials, PemText
 from apiserver.webhooks.kubeconfig import KubeconfigCluster
 from apiserver.webhooks.tls import UnusableBundle, UnusableCertificate, client_context
@@ -50,21 +50,8 @@ class ApiClient:
 
     def __init__(self, options: ServerOptions, command: str) -> None:
         """Read the kubeconfig, and connect nowhere yet. command: for the user agent. Raises RequestFailed."""
-        try:
-            target = options.target()
-        except OSError as error:
-            raise RequestFailed(f"{error.filename}: {error.strerror or error}") from None
-        except InvalidConfiguration as error:
-            raise RequestFailed(str(error)) from None
-        try:
-            self._headers = [("User-Agent", user_agent(command)), *_headers(target.credentials)]
-            context = tls_context(target.cluster, target.credentials, is_verified=target.is_verified)
-        except OSError as error:
-            raise RequestFailed(f"{error.filename or target.source}: {error.strerror or error}") from None
-        except InvalidConfiguration as error:
-            raise RequestFailed(f"{target.source}: {error}") from None
-        except (UnusableBundle, UnusableCertificate, UnicodeDecodeError) as error:
-            raise RequestFailed(f"{target.source}: {error}") from None
+        target, headers, context = read_access(options)
+        self._headers = [("User-Agent", user_agent(command)), *headers]
         self.namespace = target.namespace
         self._source, self._server = target.source, target.cluster.server
         self._prefix = urlsplit(self._server).path.rstrip("/")
@@ -118,7 +105,7 @@ class ApiClient:
         # ValueError: of a header or a path that cannot be sent.
         except (OSError, http.client.HTTPException, ValueError) as error:
             self._connection.close()
-            raise RequestFailed(f"{self._server} cannot be asked: {_reason(error)}") from None
+            raise RequestFailed(f"{self._server} cannot be asked: {reason_of(error)}") from None
         if len(content) > ANSWER_BYTES_MAX:
             raise RequestFailed("the server's answer is too long")
         try:
@@ -136,6 +123,30 @@ class ApiClient:
         return document
 
 
+def read_access(options: ServerOptions) -> tuple[ServerAccess, list[tuple[str, str]], ssl.SSLContext]:
+    """Reads the files that options name.
+
+    Returns the server, and the headers with credentials and the TLS context for requests to it.
+    Raises RequestFailed.
+    """
+    try:
+        target = options.target()
+    except OSError as error:
+        raise RequestFailed(f"{error.filename}: {error.strerror or error}") from None
+    except InvalidConfiguration as error:
+        raise RequestFailed(str(error)) from None
+    try:
+        headers = list(_headers(target.credentials))
+        context = tls_context(target.cluster, target.credentials, is_verified=target.is_verified)
+    except OSError as error:
+        raise RequestFailed(f"{error.filename or target.source}: {error.strerror or error}") from None
+    except InvalidConfiguration as error:
+        raise RequestFailed(f"{target.source}: {error}") from None
+    except (UnusableBundle, UnusableCertificate, UnicodeDecodeError) as error:
+        raise RequestFailed(f"{target.source}: {error}") from None
+    return target, headers, context
+
+
 class _Connection(http.client.HTTPSConnection):
     """Expects the certificate of the name that a kubeconfig says, which may be another than the host's."""
 
@@ -150,7 +161,8 @@ class _Connection(http.client.HTTPSConnection):
         self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._name)
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
+    """Returns why a server has not answered, in a few words."""
     match error:
         case ssl.SSLCertVerificationError():
             return f"its certificate is not trusted: {error.verify_message}"
@@ -158,6 +170,8 @@ def _reason(error: Exception) -> str:
             return error.reason or str(error)
         case OSError():
             return error.strerror or str(error)
+        case http.client.BadStatusLine():
+            return "its answer is not HTTP"
         case _:
             return str(error) or type(error).__name__
 

@@ -51,6 +51,9 @@ COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
         ),
         "deprecations": Command("Show who calls deprecated APIs.", "apiserver.cli.deprecations"),
         "auth": Command("Explain why a user may or may not do something.", "apiserver.cli.auth_explain"),
+        "conformance": Command(
+            "Measure how much of Kubernetes' API a server has.", "apiserver.cli.conformance.command"
+        ),
         "audit": Command("Summarize audit logs.", "apiserver.cli.audit"),
         "faults": Command(
             "Inject faults into a test server, to test its clients.", "apiserver.testkit.faults.command"

@@ -60,6 +60,7 @@ class ServerOptions:
 
     kubeconfig: None: `otherwise`, which there need not be if there is a `server`.
     token, token_file, client_certificate: take the place of all credentials of the kubeconfig's user.
+    allows_http: whether the server may have a URL without TLS, as mocks and `kubectl proxy` do.
     """
 
     kubeconfig: Path | None = None
@@ -73,6 +74,7 @@ class ServerOptions:
     tls_server_name: str = ""
     insecure_skip_tls_verify: bool = False
     otherwise: Path = field(default_factory=default_kubeconfig)
+    allows_http: bool = False
 
     @classmethod
     def of(cls, given: argparse.Namespace) -> ServerOptions:
@@ -84,8 +86,9 @@ class ServerOptions:
             raise UsageError("--client-certificate and --client-key must be given together")
         if options.insecure_skip_tls_verify and options.certificate_authority is not None:
             raise UsageError("--certificate-authority has no use with --insecure-skip-tls-verify")
-        if options.server and not is_https(options.server):
-            raise UsageError(f'--server: "{options.server}" is no URL with https')
+        if options.server and not is_https(options.server, allows_http=options.allows_http):
+            wanted = "http or https" if options.allows_http else "https"
+            raise UsageError(f'--server: "{options.server}" is no URL with {wanted}')
         return options
 
     def target(self) -> ServerAccess:
@@ -103,7 +106,7 @@ class ServerOptions:
             PemText(path=authority) if authority is not None else cluster.authorities,
             self.tls_server_name or cluster.tls_server_name,
         )
-        require_https(path, cluster)
+        require_https(path, cluster, allows_http=self.allows_http)
         return ServerAccess(
             cluster,
             credentials if own.are_none else own,

@@ -1,8 +1,8 @@
 """The definitions of Kubernetes' types, release by release, in one compressed file beside this module.
 
-The file is made when the package is built (`definitions_build`), from the package kubernetes-validate, which
-has 108 MB. It is a zip archive of less than 3 MB, which any tool can read. Each release is there twice: whole
-for OpenAPI, and without the descriptions, which are three quarters of the text, for schemas.
+The file is made when the package is built (`apiserver.package_build`), from the package kubernetes-validate,
+which has 108 MB. It is a zip archive of less than 3 MB, which any tool can read. Each release is there twice:
+whole for OpenAPI, and without the descriptions, which are three quarters of the text, for schemas.
 """
 
 from __future__ import annotations

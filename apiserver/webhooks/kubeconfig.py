@@ -172,17 +172,19 @@ def _impersonation(fields: ConfigurationObject) -> Iterator[tuple[str, str]]:
             yield f"{_HEADER}{name}", value
 
 
-def require_https(path: Path, cluster: KubeconfigCluster) -> None:
+def require_https(path: Path, cluster: KubeconfigCluster, *, allows_http: bool = False) -> None:
     """Checks that the server of a cluster is called with HTTPS. Raises InvalidConfiguration."""
-    if not is_https(cluster.server):
-        raise InvalidConfiguration(f'{path}: clusters: server "{cluster.server}" is no URL with https')
+    if not is_https(cluster.server, allows_http=allows_http):
+        wanted = "http or https" if allows_http else "https"
+        raise InvalidConfiguration(f'{path}: clusters: server "{cluster.server}" is no URL with {wanted}')
 
 
-def is_https(server: str) -> bool:
-    """Whether a server's URL is one that can be called by https."""
+def is_https(server: str, *, allows_http: bool = False) -> bool:
+    """Whether a server's URL is one that can be called by https. allows_http: or by http."""
     try:
         url = urlsplit(server)
-        return url.scheme == "https" and _is_host(url.hostname or "") and url.port != 0
+        is_scheme = url.scheme == "https" or (allows_http and url.scheme == "http")
+        return is_scheme and _is_host(url.hostname or "") and url.port != 0
     except ValueError:  # a host or a port that cannot be one
         return False
 

@@ -13,11 +13,24 @@ from typing import Final
 
 import pytest
 
+from apiserver.cli.conformance.conversations import Recordings
+
 pytestmark = pytest.mark.slow
 
 ROOT: Final = Path(__file__).parents[2]
 WHEEL_BYTES_MAX: Final = 8_000_000
 BUILD_WITHIN_S: Final = 120
+SDIST: Final = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
+GENERATED: Final = {
+    "apiserver/cli/conformance/conversations.tar.xz",
+    "apiserver/schema/definitions.zip",
+    "apiserver/schema/definitions.LICENSE",
+}
+CONVERSATIONS: Final = """
+from apiserver.cli.conformance.conversations import Recordings
+recordings = Recordings()
+print(*recordings.names, recordings.replayer().Run.__name__)
+"""
 # A module, or a package, of the user, which has nothing that ours has.
 FOREIGN: Final = {"a module": Path("storage.py"), "a package": Path("storage", "__init__.py")}
 TEST_OF_USER: Final = """
@@ -46,12 +59,17 @@ def run(command: list[str], directory: Path, variables: Mapping[str, str]) -> st
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built as `pip wheel .` does, with what is installed here in place of an environment of its own."""
+    """Built from a source distribution, with what is installed here in place of an environment of its own."""
     directory = tmp_path_factory.mktemp("wheel")
     source = directory / "source"
-    source.mkdir()
-    for name in ("apiserver", "storage", "pyproject.toml", "README.md", "LICENSE"):
+    (source / "tests").mkdir(parents=True)
+    for name in (
+        *("apiserver", "storage", "tests/conformance"),
+        *("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"),
+    ):
         (source / name).symlink_to(ROOT / name)
+    run(["-c", SDIST, str(directory)], source, {})
+    (sdist,) = directory.glob("*.tar.gz")
     pip = [
         "-m",
         "pip",
@@ -62,7 +80,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--wheel-dir",
         str(directory),
     ]
-    run([*pip, str(source)], directory, {})
+    run([*pip, str(sdist)], directory, {})
     (built,) = directory.glob("*.whl")
     return built
 
@@ -80,16 +98,26 @@ def test_it_has_one_package_and_all_that_it_reads(wheel: Path) -> None:
         for name in tracked.stdout.split()
         if name != "apiserver/storage"
     }
-    assert expected | {"apiserver/schema/definitions.zip", "apiserver/schema/definitions.LICENSE"} <= names
+    assert expected | GENERATED <= names
     assert wheel.stat().st_size <= WHEEL_BYTES_MAX
 
 
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("installed")
+    pip = ["-m", "pip", "install", "--quiet", "--no-deps", "--target", str(directory), str(wheel)]
+    run(pip, directory, {})
+    return directory
+
+
+def test_it_has_the_recorded_conversations(installed: Path, tmp_path: Path) -> None:
+    printed = run(["-c", CONVERSATIONS], tmp_path, {"PYTHONPATH": str(installed)}).split()
+    assert printed == [*Recordings().names, "Run"]
+
+
 @pytest.mark.parametrize("foreign", FOREIGN.values(), ids=FOREIGN)
-def test_a_project_with_a_storage_of_its_own(wheel: Path, foreign: Path, tmp_path: Path) -> None:
-    installed, project = tmp_path / "installed", tmp_path / "project"
-    run(
-        ["-m", "pip", "install", "--quiet", "--no-deps", "--target", str(installed), str(wheel)], tmp_path, {}
-    )
+def test_a_project_with_a_storage_of_its_own(installed: Path, foreign: Path, tmp_path: Path) -> None:
+    project = tmp_path / "project"
     (project / foreign).parent.mkdir(parents=True)
     (project / foreign).write_text("IS_MINE = True\n")
     (project / "test_mine.py").write_text(TEST_OF_USER)

@@ -1,0 +1,313 @@
+"""`apiserver conformance`: how much of Kubernetes' API an endpoint has, by recorded conversations."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import socket
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+from apiserver.cli.api_client import RequestFailed, read_access, tls_context
+from apiserver.cli.argument_parser import UsageError, hint_for
+from apiserver.cli.conformance import reports
+from apiserver.cli.conformance.conversations import (
+    RECORDED_FROM,
+    Conversation,
+    MissingConversations,
+    Recordings,
+    area_of,
+)
+from apiserver.cli.conformance.endpoint import Access, Limits, make_client, port_of
+from apiserver.cli.conformance.preflight import UnusableEndpoint, check_endpoint
+from apiserver.cli.conformance.results import Outcome, Result, Summary
+from apiserver.cli.conformance.runner import Replay, replay_all, replay_with
+from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
+from apiserver.cli.printing import print_error, print_json, print_lines
+from apiserver.cli.server_options import ServerOptions, add_server_options
+from apiserver.webhooks.credentials import ClientCredentials
+
+_ABOUT: Final = f"""
+Measures how much of Kubernetes' API a server has: replays recorded conversations, and counts by area how many
+get the answers that kube-apiserver {RECORDED_FROM} gave. The server may be any program:
+
+    apiserver conformance --kubeconfig admin.kubeconfig
+    apiserver conformance --server http://127.0.0.1:8080 --area watch --scenario 'rv/get-*' -o html
+
+Use a server for tests: conversations create namespaces, definitions, policies and webhooks with random names,
+and delete them at the end. They were recorded without controllers, a scheduler and nodes; a cluster answers
+some of them differently. The user must be a member of system:masters, or a cluster-admin; one conversation
+expects the name admin.
+
+The exit code is 0 if no conversation failed, 1 if any did, and 2 if the arguments are invalid, the server
+cannot be reached, or it refuses the credentials.
+"""
+PASSED, FAILED, UNUSABLE = 0, 1, 2
+JOBS_MAX: Final = 64
+SECONDS_MAX: Final = 3600.0
+_DEFAULT_JOBS: Final = 4
+# Policies and webhooks take up to a minute to take effect in kube-apiserver.
+_DEFAULT_WAIT_S: Final = 70.0
+_DEFAULT_REQUEST_S: Final = 30.0
+_CHECK_WITHIN_S: Final = 10.0
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Replay what the arguments after `conformance` ask for. Returns the exit code.
+
+    Raises UsageError; exits for --help.
+    """
+    given = parser().parse_args(arguments)
+    try:
+        recordings = Recordings()
+        names = _selected(recordings.names, given.area, given.scenario)
+        summary = _replayed(given, recordings, names)
+    except (MissingConversations, RequestFailed, UnusableEndpoint) as error:
+        print_error(error)
+        return UNUSABLE
+    if given.output == "json":
+        print_json(reports.json_document(summary))
+    else:
+        print_lines(reports.TEXTS[given.output](summary))
+    return FAILED if summary.with_outcome(Outcome.FAILED) else PASSED
+
+
+def parser() -> IntermixedParser:
+    parser = described_parser("conformance", _ABOUT)
+    parser.set_defaults(allows_http=True)
+    add_server_options(parser)
+    parser.add_argument(
+        "--token-alice",
+        metavar="TOKEN",
+        default="",
+        help="A bearer token of the user alice in the group dev, who has no permissions. By default, the"
+        " first user impersonates alice.",
+    )
+    parser.add_argument(
+        "--area",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="Replay the conversations of an area. Can be repeated.",
+    )
+    parser.add_argument(
+        "--scenario",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        help="Replay the conversations whose names match, such as 'rv/get-*'. Can be repeated.",
+    )
+    parser.add_argument(
+        "--features",
+        metavar="A,B",
+        default="",
+        help="Features that are on in the server and off by default, for the conversations that need them.",
+    )
+    parser.add_argument(
+        "--webhook-host",
+        metavar="ADDRESS",
+        default="",
+        help="The IPv4 address or name of this machine at which the server calls the webhooks of"
+        " conversations; by default the address from which this machine connects to the server.",
+    )
+    parser.add_argument(
+        "--jobs",
+        metavar="N",
+        type=_jobs,
+        default=_DEFAULT_JOBS,
+        help=f"The number of conversations at a time. (default {_DEFAULT_JOBS})",
+    )
+    parser.add_argument(
+        "--request-timeout",
+        metavar="SECONDS",
+        type=_seconds,
+        default=_DEFAULT_REQUEST_S,
+        help=f"How long to wait for an answer. (default {_DEFAULT_REQUEST_S:g})",
+    )
+    parser.add_argument(
+        "--max-wait",
+        metavar="SECONDS",
+        type=_seconds,
+        default=_DEFAULT_WAIT_S,
+        help=f"How long to wait until a change takes effect. (default {_DEFAULT_WAIT_S:g})",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=("text", "html", "json", "junit"),
+        default="text",
+        help="The output format. (default text)",
+    )
+    return parser
+
+
+def _jobs(text: str) -> int:
+    if not (text.isdecimal() and 1 <= int(text) <= JOBS_MAX):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {JOBS_MAX}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    with suppress(ValueError):
+        if 0 < float(text) <= SECONDS_MAX:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, up to {SECONDS_MAX:g}")
+
+
+def _selected(names: Sequence[str], areas: Sequence[str], patterns: Sequence[str]) -> list[str]:
+    """Returns the names in one of the areas or with one of the patterns; all if neither is given.
+
+    Raises UsageError.
+    """
+    known = {area_of(name) for name in names}
+    for area in areas:
+        if area not in known:
+            raise UsageError(
+                f"conformance: --area: there is no area {area!r}; areas are {', '.join(sorted(known))}"
+            )
+    for pattern in patterns:
+        if not fnmatch.filter(names, pattern):
+            raise UsageError(
+                f"conformance: --scenario: {pattern!r} is the name of no conversation",
+                hint_for(pattern, names, "apiserver conformance"),
+            )
+    if not areas and not patterns:
+        return list(names)
+    return [
+        name
+        for name in names
+        if area_of(name) in areas or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    ]
+
+
+def _access(given: argparse.Namespace) -> tuple[Access, str]:
+    """Returns how the endpoint is reached, and where the credentials come from.
+
+    Raises UsageError, RequestFailed.
+    """
+    if not given.token_alice.isprintable():
+        raise UsageError("conformance: --token-alice must not have control characters")
+    target, listed, admin_context = read_access(ServerOptions.of(given))
+    # Groups of impersonation have the same name.
+    headers = {name: [value for each, value in listed if each == name] for name, _ in listed}
+    url = target.cluster.server
+    if urlsplit(url).scheme == "http":
+        access = Access(url, headers, None, None, given.token_alice)
+    else:
+        context = tls_context(target.cluster, ClientCredentials(), is_verified=target.is_verified)
+        server_name = target.cluster.tls_server_name
+        access = Access(url, headers, admin_context, context, given.token_alice, server_name)
+    return access, target.source
+
+
+class _Webhooks(NamedTuple):
+    """Where the webhooks of conversations listen. missing: why they cannot; empty if they can."""
+
+    host: str
+    missing: str = ""
+
+
+def _webhooks(given: argparse.Namespace, url: str) -> _Webhooks:
+    """Returns the address at which the endpoint finds webhooks. Raises UsageError."""
+    if given.webhook_host:
+        try:
+            with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+                probe.bind((given.webhook_host, 0))
+        except (OSError, UnicodeError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise UsageError(
+                f"conformance: --webhook-host: this machine cannot listen on {given.webhook_host!r}: {why}"
+            ) from None
+        return _Webhooks(given.webhook_host)
+    try:
+        # Nothing is sent: this asks which of the machine's addresses leads there.
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((urlsplit(url).hostname or "", port_of(url)))
+            host: str = probe.getsockname()[0]
+            return _Webhooks(host)
+    except OSError:
+        return _Webhooks("", "needs --webhook-host: the server has no IPv4 address")
+
+
+def _replayed(given: argparse.Namespace, recordings: Recordings, names: list[str]) -> Summary:
+    """Replays the conversations that can be. Raises UsageError, RequestFailed, UnusableEndpoint."""
+    access, source = _access(given)
+    webhooks = _webhooks(given, access.url)
+    replayer = recordings.replayer()
+    arguments = argparse.Namespace(
+        server=access.url,
+        token_admin=None,
+        token_alice=access.alice_token or None,
+        ca=None,
+        insecure=True,  # The client makes its own connections.
+        record=False,
+        verbose=False,
+        max_wait=given.max_wait,
+        webhook_host=webhooks.host,
+    )
+    url = _without_password(access.url)
+    checking = Limits(min(_CHECK_WITHIN_S, given.request_timeout))
+    checker = make_client(replayer, arguments, access, checking)
+    try:
+        version = check_endpoint(checker, url, source)
+    finally:
+        checker.close()
+    features = frozenset(filter(None, given.features.split(",")))
+    skipped, chosen = [], []
+    for conversation in recordings.conversations(names, replayer):
+        reason = conversation.missing_feature(features)
+        if conversation.has_webhooks:
+            reason = reason or webhooks.missing
+        if conversation.has_second_impersonator and not access.alice_token:
+            reason = reason or "needs --token-alice, whose user impersonates others"
+        if reason:
+            skipped.append(Result(conversation.name, Outcome.SKIPPED, (reason,)))
+        else:
+            chosen.append(conversation)
+    limits = Limits(given.request_timeout)
+    replay = replay_with(replayer, make_client(replayer, arguments, access, limits), arguments)
+    results = {result.name: result for result in _repeated(chosen, replay, given.jobs, limits)}
+    notes = [limits.gone] if limits.gone else []
+    called = [results[each.name].outcome for each in chosen if each.has_webhooks]
+    if called and Outcome.PASSED not in called:
+        notes.append(
+            f"All {len(called)} conversations with webhooks failed: the server must be able to connect to"
+            f" {webhooks.host}, where they listen (--webhook-host)."
+        )
+    return Summary(url, version, tuple(sorted([*skipped, *results.values()])), tuple(notes))
+
+
+def _repeated(
+    conversations: Sequence[Conversation], replay: Replay, jobs: int, limits: Limits
+) -> Iterator[Result]:
+    """Yields results, the last one of each name is what counts: what failed is replayed once more.
+
+    On a busy machine conversations fail that wait for something.
+    """
+    failed = set()
+    for result in _counted(replay_all(conversations, replay, jobs, limits), len(conversations)):
+        yield result
+        if result.outcome is Outcome.FAILED:
+            failed.add(result.name)
+    if not limits.gone:
+        again = [each for each in conversations if each.name in failed]
+        yield from _counted(replay_all(again, replay, jobs, limits), len(again), "once more: ")
+
+
+def _counted(results: Iterable[Result], total: int, label: str = "") -> Iterator[Result]:
+    """Yields the results, and shows on a terminal how many there are."""
+    shows = sys.stderr is not None and sys.stderr.isatty()
+    for count, result in enumerate(results, start=1):
+        if shows:
+            end = "\n" if count == total else ""
+            print(f"\r{label}{count} of {total} conversations", file=sys.stderr, end=end, flush=True)
+        yield result
+
+
+def _without_password(url: str) -> str:
+    """Returns a URL without a user's name and password."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()

@@ -1,0 +1,108 @@
+"""Replays conversations side by side, each within a time."""
+
+from __future__ import annotations
+
+import http.client
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from apiserver.cli.api_client import reason_of
+from apiserver.cli.conformance.conversations import Conversation
+from apiserver.cli.conformance.endpoint import CLEANUP_WITHIN_S, CONVERSATION_WITHIN_S, Limits, NoAnswer
+from apiserver.cli.conformance.results import Outcome, Result
+
+DETAILS_MAX: Final = 20
+DETAIL_LENGTH_MAX: Final = 500
+# A conversation that takes so long waits for no answer: it computes. Some answers take for ever to compare.
+ABANDONED_AFTER_S: Final = CONVERSATION_WITHIN_S + CLEANUP_WITHIN_S + 60.0
+Replay = Callable[[Conversation], Result]
+
+
+def replay_with(replayer: Any, client: Any, arguments: Any) -> Replay:
+    """Returns the function that replays one conversation. arguments: the replayer's."""
+
+    class Run(replayer.Run):  # type: ignore[misc]  # the module is loaded when it is needed
+        """A conversation that has a time to end, and one to clean up."""
+
+        def run(self) -> None:
+            client.begin(CONVERSATION_WITHIN_S)
+            super().run()
+
+        def watch_step(self, step: Any) -> Any:
+            try:
+                return super().watch_step(step)
+            except (OSError, http.client.HTTPException) as error:
+                raise NoAnswer(reason_of(error)) from None
+
+        def cleanup(self) -> None:
+            client.begin(CLEANUP_WITHIN_S, is_cleaning=True)
+            super().cleanup()
+
+    def replay(conversation: Conversation) -> Result:
+        run = Run(client, conversation.document, arguments)
+        try:
+            run.run()
+        finally:
+            client.close()
+        hard = [difference for difference in run.diffs if not difference[2]]
+        outcome = Outcome.FAILED if hard else Outcome.PASSED
+        return Result(conversation.name, outcome, tuple(_texts(hard or run.diffs)), round(run.seconds, 3))
+
+    return replay
+
+
+def _texts(differences: Sequence[tuple[int, str, bool]]) -> Iterator[str]:
+    for step, text, _ in differences[:DETAILS_MAX]:
+        shown = text if len(text) <= DETAIL_LENGTH_MAX else f"{text[:DETAIL_LENGTH_MAX]}..."
+        yield f"step {step}: {shown}"
+    if len(differences) > DETAILS_MAX:
+        yield f"and {len(differences) - DETAILS_MAX} more differences"
+
+
+def replay_all(
+    conversations: Sequence[Conversation],
+    replay: Replay,
+    jobs: int,
+    limits: Limits,
+    within_s: float = ABANDONED_AFTER_S,
+) -> Iterator[Result]:
+    """Yields the results as conversations end; one that does not within a time has failed.
+
+    Interrupted, it lets those that are under way clean up, and raises KeyboardInterrupt.
+    Each has a thread that is a daemon: one that never ends does not keep the program.
+    """
+    waiting = list(reversed(conversations))
+    began: dict[str, float] = {}
+    ended: queue.SimpleQueue[Result] = queue.SimpleQueue()
+
+    def start(conversation: Conversation) -> None:
+        began[conversation.name] = time.monotonic()
+        threading.Thread(target=lambda: ended.put(replay(conversation)), daemon=True).start()
+
+    try:
+        while waiting or began:
+            while waiting and len(began) < jobs:
+                start(waiting.pop())
+            oldest = min(began, key=began.__getitem__)
+            result = _next(ended, began[oldest] + within_s)
+            if result is None:
+                result = Result(oldest, Outcome.FAILED, (f"did not end within {within_s:g} s",), within_s)
+            if began.pop(result.name, None) is not None:
+                yield result
+    except KeyboardInterrupt:
+        limits.stopped = "interrupted"
+        end = time.monotonic() + CLEANUP_WITHIN_S
+        while began and (result := _next(ended, end)) is not None:
+            began.pop(result.name, None)
+        raise
+
+
+def _next(ended: queue.SimpleQueue[Result], end: float) -> Result | None:
+    """Returns the next result; None if there is none until the moment `end`."""
+    try:
+        return ended.get(timeout=max(0.0, end - time.monotonic()))
+    except queue.Empty:
+        return None
