@@ -34,26 +34,31 @@ _METRICS_HEAD: Final = f"""# Metrics
 
 {_GENERATED}
 
-What `/metrics` has, under Kubernetes' names. A metric's help text begins with its stability class, as there:
-`[STABLE]` ones stay as they are, and once they are deprecated for three releases more; `[BETA]` ones for one;
-nothing is promised of `[ALPHA]` and `[INTERNAL]` ones, and nothing of those without a class, which tell of
-the process. After that time a metric is hidden for one release, in which `--show-hidden-metrics-for-version`
-brings it back, and then it is gone.
+The endpoint `/metrics` serves these metrics, with the names that Kubernetes uses. The help text of a metric
+begins with its stability class:
 
-`--disabled-metrics` leaves metrics out, and `--allow-metric-labels` bounds the values of their labels.
-`apiserver_workers` and `apiserver_worker_restarts_total` are served with `--workers` only, and
-`apiserver_audit_level_total` and `apiserver_audit_error_total` once something is audited or lost.
+- `[STABLE]` metrics do not change. If they are deprecated, they remain for three more releases.
+- `[BETA]` metrics remain for one more release.
+- `[ALPHA]` and `[INTERNAL]` metrics, and those of the process, which have no class, can change at any time.
+
+Before a deprecated metric is removed, it is hidden for one release. `--show-hidden-metrics-for-version` shows
+it again.
+
+`--disabled-metrics` omits metrics, and `--allow-metric-labels` limits the values of their labels.
+`apiserver_workers` and `apiserver_worker_restarts_total` exist with `--workers` only, and
+`apiserver_audit_level_total` and `apiserver_audit_error_total` after the first audit event and the first lost
+one.
 """
 _MISSING_HEAD: Final = """
-## What kube-apiserver has and this server has not
+## Metrics that only kube-apiserver has
 
-As of release 1.36.
+These are the metrics of kube-apiserver 1.36 that this server does not have, with the reasons.
 """
 
 
 def metrics_reference() -> str:
     """Returns docs/reference/metrics.md."""
-    lines = [_METRICS_HEAD, "## What there is\n"]
+    lines = [_METRICS_HEAD, "## Metrics of this server\n"]
     rows = [(*_declaration(each), each.text) for each in known_metrics().values()]
     lines += _table(("metric", "type", "stability", "labels", "meaning"), rows)
     lines.append(_MISSING_HEAD)
@@ -136,18 +141,18 @@ _FLAGS_HEAD: Final = f"""# Flags
 
 {_GENERATED}
 
-Flags are kube-apiserver's, with its names and meanings, wherever it has them. Each may also stand in the YAML
-file that `--config` names; those on the command line take precedence. `apiserver
---help-all` prints them.
+Wherever kube-apiserver has a flag for something, this server has the same flag with the same meaning. Each
+flag can also be set in the YAML file that `--config` names. Flags on the command line take precedence.
 
-A deprecated flag works, and is warned of in the log (`--flag-deprecation-warnings=false` switches that off),
-for six months or one release at least, whichever is longer, a beta one for three months. Then it is removed:
-the server does not start with it, and says what to use instead.
+A deprecated flag works, and the server logs a warning (`--flag-deprecation-warnings=false` switches it off).
+The flag remains for six months or one release, whichever is longer; a beta flag for three months. After that,
+the server refuses to start with the flag, and names its replacement.
 """
 _IGNORED_HEAD: Final = """
 ## Flags of kube-apiserver without effect
 
-They are accepted with a warning, so that a start script can swap the binaries; so is `--insecure-port=0`.
+The server accepts these flags, and `--insecure-port=0`, with a warning. So a script that starts
+kube-apiserver can start this server instead.
 """
 
 
@@ -167,11 +172,11 @@ def flags_reference() -> str:
         *_table(("flags", "why"), [(", ".join(flags), reason) for reason, flags in reasons.items()]),
         "",
         "## Flags of kube-apiserver that are refused\n",
-        "To ignore them would be less safe than what they ask for.\n",
+        "It would be unsafe to ignore these flags.\n",
         *_table(("flag", "why"), [(_code(f"--{flag}"), why) for flag, why in REFUSED.items()]),
         "",
         "## Flags that are deprecated or removed\n",
-        "1.15, the oldest release that can be emulated, stands for those before it, too.\n",
+        "The releases are those of Kubernetes. 1.15, the oldest one here, includes all earlier ones.\n",
         *_table(
             ("flag", "deprecated since", "removed in", "instead"),
             [
@@ -192,21 +197,22 @@ _GATES_HEAD: Final = f"""# Feature gates
 
 {_GENERATED}
 
-What `--feature-gates` switches. Names, stages and defaults of gates are those of Kubernetes in the release
-that `--emulated-version` names; gates without effect are accepted with a warning.
+`--feature-gates` switches features on and off. The names, stages and defaults of gates are those of the
+Kubernetes release that `--emulated-version` names. The server accepts gates without effect and logs a
+warning.
 
 ## Gates that have an effect
 """
 _BUILTIN_HEAD: Final = """
-## Features that are always there
+## Features that are always on
 
-They cannot be switched off.
+These gates cannot be switched off.
 """
 _INEFFECTIVE_HEAD: Final = """
 ## Gates without effect
 
-Those that are on by default in release 1.36, and why they have none. Gates that are off by default and named
-nowhere here have none, either.
+These gates are on by default in Kubernetes 1.36 and have no effect here, for the reasons in the table. Gates
+that are off by default and not on this page have no effect, either.
 """
 
 

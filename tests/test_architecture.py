@@ -71,7 +71,7 @@ def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TracedServer]:
 
 
 # What requests visit is named on one of the ways, or is a leaf: a module, or all of a package.
-_WAYS: Final = ARCHITECTURE.partition("\n## The way of a read")[2].partition("\n## Where to add")[0]
+_WAYS: Final = ARCHITECTURE.partition("\n## How a read is handled")[2].partition("\n## Where to add")[0]
 NAMED: Final = frozenset(_FILE.findall(_WAYS))
 LEAVES: Final = tuple(re.findall(r"`((?:apiserver|storage)/(?:\w+/)+)`", _WAYS))
 
@@ -88,7 +88,7 @@ def assert_is_on_page(heading: str, found: Visits) -> None:
 
 
 def test_a_write_has_few_hops() -> None:
-    write = hops("The way of a write")
+    write = hops("How a write is handled")
     assert len(write) == len(set(write)) <= WRITE_HOPS_MAX
 
 
@@ -97,7 +97,7 @@ def test_the_way_of_a_read(traced: TracedServer) -> None:
     traced.api.get(path).ok()
     traced.visits()
     traced.api.get(path).ok()
-    assert_is_on_page("The way of a read", traced.visits())
+    assert_is_on_page("How a read is handled", traced.visits())
 
 
 def test_the_way_of_a_write_to_its_watcher(traced: TracedServer) -> None:
@@ -107,7 +107,7 @@ def test_the_way_of_a_write_to_its_watcher(traced: TracedServer) -> None:
         traced.visits()
         traced.api.put(f"{CONFIG_MAPS}/put", config_map("put", k="2")).ok()
         assert events.next()["type"] == "MODIFIED"
-        assert_is_on_page("The way of a write", traced.visits())
+        assert_is_on_page("How a write is handled", traced.visits())
 
 
 def test_how_apply_differs(traced: TracedServer) -> None:
@@ -118,7 +118,7 @@ def test_how_apply_differs(traced: TracedServer) -> None:
     assert_is_on_page("How apply differs", traced.visits())
 
 
-def test_how_a_create_that_others_judge_differs(traced: TracedServer, tmp_path: Path) -> None:
+def test_how_a_reviewed_create_differs(traced: TracedServer, tmp_path: Path) -> None:
     api = traced.api
     path = "/api/v1/namespaces/judged/configmaps"
     api.post("/api/v1/namespaces", {"metadata": {"name": "judged"}}).ok()
@@ -149,7 +149,7 @@ def test_how_a_create_that_others_judge_differs(traced: TracedServer, tmp_path: 
         traced.visits()
         api.post(path, config_map("a")).ok()
         until(lambda: f'"requestURI":"{path}",' in traced.audit_log.read_text(), what="the audit event")
-        assert_is_on_page("How a create that others judge differs", traced.visits())
+        assert_is_on_page("How a reviewed create differs", traced.visits())
 
 
 def test_the_way_of_a_watch_event(traced: TracedServer) -> None:
@@ -158,14 +158,14 @@ def test_the_way_of_a_watch_event(traced: TracedServer) -> None:
         assert events.status == 200
         traced.api.post(CONFIG_MAPS, config_map("watched")).ok()
         assert events.next()["type"] == "ADDED"
-        assert_is_on_page("The way of a watch event", traced.visits())
+        assert_is_on_page("How a watch event is delivered", traced.visits())
 
 
 def test_the_way_of_a_definition(traced: TracedServer) -> None:
     traced.visits()
     defined = define(traced.api, definition("example.com"))
     defined.create("a").ok()
-    assert_is_on_page("The way of a definition", traced.visits())
+    assert_is_on_page("How a definition becomes a type", traced.visits())
 
 
 WITH_A_RULE: Final = {

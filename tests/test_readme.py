@@ -14,6 +14,7 @@ from apiserver.auth.authz.rbac import rule_coverage
 from apiserver.cli import flag_values
 from apiserver.cli.config import Config
 from apiserver.cli.flags import SECTIONS
+from apiserver.cli.kube_apiserver_flags import NOT_NEEDED, REFUSED
 from apiserver.endpoints import body_limits, connection
 from apiserver.storage import interface
 from apiserver.testkit.simulation import kubelet, node_controller, scheduler
@@ -71,17 +72,22 @@ def test_flags_exist() -> None:
         "help",
         "help-all",
         "version",
+        *NOT_NEEDED,
+        *REFUSED,
     }
-    named = set(re.findall(r"(?<![\w-])--([a-z][a-z-]*[a-z])(?![a-z]|-…)", ALL))
+    named = set(re.findall(r"(?<![\w-])--([a-z][a-z0-9-]*[a-z])(?![a-z]|-…)", ALL))
     assert named - ours - set().union(*OTHERS.values()) == set()
 
 
 def rows(header: str) -> list[list[str]]:
-    """The cells of the table with this header."""
-    _, found, rest = ALL.partition(f"{header}\n|---")
-    assert found, header
-    table = rest.partition("\n")[2].partition("\n\n")[0]
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines()]
+    """The cells of all tables with this header."""
+    tables = [each.partition("\n")[2].partition("\n\n")[0] for each in ALL.split(f"{header}\n|---")[1:]]
+    assert tables, header
+    return [
+        [cell.strip() for cell in line.strip("|").split(" | ")]
+        for table in tables
+        for line in table.splitlines()
+    ]
 
 
 def test_all_controllers_are_listed() -> None:
@@ -98,8 +104,8 @@ def test_all_simulated_components_are_listed() -> None:
 
 def test_admission_plugins_are_those_that_run() -> None:
     for before, names in (
-        ("Admission plugins are kube-apiserver's: ", plugin_names.ON_BY_DEFAULT),
-        ("Off by default, as there: ", plugin_names.OFF_BY_DEFAULT),
+        ("These plugins are on by default, as in kube-apiserver: ", plugin_names.ON_BY_DEFAULT),
+        ("These plugins are off by default: ", plugin_names.OFF_BY_DEFAULT),
     ):
         named = re.split(r",\s+", ALL.partition(before)[2].partition(".")[0])
         assert len(named) == len({*named})
@@ -108,7 +114,7 @@ def test_admission_plugins_are_those_that_run() -> None:
 
 LIMITS: Final = {
     "request body": f"{connection.BODY_BYTES_MAX // 2**20} MiB",
-    "stored object": f"{interface.VALUE_BYTES_MAX / 2**20:g} MiB",
+    "stored object, as JSON": f"{interface.VALUE_BYTES_MAX / 2**20:g} MiB",
     "headers": f"{connection.HEADER_BYTES_MAX // 2**10} KiB, {connection.HEADERS_MAX} of them",
     "duration of a request (not of a watch)": f"{SERVING.request_timeout_s:.0f} s",
     "connection without a complete request": f"{connection.IDLE_TIMEOUT_S:.0f} s",
@@ -116,12 +122,12 @@ LIMITS: Final = {
     "requests in flight": (
         f"{SERVING.max_requests_inflight} reads, {SERVING.max_mutating_requests_inflight} writes"
     ),
-    "bodies on their way": (
+    "bodies being received": (
         f"{body_limits.LARGE_BODIES_BYTES_MAX // 2**20} MiB of large ones and "
         f"{body_limits.SMALL_BODIES_BYTES_MAX // 2**20} MiB of others"
     ),
-    "body that does not come": f"{body_limits.BYTES_PER_PERIOD_MIN // 2**10} KiB in 5 s",
-    "old versions": f"{Config().storage.etcd_compaction_interval_s / 60:.0f} minutes",
+    "body that arrives slowly": f"{body_limits.BYTES_PER_PERIOD_MIN // 2**10} KiB in 5 s",
+    "old versions of objects": f"{Config().storage.etcd_compaction_interval_s / 60:.0f} minutes",
 }
 
 

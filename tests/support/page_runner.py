@@ -22,7 +22,7 @@ _PYTEST_INI: Final = "[pytest]\nasyncio_default_fixture_loop_scope = function\n"
 # Each passed test has a line at the end.
 _PYTEST_OPTIONS: Final = "-rA -p no:cacheprovider"
 # The line of a block that starts a server; what `apiserver` does besides is a command.
-_SERVER: Final = re.compile(r"^apiserver(?: serve)?(?: --?\w[^\n]*(?:\\\n[^\n]*)*)?$", re.MULTILINE)
+_SERVER: Final = re.compile(r"^apiserver(?: serve)?(?: --?\w(?:\\\n|[^\n])*)?$", re.MULTILINE)
 _PASSED: Final = re.compile(r"^PASSED \S+?::(?:\w+::)*(\w+)", re.MULTILINE)
 _FRACTION: Final = re.compile(r"\d+/\d+")
 # pytest adds it to the time of a run that takes longer than a minute.
