@@ -32,7 +32,7 @@ async def open_store(config: Config, clock: Clock) -> Storage:
             )
         except StorageError as error:
             raise CannotStart(str(error)) from None
-    # gRPC takes a tenth of a second to import, and is not needed otherwise.
+    # Not needed otherwise, and it takes time to import.
     from apiserver.storage.etcd import EtcdClient, EtcdStore, Tls
 
     tls = Tls(
@@ -40,7 +40,11 @@ async def open_store(config: Config, clock: Clock) -> Storage:
         certificate=read_optional(config.storage.etcd_certfile),
         key=read_optional(config.storage.etcd_keyfile),
     )
-    return EtcdStore(EtcdClient(config.storage.etcd_servers, tls), prefix=config.storage.etcd_prefix)
+    try:
+        client = EtcdClient(config.storage.etcd_servers, tls, transport=config.storage.etcd_transport)
+    except ValueError as error:
+        raise CannotStart(str(error)) from None
+    return EtcdStore(client, prefix=config.storage.etcd_prefix)
 
 
 def release_memory(store: Storage) -> None:

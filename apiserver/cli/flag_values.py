@@ -34,6 +34,8 @@ ETCD: Final = "etcd3"
 EMBEDDED: Final = "embedded"
 MEMORY: Final = "memory"
 STORAGE_BACKENDS: Final = (ETCD, EMBEDDED, MEMORY)
+# As `storage.etcd.client.TRANSPORTS`, which takes long to import.
+ETCD_TRANSPORTS: Final = ("http2", "grpc")
 # Where clouds hand out a machine's credentials.
 CREDENTIALS_SERVICES: Final[tuple[IPNetwork, ...]] = (
     ipaddress.ip_network("169.254.0.0/16"),

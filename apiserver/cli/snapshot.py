@@ -77,7 +77,10 @@ async def _save_etcd(config: Config, path: Path) -> SnapshotFile:
         _read_optional(path)
         for path in (config.storage.etcd_cafile, config.storage.etcd_certfile, config.storage.etcd_keyfile)
     ]
-    client = EtcdClient(config.storage.etcd_servers, Tls(*pem))
+    try:
+        client = EtcdClient(config.storage.etcd_servers, Tls(*pem), transport=config.storage.etcd_transport)
+    except ValueError as error:
+        raise SnapshotError(str(error)) from None
     try:
         return await snapshot.save(client, path)
     finally:

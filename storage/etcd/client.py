@@ -1,17 +1,14 @@
-"""The few etcd calls that this server makes, with failover, deadlines and etcd's errors by name."""
+"""The few etcd calls this server makes, with failover, deadlines and etcd's errors by name."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from time import monotonic
-from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
-from urllib.parse import urlsplit
+from typing import Final, Protocol, TypeVar
 
-import grpc
-import grpc.aio
 from google.protobuf.message import Message
 
 from apiserver.storage.errors import (
@@ -22,48 +19,38 @@ from apiserver.storage.errors import (
     StorageUnavailable,
 )
 from apiserver.storage.etcd import etcd_subset_pb2 as pb
+from apiserver.storage.etcd.http2_channel import Http2Channel
+from apiserver.storage.etcd.http2_connection import UNARY_WINDOW_BYTES
+from apiserver.storage.etcd.rpc import (
+    CallEnded,
+    Channel,
+    ChannelClosed,
+    Code,
+    Endpoint,
+    RpcError,
+    Stream,
+    Tls,
+)
 
 log = logging.getLogger(__name__)
 
-# A call that etcd does not answer in this time fails; requests have shorter deadlines.
+# A call that etcd does not answer in this time fails; requests have shorter deadlines of their own.
 CALL_TIMEOUT_S: Final = 10.0
 # How long etcd may take for the next part of a snapshot; each is 32 KiB, the first comes after a commit.
 SNAPSHOT_PART_TIMEOUT_S: Final = 30.0
 # A call that was cancelled after this time shows that its endpoint hangs.
 HANG_AFTER_S: Final = 2.0
-KEEPALIVE_INTERVAL_MS: Final = 10_000  # etcd refuses clients that ping more often than every 5 s
-KEEPALIVE_TIMEOUT_MS: Final = 10_000
-RECONNECT_FIRST_MS: Final = 100
-RECONNECT_MAX_MS: Final = 2_000
-# A connection, with its handshakes, that takes longer has failed: an endpoint far away, or on a busy machine,
-# needs some tenths of a second. For so long an endpoint from which nothing comes holds up the others.
-CONNECT_TIMEOUT_MS: Final = 2_000
-UNLIMITED: Final = -1
-
-_OPTIONS: Final = [
-    # A page of large values, or one fragment of a watch, is above gRPC's 4 MB.
-    ("grpc.max_receive_message_length", UNLIMITED),
-    ("grpc.max_send_message_length", UNLIMITED),
-    ("grpc.keepalive_time_ms", KEEPALIVE_INTERVAL_MS),
-    ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
-    ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.max_reconnect_backoff_ms", RECONNECT_MAX_MS),
-    ("grpc.initial_reconnect_backoff_ms", RECONNECT_FIRST_MS),
-    # By this name gRPC has the least time that a connection may take, whatever the pauses between them are.
-    ("grpc.min_reconnect_backoff_ms", CONNECT_TIMEOUT_MS),
-]
-# How many bytes etcd may have sent of a watch that have not been read yet. The window that gRPC chooses grows
-# to megabytes, thousands of responses with one revision each, and a busy event loop reads some hundreds in a
-# second: the watch cache was seconds behind. While etcd must wait, it gathers what happens in one response.
+# How many bytes etcd may have sent of a watch that have not been read yet. A window of megabytes holds
+# thousands of responses with one revision each, and a busy event loop reads some hundreds in a second: the
+# watch cache would be seconds behind. While etcd must wait, it gathers what happens in one response.
 WATCH_WINDOW_BYTES: Final = 64 * 1024
-_WATCH_OPTIONS: Final = [
-    *_OPTIONS,
-    ("grpc.http2.lookahead_bytes", WATCH_WINDOW_BYTES),
-    # Measuring the bandwidth would let the window grow.
-    ("grpc.http2.bdp_probe", 0),
-]
 # Without it a watch on a member that lost its leader stays silent; with it, it ends in some seconds.
 _REQUIRE_LEADER: Final = (("hasleader", "true"),)
+_USER_AGENT: Final = "apiserver"
+
+HTTP2: Final = "http2"
+GRPC: Final = "grpc"
+TRANSPORTS: Final = (HTTP2, GRPC)
 
 Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
@@ -84,14 +71,6 @@ class EtcdRequestTooLarge(StorageError):
     """The request has more bytes than etcd accepts."""
 
 
-class Tls(NamedTuple):
-    """PEM contents for connections to etcd."""
-
-    ca: bytes | None = None
-    certificate: bytes | None = None
-    key: bytes | None = None
-
-
 class WatchCall(Protocol):
     """A watch stream, which one task reads and any task may write to."""
 
@@ -103,7 +82,7 @@ class WatchCall(Protocol):
         """Sends a request. Raises StorageUnavailable if the stream has ended already."""
         ...
 
-    def cancel(self) -> bool: ...
+    def cancel(self) -> None: ...
 
 
 class EtcdClient:
@@ -113,14 +92,17 @@ class EtcdClient:
     that may have happened, OutcomeUnknown.
     """
 
-    def __init__(self, endpoints: Sequence[str], tls: Tls | None = None) -> None:
-        """endpoints: as `http://10.0.0.1:2379` or `https://etcd-1:2379`, at least one."""
+    def __init__(self, endpoints: Sequence[str], tls: Tls | None = None, *, transport: str = HTTP2) -> None:
+        """endpoints: as `http://10.0.0.1:2379` or `https://etcd-1:2379`, at least one.
+
+        transport: of `TRANSPORTS`. Raises ValueError for an endpoint, or PEM contents, that cannot be used.
+        """
         self.endpoints = tuple(endpoints)
-        self._channels = [_channel(endpoint, tls or Tls(), _OPTIONS) for endpoint in endpoints]
-        # Watches have separate connections: lists need a larger window.
-        self._watch_channels = [_channel(endpoint, tls or Tls(), _WATCH_OPTIONS) for endpoint in endpoints]
-        # By endpoint and path: to make one takes longer than to look it up.
-        self._calls: dict[tuple[int, str], Any] = {}
+        open_channel = _channels(transport, tls or Tls())
+        parsed = [Endpoint.parse(each) for each in endpoints]
+        self._channels = [open_channel(each, None) for each in parsed]
+        # Watches have connections of their own: lists need a larger window.
+        self._watch_channels = [open_channel(each, WATCH_WINDOW_BYTES) for each in parsed]
         self._current = 0
         self._is_closed = False
 
@@ -145,22 +127,20 @@ class EtcdClient:
     async def keep_lease_alive(self, request: pb.LeaseKeepAliveRequest) -> pb.LeaseKeepAliveResponse:
         """Renew a lease once, over a separate stream."""
         endpoint = self._current
-        call = self._open_channel(endpoint).stream_stream(
-            "/etcdserverpb.Lease/LeaseKeepAlive",
-            request_serializer=pb.LeaseKeepAliveRequest.SerializeToString,
-            response_deserializer=pb.LeaseKeepAliveResponse.FromString,
-        )(iter((request,)), timeout=CALL_TIMEOUT_S)
-        # No `write`: while it connects, cancelling the call leaves the task that writes waiting for ever.
+        call = self._open_channel(endpoint).server_stream(
+            "/etcdserverpb.Lease/LeaseKeepAlive", request.SerializeToString(), CALL_TIMEOUT_S
+        )
         try:
-            with self._closed_raises(StorageUnavailable):
-                responses = [each async for each in call]
-        except grpc.aio.AioRpcError as error:
+            response = await call.read()
+        except CallEnded:
+            raise _closed(is_write=False) from None
+        except RpcError as error:
             raise self._storage_error(endpoint, error, is_write=False) from error
         finally:
             call.cancel()
-        if not responses:
+        if response is None:
             raise StorageUnavailable("etcd ended the lease stream")
-        return responses[0]
+        return pb.LeaseKeepAliveResponse.FromString(response)
 
     async def status(self) -> pb.StatusResponse:
         return await self._read("/etcdserverpb.Maintenance/Status", pb.StatusRequest(), pb.StatusResponse)
@@ -178,20 +158,17 @@ class EtcdClient:
         # catch up.
         await self.range(pb.RangeRequest(key=b"\0", count_only=True))
         endpoint = self._current  # the one that answered
-        call = self._open_channel(endpoint).unary_stream(
-            "/etcdserverpb.Maintenance/Snapshot",
-            request_serializer=pb.SnapshotRequest.SerializeToString,
-            response_deserializer=pb.SnapshotResponse.FromString,
-        )(pb.SnapshotRequest())
+        call = self._open_channel(endpoint).server_stream("/etcdserverpb.Maintenance/Snapshot", b"")
         try:
             while True:
-                with self._closed_raises(StorageUnavailable):
-                    async with asyncio.timeout(SNAPSHOT_PART_TIMEOUT_S):
-                        response = await call.read()
-                if response is grpc.aio.EOF:
+                async with asyncio.timeout(SNAPSHOT_PART_TIMEOUT_S):
+                    response = await call.read()
+                if response is None:
                     return
-                yield cast(pb.SnapshotResponse, response).blob
-        except grpc.aio.AioRpcError as error:
+                yield pb.SnapshotResponse.FromString(response).blob
+        except CallEnded:
+            raise _closed(is_write=False) from None
+        except RpcError as error:
             raise self._storage_error(endpoint, error, is_write=False) from error
         except TimeoutError:
             raise StorageUnavailable(
@@ -204,18 +181,17 @@ class EtcdClient:
     async def watch(self) -> AsyncIterator[WatchCall]:
         """Opens a watch stream on the endpoint in use, which is cancelled on leaving the context.
 
-        gRPC's errors inside the block are raised as storage errors.
+        Errors of the stream inside the block are raised as storage errors.
         """
         endpoint = self._current
-        call = self._open_channel(endpoint, self._watch_channels).stream_stream(
-            "/etcdserverpb.Watch/Watch",
-            request_serializer=pb.WatchRequest.SerializeToString,
-            response_deserializer=pb.WatchResponse.FromString,
-        )(metadata=_REQUIRE_LEADER)
+        call = self._open_channel(endpoint, self._watch_channels).stream(
+            "/etcdserverpb.Watch/Watch", _REQUIRE_LEADER
+        )
         try:
-            with self._closed_raises(StorageUnavailable):
-                yield _WatchCall(call)
-        except grpc.aio.AioRpcError as error:
+            yield _WatchCall(call)
+        except CallEnded:
+            raise _closed(is_write=False) from None
+        except RpcError as error:
             raise self._storage_error(endpoint, error, is_write=False) from error
         finally:
             call.cancel()
@@ -230,7 +206,7 @@ class EtcdClient:
         for endpoint in self._failover_order():
             try:
                 return await self._call(endpoint, path, request, answer, is_write=False)
-            except grpc.aio.AioRpcError as error:
+            except RpcError as error:
                 failure = self._storage_error(endpoint, error, is_write=False)
                 if not isinstance(failure, StorageUnavailable) or isinstance(failure, StorageFull):
                     raise failure from error
@@ -242,9 +218,9 @@ class EtcdClient:
         for endpoint in self._failover_order():
             try:
                 return await self._call(endpoint, path, request, answer, is_write=True)
-            except grpc.aio.AioRpcError as error:
+            except RpcError as error:
                 failure = self._storage_error(endpoint, error, is_write=True)
-                if not _was_not_sent(error):
+                if not error.is_unsent:
                     raise failure from error
                 last, cause = failure, error
         raise last from cause
@@ -253,40 +229,21 @@ class EtcdClient:
         self, endpoint: int, path: str, request: Request, answer: type[Response], *, is_write: bool
     ) -> Response:
         channel = self._open_channel(endpoint)
-        call = self._calls.get((endpoint, path))
-        if call is None:
-            call = self._calls[endpoint, path] = channel.unary_unary(
-                path,
-                request_serializer=type(request).SerializeToString,
-                response_deserializer=answer.FromString,
-            )
         began = monotonic()
         try:
-            with self._closed_raises(OutcomeUnknown if is_write else StorageUnavailable):
-                return cast(Response, await call(request, timeout=CALL_TIMEOUT_S))
+            return answer.FromString(await channel.unary(path, request.SerializeToString(), CALL_TIMEOUT_S))
+        except CallEnded:
+            raise _closed(is_write=is_write) from None
         except asyncio.CancelledError:
             # The caller's deadline is shorter than CALL_TIMEOUT_S.
             if monotonic() - began > HANG_AFTER_S:
                 self._fail_over_from(endpoint, f"etcd at {self.endpoints[endpoint]} does not answer")
             raise
 
-    @contextmanager
-    def _closed_raises(self, kind: type[StorageError]) -> Iterator[None]:
-        """Raise `kind` when `close` has cancelled the call, and not the task that awaits it."""
-        try:
-            yield
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if not self._is_closed or (task is not None and task.cancelling()):
-                raise
-            raise kind("the store was closed meanwhile") from error
-
-    def _open_channel(
-        self, endpoint: int, channels: Sequence[grpc.aio.Channel] | None = None
-    ) -> grpc.aio.Channel:
+    def _open_channel(self, endpoint: int, channels: Sequence[Channel] | None = None) -> Channel:
         """Returns an endpoint's channel; those of all calls but watches are `self._channels`.
 
-        Raises StorageUnavailable after `close`, where gRPC would raise a UsageError.
+        Raises StorageUnavailable after `close`.
         """
         if self._is_closed:
             raise StorageUnavailable("the store is closed")
@@ -297,7 +254,7 @@ class EtcdClient:
         first, count = self._current, len(self._channels)
         return [(first + offset) % count for offset in range(count)]
 
-    def _storage_error(self, endpoint: int, error: grpc.aio.AioRpcError, *, is_write: bool) -> StorageError:
+    def _storage_error(self, endpoint: int, error: RpcError, *, is_write: bool) -> StorageError:
         """Returns the storage error for a gRPC error, and fails over after one of an unreachable endpoint."""
         failure = _translate(self.endpoints[endpoint], error, is_write=is_write)
         is_away = isinstance(failure, StorageUnavailable | OutcomeUnknown)
@@ -312,40 +269,54 @@ class EtcdClient:
             log.warning("%s; using %s from now on", why, self.endpoints[self._current])
 
 
-def _translate(where: str, error: grpc.aio.AioRpcError, *, is_write: bool) -> StorageError:
+def _translate(where: str, error: RpcError, *, is_write: bool) -> StorageError:
     """Returns the storage error for an error of etcd or gRPC, some of which differ only by their text."""
-    code, text = error.code(), error.details() or ""
+    code, text = error.code, error.details
     for fragment, kind in _ERRORS_BY_TEXT.items():
         if fragment in text:
             return kind(f"etcd at {where}: {text}")
     if "requested lease not found" in text:
         return LeaseNotFound(0)
-    if is_write and not _was_not_sent(error) and not _was_refused(error):
+    if is_write and not error.is_unsent and not _was_refused(error):
         return OutcomeUnknown(f"etcd at {where}: {code.name}: {text}")
     return StorageUnavailable(f"etcd at {where}: {code.name}: {text}")
 
 
 class _WatchCall:
-    def __init__(self, call: Any) -> None:
+    def __init__(self, call: Stream) -> None:
         self._call = call
 
     async def read(self) -> pb.WatchResponse | None:
         response = await self._call.read()
-        return None if response is grpc.aio.EOF else cast(pb.WatchResponse, response)
+        return None if response is None else pb.WatchResponse.FromString(response)
 
     async def write(self, request: pb.WatchRequest) -> None:
         try:
-            await self._call.write(request)
-        except (asyncio.InvalidStateError, grpc.aio.AioRpcError) as error:
+            await self._call.write(request.SerializeToString())
+        except (RpcError, ChannelClosed) as error:
             raise StorageUnavailable("the watch stream has ended") from error
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
+        except CallEnded as error:
             raise StorageUnavailable("the watch stream was ended here") from error
 
-    def cancel(self) -> bool:
-        return bool(self._call.cancel())
+    def cancel(self) -> None:
+        self._call.cancel()
+
+
+def _closed(*, is_write: bool) -> StorageError:
+    """The error of a call that `close` has cut short."""
+    return (OutcomeUnknown if is_write else StorageUnavailable)("the store was closed meanwhile")
+
+
+def _channels(transport: str, tls: Tls) -> Callable[[Endpoint, int | None], Channel]:
+    """Returns what makes a channel to an endpoint, with a window of so many bytes for streams."""
+    if transport == GRPC:
+        # gRPC takes a tenth of a second to import.
+        from apiserver.storage.etcd.grpc_channel import GrpcChannel
+
+        return lambda endpoint, window: GrpcChannel(endpoint, tls, stream_window_bytes=window)
+    return lambda endpoint, window: Http2Channel(
+        endpoint, tls, user_agent=_USER_AGENT, stream_window_bytes=window or UNARY_WINDOW_BYTES
+    )
 
 
 _ERRORS_BY_TEXT: Final[dict[str, type[StorageError]]] = {
@@ -357,47 +328,19 @@ _ERRORS_BY_TEXT: Final[dict[str, type[StorageError]]] = {
 }
 
 
-def _was_refused(error: grpc.aio.AioRpcError) -> bool:
+def _was_refused(error: RpcError) -> bool:
     """Whether the response is one that etcd gives before it proposes a write to the cluster."""
-    if error.code() in _REFUSALS:
+    if error.code in _REFUSALS:
         return True
-    text = error.details() or ""
-    return any(refusal in text for refusal in ("too many requests", "no leader", "permission denied"))
+    return any(
+        refusal in error.details for refusal in ("too many requests", "no leader", "permission denied")
+    )
 
 
 # The codes of requests that etcd refuses as they are.
 _REFUSALS: Final = (
-    grpc.StatusCode.INVALID_ARGUMENT,
-    grpc.StatusCode.OUT_OF_RANGE,
-    grpc.StatusCode.PERMISSION_DENIED,
-    grpc.StatusCode.UNAUTHENTICATED,
+    Code.INVALID_ARGUMENT,
+    Code.OUT_OF_RANGE,
+    Code.PERMISSION_DENIED,
+    Code.UNAUTHENTICATED,
 )
-
-
-def _was_not_sent(error: grpc.aio.AioRpcError) -> bool:
-    """Whether gRPC gave up while connecting, so that no server has seen the call."""
-    text = error.details() or ""
-    return error.code() is grpc.StatusCode.UNAVAILABLE and any(
-        fragment in text
-        for fragment in (
-            "failed to connect",
-            "Failed to connect",
-            "connections to all backends",
-            "name resolution",
-        )
-    )
-
-
-def _channel(endpoint: str, tls: Tls, options: Sequence[tuple[str, int]]) -> grpc.aio.Channel:
-    url = urlsplit(endpoint)
-    if url.scheme not in ("http", "https") or not url.hostname:
-        raise ValueError(
-            f"etcd endpoint {endpoint!r} is not of the form http://HOST:PORT or https://HOST:PORT"
-        )
-    target = f"{url.hostname}:{url.port or 2379}"
-    if ":" in url.hostname:
-        target = f"[{url.hostname}]:{url.port or 2379}"
-    if url.scheme == "http":
-        return grpc.aio.insecure_channel(target, options=options)
-    credentials = grpc.ssl_channel_credentials(tls.ca, tls.key, tls.certificate)
-    return grpc.aio.secure_channel(target, credentials, options=options)

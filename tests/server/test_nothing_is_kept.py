@@ -26,11 +26,11 @@ from tests.support.websocket_client import connected
 
 BOUNDED: Final = (
     # The latest paths that were asked for, and the resources of the latest writes (`functools.lru_cache`).
-    "apiserver.endpoints.request_info.RequestInfo",
+    "apiserver.meta.vocabulary.RequestInfo",
     "yarl.URL",
     "apiserver.meta.vocabulary.GroupResource",
     # What is known of the types of stored objects, `HEADS_MAX` of them.
-    "apiserver.registry.stored_object._Known",
+    "apiserver.registry.object_decoder._Known",
     "builtins.dict of apiserver.registry.object_decoder.ObjectDecoder",
     # Which resources keys belong to, some thousands of them.
     "builtins.dict of builtins.cell of builtins.tuple of apiserver.metrics.storage.resources_of_keys",

@@ -20,6 +20,7 @@ from apiserver.storage.encryption.configuration import (
 from apiserver.storage.encryption.encryption import Encryption, build_chains
 from apiserver.storage.encryption.store import EncryptedStorage
 from apiserver.storage.etcd import EtcdClient, EtcdStore
+from apiserver.storage.etcd.client import HTTP2
 from apiserver.storage.interface import Delete, EventBatch, KeyRange, Put, Storage, Watch
 from apiserver.storage.keys import prefix_range
 from tests.support.cache_as_storage import CacheAsStorage
@@ -55,9 +56,9 @@ def _process(kind: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
     process.stop()
 
 
-async def open_etcd(url: str) -> EtcdStore:
+async def open_etcd(url: str, transport: str = HTTP2) -> EtcdStore:
     """Open the store over `url`, and delete what earlier tests left."""
-    store = EtcdStore(EtcdClient([url]), prefix="/registry")
+    store = EtcdStore(EtcdClient([url], transport=transport), prefix="/registry")
     while (page := await store.list(prefix_range("/registry/"), limit=100)).items:
         await store.transact([], [Delete(item.key) for item in page.items])
     return store
@@ -69,6 +70,7 @@ BACKENDS = [
     pytest.param("memory", id="memory"),
     pytest.param("shared_memory", id="shared-memory"),
     pytest.param("wheel_etcd", id="etcd-wheel", marks=ETCD),
+    pytest.param("wheel_etcd by grpc", id="etcd-by-grpc", marks=ETCD),
     pytest.param("system_etcd", id="etcd-system", marks=ETCD),
     *([pytest.param("container_etcd", id="etcd-container", marks=ETCD)] if has_container_engine() else []),
 ]
@@ -87,7 +89,8 @@ async def open_backend(name: str, request: pytest.FixtureRequest, tmp_path: Path
         return await EmbeddedStore.in_memory()
     if name == "shared_memory":
         return EmbeddedStore(await database_with_deletions())
-    return await open_etcd(request.getfixturevalue(name))
+    server, _, transport = name.partition(" by ")
+    return await open_etcd(request.getfixturevalue(server), transport or HTTP2)
 
 
 async def database_with_deletions() -> MemoryDatabase:

@@ -25,13 +25,15 @@ def binary() -> Path:
 
 
 class Stores:
-    """Opens stores, and closes them all at the end of the test."""
+    """Opens stores, over one kind of transport, and closes them all at the end of the test."""
 
-    def __init__(self) -> None:
+    def __init__(self, transport: str) -> None:
+        self._transport = transport
         self._open: list[EtcdStore] = []
 
     def __call__(self, *endpoints: str, prefix: str = "/registry", tls: Tls | None = None) -> EtcdStore:
-        self._open.append(EtcdStore(EtcdClient(endpoints, tls), prefix=prefix))
+        client = EtcdClient(endpoints, tls, transport=self._transport)
+        self._open.append(EtcdStore(client, prefix=prefix))
         return self._open[-1]
 
     async def close(self) -> None:
@@ -56,7 +58,7 @@ async def events(
 
 
 async def until_answered(call: Callable[[], Awaitable[Any]], *, within_s: float = WITHIN_S) -> Any:
-    """Repeat `call` until the store can answer; gRPC takes a while to connect again."""
+    """Repeat `call` until the store can answer; it takes a while to connect again."""
     end = time.monotonic() + within_s
     while True:
         try:

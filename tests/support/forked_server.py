@@ -26,7 +26,7 @@ Program = Callable[[Sequence[str]], int]
 _FORKS: Final = multiprocessing.get_context("forkserver")
 # The frameworks of macOS do not support a fork: there each server imports its modules itself.
 _FORKS.set_forkserver_preload(
-    ["apiserver.app.server", "grpc.aio", "uvloop", __name__] if sys.platform == "linux" else []
+    ["apiserver.app.server", "apiserver.storage.etcd", "uvloop", __name__] if sys.platform == "linux" else []
 )
 # The exit code of a process can be read once, and starting another one looks for it, too.
 _LOCK: Final = threading.Lock()

@@ -65,7 +65,7 @@ _LIBRARIES: Final = (
     "cbor2",
     "cryptography.x509",
     "google.protobuf.descriptor_pool",
-    "grpc.aio",
+    "hpack",
     "jsonpatch",
     "orjson",
     "sortedcontainers",

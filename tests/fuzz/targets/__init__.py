@@ -11,6 +11,7 @@ _MODULES: Final = (
     "bodies",
     "credentials",
     "definitions",
+    "etcd",
     "expressions",
     "fields",
     "http",

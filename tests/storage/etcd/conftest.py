@@ -7,14 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from apiserver.storage.etcd.client import TRANSPORTS
 from tests.support.etcd_process import EtcdProcess
 from tests.support.etcd_stores import Stores, binary
 
 
+@pytest.fixture(scope="module", params=TRANSPORTS)
+def transport(request: pytest.FixtureRequest) -> str:
+    """What carries the calls to etcd."""
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdProcess]:
+def etcd(transport: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdProcess]:
     """An etcd for tests that only read and write, each below a prefix of its own."""
-    etcd = EtcdProcess(binary(), tmp_path_factory.mktemp("etcd")).start()
+    etcd = EtcdProcess(binary(), tmp_path_factory.mktemp(f"etcd-{transport}")).start()
     yield etcd
     etcd.kill()
 
@@ -28,7 +35,7 @@ def own_etcd(tmp_path: Path) -> Iterator[EtcdProcess]:
 
 
 @pytest.fixture
-async def open_store() -> AsyncIterator[Stores]:
-    stores = Stores()
+async def open_store(transport: str) -> AsyncIterator[Stores]:
+    stores = Stores(transport)
     yield stores
     await stores.close()

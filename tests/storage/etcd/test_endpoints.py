@@ -49,9 +49,9 @@ async def test_many_concurrent_calls_fail_over_once(
     assert not any(isinstance(answer, StorageUnavailable | OutcomeUnknown) for answer in answers)
 
 
-async def test_closing_raises_errors_and_cancels_no_task(own_etcd: EtcdProcess) -> None:
+async def test_closing_raises_errors_and_cancels_no_task(own_etcd: EtcdProcess, transport: str) -> None:
     """Calls that wait for an answer raise a storage error, as for any other failure."""
-    store = EtcdStore(EtcdClient([own_etcd.url]), prefix="/registry")
+    store = EtcdStore(EtcdClient([own_etcd.url], transport=transport), prefix="/registry")
     await store.create(P + "a", b"")
     own_etcd.pause()
     calls = [
@@ -93,10 +93,12 @@ class SilentServer:
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-async def test_closing_while_connecting_ends_every_call(call: Callable[[Storage], Awaitable[object]]) -> None:
+async def test_closing_while_connecting_ends_every_call(
+    call: Callable[[Storage], Awaitable[object]], transport: str
+) -> None:
     """With a server that accepts and sends nothing, gRPC leaves some calls waiting for ever."""
     async with SilentServer() as mute:
-        store = EtcdStore(EtcdClient([mute.url]), prefix="/registry")
+        store = EtcdStore(EtcdClient([mute.url], transport=transport), prefix="/registry")
         calling: asyncio.Future[object] = asyncio.ensure_future(call(store))
         await mute.accepted.wait()
         await store.close()
@@ -105,9 +107,11 @@ async def test_closing_while_connecting_ends_every_call(call: Callable[[Storage]
                 await calling
 
 
-async def test_watches_and_calls_after_closing_report_the_closed_store(etcd: EtcdProcess) -> None:
+async def test_watches_and_calls_after_closing_report_the_closed_store(
+    etcd: EtcdProcess, transport: str
+) -> None:
     """Not gRPC's UsageError, which no caller expects."""
-    client = EtcdClient([etcd.url])
+    client = EtcdClient([etcd.url], transport=transport)
     store = EtcdStore(client, prefix="/registry")
     begun, fresh = (store.watch(ALL, after=1) for _ in range(2))
     async for _ in begun:
@@ -170,9 +174,9 @@ ENDPOINTS = {
 
 
 @pytest.mark.parametrize("endpoint", ENDPOINTS.values(), ids=ENDPOINTS)
-async def test_an_invalid_endpoint_is_refused_by_name(endpoint: str) -> None:
+async def test_an_invalid_endpoint_is_refused_by_name(endpoint: str, transport: str) -> None:
     with pytest.raises(ValueError, match="is not of the form http://HOST:PORT or https://HOST:PORT"):
-        EtcdClient([endpoint])
+        EtcdClient([endpoint], transport=transport)
 
 
 @pytest.fixture

@@ -31,8 +31,10 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @pytest.fixture(scope="module")
-def tls_etcd(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdProcess]:
-    directory = tmp_path_factory.mktemp("tls-etcd")
+def tls_etcd(
+    authority: Authority, transport: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[EtcdProcess]:
+    directory = tmp_path_factory.mktemp(f"tls-etcd-{transport}")
     etcd = EtcdProcess(binary(), directory, tls=authority.issue("server")).start()
     yield etcd
     etcd.kill()

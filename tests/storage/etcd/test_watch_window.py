@@ -52,9 +52,9 @@ class BusyStore:
             self.unread_max = max(self.unread_max, revision - self.read)
 
 
-async def test_a_slow_reader_makes_etcd_wait() -> None:
+async def test_a_slow_reader_makes_etcd_wait(transport: str) -> None:
     async with BusyStore() as etcd, asyncio.timeout(WITHIN_S):
-        client = EtcdClient([etcd.url])
+        client = EtcdClient([etcd.url], transport=transport)
         async with client.watch() as watch:
             await watch.write(pb.WatchRequest(create_request=pb.WatchCreateRequest(key=b"/k")))
             while (response := await watch.read()) is not None:

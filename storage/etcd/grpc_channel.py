@@ -1,0 +1,123 @@
+"""`rpc.Channel` over `grpc.aio`, the library of gRPC's own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, cast
+
+import grpc
+import grpc.aio
+
+from apiserver.storage.etcd.http2_channel import CONNECT_TIMEOUT_S, RECONNECT_FIRST_S, RECONNECT_MAX_S
+from apiserver.storage.etcd.http2_connection import KEEPALIVE_INTERVAL_S, KEEPALIVE_TIMEOUT_S
+from apiserver.storage.etcd.rpc import CallEnded, ChannelClosed, Code, Endpoint, RpcError, Tls
+
+_UNLIMITED: Final = -1
+_OPTIONS: Final = [
+    # A page of large values, or one fragment of a watch, is above gRPC's 4 MB.
+    ("grpc.max_receive_message_length", _UNLIMITED),
+    ("grpc.max_send_message_length", _UNLIMITED),
+    ("grpc.keepalive_time_ms", int(KEEPALIVE_INTERVAL_S * 1000)),
+    ("grpc.keepalive_timeout_ms", int(KEEPALIVE_TIMEOUT_S * 1000)),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.max_reconnect_backoff_ms", int(RECONNECT_MAX_S * 1000)),
+    ("grpc.initial_reconnect_backoff_ms", int(RECONNECT_FIRST_S * 1000)),
+    # By this name gRPC has the least time that a connection may take, whatever the pauses between them are.
+    ("grpc.min_reconnect_backoff_ms", int(CONNECT_TIMEOUT_S * 1000)),
+]
+# How gRPC says that it gave up while connecting.
+_UNSENT: Final = ("failed to connect", "Failed to connect", "connections to all backends", "name resolution")
+
+
+class GrpcChannel:
+    """Calls to one endpoint over a channel of gRPC."""
+
+    def __init__(self, endpoint: Endpoint, tls: Tls, *, stream_window_bytes: int | None = None) -> None:
+        """stream_window_bytes: how many bytes the server may send ahead; None: gRPC measures it."""
+        options = list(_OPTIONS)
+        if stream_window_bytes is not None:
+            options.append(("grpc.http2.lookahead_bytes", stream_window_bytes))
+            # Measuring the bandwidth would let the window grow.
+            options.append(("grpc.http2.bdp_probe", 0))
+        target = endpoint.authority
+        if endpoint.is_tls:
+            credentials = grpc.ssl_channel_credentials(tls.ca, tls.key, tls.certificate)
+            self._channel = grpc.aio.secure_channel(target, credentials, options=options)
+        else:
+            self._channel = grpc.aio.insecure_channel(target, options=options)
+        # By path: to make one takes longer than to look it up.
+        self._calls: dict[str, Any] = {}
+        self._is_closed = False
+
+    async def unary(self, path: str, message: bytes, timeout_s: float) -> bytes:
+        """See `rpc.Channel.unary`."""
+        self._require_open()
+        call = self._calls.get(path)
+        if call is None:
+            call = self._calls[path] = self._channel.unary_unary(path)
+        with _translated():
+            return cast(bytes, await call(message, timeout=timeout_s))
+
+    def server_stream(self, path: str, message: bytes, timeout_s: float | None = None) -> GrpcStream:
+        """See `rpc.Channel.server_stream`."""
+        self._require_open()
+        call: Any = self._channel.unary_stream(path)
+        return GrpcStream(call(message, timeout=timeout_s))
+
+    def stream(self, path: str, metadata: Sequence[tuple[str, str]] = ()) -> GrpcStream:
+        """See `rpc.Channel.stream`."""
+        self._require_open()
+        return GrpcStream(self._channel.stream_stream(path)(metadata=tuple(metadata)))
+
+    async def close(self) -> None:
+        self._is_closed = True
+        await self._channel.close()
+
+    def _require_open(self) -> None:
+        """Raises ChannelClosed, where gRPC would raise a UsageError."""
+        if self._is_closed:
+            raise ChannelClosed("the channel is closed")
+
+
+class GrpcStream:
+    """See `rpc.Stream`."""
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+
+    async def read(self) -> bytes | None:
+        """See `rpc.Stream.read`."""
+        with _translated():
+            message = await self._call.read()
+        return None if message is grpc.aio.EOF else cast(bytes, message)
+
+    async def write(self, message: bytes) -> None:
+        """See `rpc.Stream.write`."""
+        with _translated():
+            try:
+                await self._call.write(message)
+            except asyncio.InvalidStateError as error:
+                raise RpcError(Code.UNAVAILABLE, "the server has ended the call") from error
+
+    def cancel(self) -> None:
+        """See `rpc.Stream.cancel`."""
+        self._call.cancel()
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Raises CallEnded where gRPC cancels the task that waits for a call, though nobody else has."""
+    try:
+        yield
+    except grpc.aio.AioRpcError as error:
+        details = error.details() or ""
+        code = Code(error.code().value[0])
+        is_unsent = code is Code.UNAVAILABLE and any(each in details for each in _UNSENT)
+        raise RpcError(code, details, is_unsent=is_unsent) from error
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise CallEnded from error

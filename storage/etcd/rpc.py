@@ -1,0 +1,129 @@
+"""What carries the calls to etcd: a channel to one endpoint, and the streams that it opens.
+
+Two modules implement `Channel`: `http2_channel`, which is made for this client, and `grpc_channel`, which is
+gRPC's own library. Messages are bytes here; `client` knows what is in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NamedTuple, Protocol
+from urllib.parse import urlsplit
+
+from apiserver.storage.errors import StorageError
+
+DEFAULT_PORT = 2379
+
+
+class Code(IntEnum):
+    """gRPC's status codes. Source: https://grpc.io/docs/guides/status-codes/."""
+
+    OK = 0
+    CANCELLED = 1
+    UNKNOWN = 2
+    INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
+    NOT_FOUND = 5
+    ALREADY_EXISTS = 6
+    PERMISSION_DENIED = 7
+    RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
+    ABORTED = 10
+    OUT_OF_RANGE = 11
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
+    DATA_LOSS = 15
+    UNAUTHENTICATED = 16
+
+
+class RpcError(Exception):
+    """A call failed at the server or on the way.
+
+    is_unsent: no server has seen the call, which can be repeated whatever it does.
+    """
+
+    def __init__(self, code: Code, details: str, *, is_unsent: bool = False) -> None:
+        super().__init__(f"{code.name}: {details}")
+        self.code, self.details, self.is_unsent = code, details, is_unsent
+
+
+class CallEnded(Exception):
+    """The call was ended on this side, by `Stream.cancel` or `Channel.close`."""
+
+
+class ChannelClosed(StorageError):
+    """The channel was closed before the call."""
+
+
+class Endpoint(NamedTuple):
+    """Where etcd listens. host: a name or an address, without brackets."""
+
+    host: str
+    port: int
+    is_tls: bool
+
+    @property
+    def authority(self) -> str:
+        """The host and port as in a URL."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @classmethod
+    def parse(cls, url: str) -> Endpoint:
+        """Parses a URL such as `https://etcd-1:2379`. Raises ValueError."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(
+                f"etcd endpoint {url!r} is not of the form http://HOST:PORT or https://HOST:PORT"
+            )
+        return cls(parts.hostname, parts.port or DEFAULT_PORT, parts.scheme == "https")
+
+
+class Tls(NamedTuple):
+    """PEM contents for connections to etcd."""
+
+    ca: bytes | None = None
+    certificate: bytes | None = None
+    key: bytes | None = None
+
+
+class Stream(Protocol):
+    """A call that gets many messages. One task reads, any task may write."""
+
+    async def read(self) -> bytes | None:
+        """Returns the next message; None after the last one. Raises RpcError, CallEnded."""
+        ...
+
+    async def write(self, message: bytes) -> None:
+        """Sends a message. Raises RpcError if the server has ended the call, and CallEnded."""
+        ...
+
+    def cancel(self) -> None:
+        """Ends the call. A `read` that waits, and later ones, raise CallEnded."""
+        ...
+
+
+class Channel(Protocol):
+    """Makes calls to one endpoint. It connects when it is first used, and again after a failure.
+
+    A call made while the last attempt to connect has only just failed fails like that attempt. Every method
+    raises CallEnded if the channel is closed meanwhile.
+    """
+
+    async def unary(self, path: str, message: bytes, timeout_s: float) -> bytes:
+        """Sends a message and returns the answer. Raises RpcError.
+
+        path: as `/etcdserverpb.KV/Range`. Cancelling the task cancels the call at the server.
+        """
+        ...
+
+    def server_stream(self, path: str, message: bytes, timeout_s: float | None = None) -> Stream:
+        """Opens a call that sends one message and reads many."""
+        ...
+
+    def stream(self, path: str, metadata: Sequence[tuple[str, str]] = ()) -> Stream:
+        """Opens a call that sends and reads many messages."""
+        ...
+
+    async def close(self) -> None: ...
