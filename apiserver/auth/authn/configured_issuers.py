@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from apiserver.auth.authn.authentication_configuration import AuthenticationConfiguration, Issuer
 from apiserver.auth.authn.identity_provider import Fetch, IdentityProvider, KeyObserver
@@ -20,16 +20,9 @@ class IssuerObserver(KeyObserver, LatencyObserver, Protocol):
     """Is told what the providers and the authenticators do."""
 
 
-class _Place(NamedTuple):
-    """Where a provider is, and by which authorities it is trusted."""
-
-    url: str
-    document_url: str
-    authorities: str
-
-    @classmethod
-    def of(cls, issuer: Issuer) -> _Place:
-        return cls(issuer.url, issuer.document_url, issuer.authorities)
+def _place(issuer: Issuer) -> Issuer:
+    """Returns what tells one provider from another: its URLs and its authorities."""
+    return issuer._replace(audiences=(), discovery_url=issuer.document_url)
 
 
 class ConfiguredIssuers:
@@ -47,13 +40,9 @@ class ConfiguredIssuers:
         """audiences: of this server. extra_prefix: see `claim_mapping`. clock: seconds since 1970."""
         self._fetch, self._observer, self._clock = fetch, observer, clock
         self._audiences, self._extra_prefix = tuple(audiences), extra_prefix
-        self._running: dict[_Place, asyncio.Task[None]] = {}
+        self._running: dict[Issuer, asyncio.Task[None]] = {}
         self._tasks: asyncio.TaskGroup | None = None
-        self._providers = {
-            place: self._provider(each.issuer)
-            for each in configuration.jwt
-            for place in (_Place.of(each.issuer),)
-        }
+        self._providers = {_place(each.issuer): self._provider(each.issuer) for each in configuration.jwt}
         self._authenticators = self._with(configuration, self._providers)
 
     async def look_up(self, token: str, audiences: Sequence[str]) -> TokenResult:
@@ -72,9 +61,9 @@ class ConfiguredIssuers:
 
         Raises ValueError: one was not found in time, and all is as before.
         """
-        providers: dict[_Place, IdentityProvider] = {}
+        providers: dict[Issuer, IdentityProvider] = {}
         for each in configuration.jwt:
-            place = _Place.of(each.issuer)
+            place = _place(each.issuer)
             providers[place] = self._providers.get(place) or self._provider(each.issuer)
         new = {place: provider for place, provider in providers.items() if place not in self._providers}
         is_replaced = False
@@ -96,10 +85,10 @@ class ConfiguredIssuers:
         self._stop(gone)
 
     def _with(
-        self, configuration: AuthenticationConfiguration, providers: dict[_Place, IdentityProvider]
+        self, configuration: AuthenticationConfiguration, providers: dict[Issuer, IdentityProvider]
     ) -> JwtAuthenticators:
         authenticators = [
-            JwtAuthenticator(each, providers[_Place.of(each.issuer)], self._extra_prefix, self._clock)
+            JwtAuthenticator(each, providers[_place(each.issuer)], self._extra_prefix, self._clock)
             for each in configuration.jwt
         ]
         return JwtAuthenticators(authenticators, self._observer, self._audiences)
@@ -107,11 +96,11 @@ class ConfiguredIssuers:
     def _provider(self, issuer: Issuer) -> IdentityProvider:
         return IdentityProvider(issuer, self._fetch, self._observer, asyncio.get_running_loop().time)
 
-    def _start(self, place: _Place, provider: IdentityProvider) -> None:
+    def _start(self, place: Issuer, provider: IdentityProvider) -> None:
         assert self._tasks is not None
         self._running[place] = self._tasks.create_task(provider.run(), name="identity-provider")
 
-    def _stop(self, providers: dict[_Place, IdentityProvider]) -> None:
+    def _stop(self, providers: dict[Issuer, IdentityProvider]) -> None:
         urls = {place.url for place in self._providers}
         for place in providers:
             if (task := self._running.pop(place, None)) is not None:

@@ -155,20 +155,9 @@ def _v2() -> GnosticMessage:
         }
     )
     body = GnosticMessage(extensions=6).has(
-        {
-            "description": (1, text),
-            "name": (2, text),
-            "in": (3, text),
-            "required": (4, flag),
-            "schema": (5, schema),
-        }
+        _numbered(1, {"description": text, "name": text, "in": text, "required": flag, "schema": schema})
     )
-    shared: dict[str, tuple[int, Write]] = {
-        "required": (1, flag),
-        "in": (2, text),
-        "description": (3, text),
-        "name": (4, text),
-    }
+    shared = _numbered(1, {"required": flag, "in": text, "description": text, "name": text})
     query = GnosticMessage(extensions=23).has(
         {**shared, "type": (6, text), "format": (7, text), "uniqueItems": (20, flag)}
     )
@@ -180,9 +169,7 @@ def _v2() -> GnosticMessage:
     response = GnosticMessage(extensions=5).has({"description": (1, text), "schema": (2, wrapped(1, schema))})
     operation = GnosticMessage(extensions=13).has(
         {
-            "tags": (1, repeated(text)),
-            "summary": (2, text),
-            "description": (3, text),
+            **_numbered(1, {"tags": repeated(text), "summary": text, "description": text}),
             "operationId": (5, text),
             "produces": (6, repeated(text)),
             "consumes": (7, repeated(text)),
@@ -196,7 +183,7 @@ def _v2() -> GnosticMessage:
         {**_numbered(2, dict.fromkeys(_METHODS, operation)), "parameters": (9, repeated(parameter))}
     )
     api_key = GnosticMessage(extensions=5).has(
-        {"type": (1, text), "name": (2, text), "in": (3, text), "description": (4, text)}
+        _numbered(1, dict.fromkeys(("type", "name", "in", "description"), text))
     )
     return GnosticMessage(extensions=16).has(
         {
@@ -234,17 +221,13 @@ def _v3() -> GnosticMessage:
     schema.has(
         {
             "nullable": (1, flag),
-            "readOnly": (3, flag),
-            "writeOnly": (4, flag),
-            "externalDocs": (6, _EXTERNAL_DOCS),
-            "example": (7, any_value),
-            "deprecated": (8, flag),
-            "title": (9, text),
+            **_numbered(3, {"readOnly": flag, "writeOnly": flag}),
+            **_numbered(
+                6, {"externalDocs": _EXTERNAL_DOCS, "example": any_value, "deprecated": flag, "title": text}
+            ),
             **_numbered(10, _CONSTRAINTS),
             "type": (25, text),
-            "allOf": (26, repeated(schema_or_reference)),
-            "oneOf": (27, repeated(schema_or_reference)),
-            "anyOf": (28, repeated(schema_or_reference)),
+            **_numbered(26, dict.fromkeys(("allOf", "oneOf", "anyOf"), repeated(schema_or_reference))),
             "not": (29, schema),
             "items": (30, wrapped(1, schema_or_reference)),
             "properties": (31, properties),
@@ -252,17 +235,12 @@ def _v3() -> GnosticMessage:
                 32,
                 one_of(lambda value: (2, flag) if isinstance(value, bool) else (1, schema_or_reference)),
             ),
-            "default": (33, _default_v3),
-            "description": (34, text),
-            "format": (35, text),
+            **_numbered(33, {"default": _default_v3, "description": text, "format": text}),
         }
     )
     parameter = GnosticMessage(extensions=14).has(
         {
-            "name": (1, text),
-            "in": (2, text),
-            "description": (3, text),
-            "required": (4, flag),
+            **_numbered(1, {"name": text, "in": text, "description": text, "required": flag}),
             "schema": (10, schema_or_reference),
         }
     )
@@ -275,9 +253,7 @@ def _v3() -> GnosticMessage:
     response = GnosticMessage(extensions=5).has({"description": (1, text), "content": (3, content)})
     operation = GnosticMessage(extensions=13).has(
         {
-            "tags": (1, repeated(text)),
-            "summary": (2, text),
-            "description": (3, text),
+            **_numbered(1, {"tags": repeated(text), "summary": text, "description": text}),
             "operationId": (5, text),
             "parameters": (6, parameters),
             "requestBody": (7, wrapped(1, body)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
@@ -14,7 +14,7 @@ from apiserver.cli.printing import print_json, print_lines
 from apiserver.cli.server_options import ServerOptions, add_server_options
 from apiserver.meta.vocabulary import Document
 from apiserver.testkit.faults import InvalidFault
-from apiserver.testkit.faults.documents import EFFECTS, parse
+from apiserver.testkit.faults.documents import EFFECTS, key_of, parse
 from apiserver.testkit.faults.effects import MOMENTS, text_of
 
 _ABOUT: Final = f"""
@@ -37,20 +37,8 @@ The exit code is 1 if the server refuses the request or does not answer.
 """
 PATH: Final = "/debug/faults"
 DONE, FAILED = 0, 1
-# Options and the fields that they are of, in the documents of faults.
+# Fields of matches, and of effects, for which there are options.
 _MATCH: Final = {
-    "verb": "verb",
-    "resource": "resource",
-    "subresource": "subresource",
-    "group": "group",
-    "namespace": "namespace",
-    "name": "name",
-    "user": "user",
-    "user_agent": "userAgent",
-    "nth": "nth",
-    "every": "every",
-}
-_MATCH_HELP: Final = {
     "verb": "The verb, for example get, list or watch. Texts may contain `*` for any characters.",
     "resource": "The resource, for example pods.",
     "subresource": "The subresource, for example status.",
@@ -62,17 +50,10 @@ _MATCH_HELP: Final = {
     "nth": "Only the request with this number among those that match.",
     "every": "Every N-th request that matches.",
 }
-_EFFECT: Final = {
-    "code": "code",
-    "reason": "reason",
-    "message": "message",
-    "retry_after": "retryAfterSeconds",
-    "after_write": "afterWrite",
-    "seconds": "seconds",
-    "moment": "moment",
-    "silently": "silently",
-    "after_events": "afterEvents",
-}
+_EFFECT: Final = (
+    *("code", "reason", "message", "retry_after_s", "after_write"),
+    *("seconds", "moment", "silently", "after_events"),
+)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -84,7 +65,7 @@ def run(arguments: Sequence[str]) -> int:
     if given.command != "add":
         for name in (*_MATCH, *_EFFECT, "times"):
             if getattr(given, name) not in (None, False):
-                raise UsageError(f"faults: --{name.replace('_', '-')} is for add")
+                raise UsageError(f"faults: --{name.removesuffix('_s').replace('_', '-')} is for add")
     if given.command in ("list", "compact") and given.arguments:
         raise UsageError(f"faults: {given.command} takes no arguments")
     if given.command == "clear" and "" in given.arguments:  # As of a variable that is not set.
@@ -166,8 +147,8 @@ def _document(given: argparse.Namespace) -> Document:
     return document
 
 
-def _said(given: argparse.Namespace, names: dict[str, str]) -> dict[str, Any]:
-    said = ((key, getattr(given, name)) for name, key in names.items())
+def _said(given: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
+    said = ((key_of(name), getattr(given, name)) for name in names)
     return {key: value for key, value in said if value is not None and value is not False}
 
 
@@ -193,7 +174,7 @@ def parser() -> IntermixedParser:
         help="How many requests get the fault; by default all, until `clear`.",
     )
     match = parser.add_argument_group("Flags that select requests")
-    for name, described in _MATCH_HELP.items():
+    for name, described in _MATCH.items():
         kind = int if name in ("nth", "every") else str
         match.add_argument(
             f"--{name.replace('_', '-')}", type=kind, metavar="N" if kind is int else "TEXT", help=described
@@ -202,7 +183,13 @@ def parser() -> IntermixedParser:
     effect.add_argument("--code", type=int, metavar="N", help="Answer: the status code, from 400 to 599.")
     effect.add_argument("--reason", metavar="TEXT", help="Answer: the reason of the Status.")
     effect.add_argument("--message", metavar="TEXT", help="Answer: the message of the Status.")
-    effect.add_argument("--retry-after", type=int, metavar="SECONDS", help="Answer: the header Retry-After.")
+    effect.add_argument(
+        "--retry-after",
+        type=int,
+        metavar="SECONDS",
+        dest="retry_after_s",
+        help="Answer: the header Retry-After.",
+    )
     effect.add_argument(
         "--after-write", action="store_true", help="Answer: carry out the request before answering."
     )

@@ -10,24 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
-from apiserver.testkit.faults import effects
 from apiserver.testkit.faults.effects import Effect
 from apiserver.testkit.faults.errors import InvalidFault
 from apiserver.testkit.faults.injector import Fault
 from apiserver.testkit.faults.matches import Match
 
 EFFECTS: Final[Mapping[str, type[Effect]]] = {
-    "Answer": effects.Answer,
-    "Delay": effects.Delay,
-    "CutConnection": effects.CutConnection,
-    "EndWatch": effects.EndWatch,
-    "HoldEvents": effects.HoldEvents,
-    "HoldBookmarks": effects.HoldBookmarks,
-    "ExpireToken": effects.ExpireToken,
-    "NotReady": effects.NotReady,
-    "RefuseTLS": effects.RefuseTls,
+    kind.__name__.replace("Tls", "TLS"): kind for kind in get_args(Effect)
 }
 _NAMES: Final = {kind: name for name, kind in EFFECTS.items()}
 # What the fields hold that are no texts.
