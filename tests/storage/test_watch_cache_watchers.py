@@ -29,9 +29,15 @@ SCOPES = {
 }
 
 
+@pytest.fixture
+def harness() -> Harness:
+    return Harness()
+
+
 @pytest.mark.parametrize(("scope", "expected"), SCOPES.values(), ids=SCOPES)
-def test_a_watcher_gets_the_events_of_its_scope_only(scope: WatchScope, expected: list[str]) -> None:
-    harness = Harness()
+def test_a_watcher_gets_the_events_of_its_scope_only(
+    harness: Harness, scope: WatchScope, expected: list[str]
+) -> None:
     watcher, calls = harness.watcher(scope)
     harness.cache.apply([put("a/x", b"", 1), put("a/y", b"", 2), put("ab/x", b"", 3)])
     assert [key for _, key, _ in taken(watcher)] == expected
@@ -72,9 +78,8 @@ TRANSITIONS = {
 @pytest.mark.parametrize("tests_late", [False, True])
 @pytest.mark.parametrize(("before", "after", "expected"), TRANSITIONS.values(), ids=TRANSITIONS)
 def test_the_type_of_an_event_for_a_selector(
-    before: bytes | None, after: bytes | None, expected: str | None, tests_late: bool
+    harness: Harness, before: bytes | None, after: bytes | None, expected: str | None, tests_late: bool
 ) -> None:
-    harness = Harness()
     if before is not None:
         harness.cache.apply([put("x", before, 1)])
     watcher, _ = harness.watcher(after=1, predicate=Prefix(b"yes"), tests_late=tests_late)
@@ -82,8 +87,7 @@ def test_the_type_of_an_event_for_a_selector(
     assert [kind for kind, _, _ in all_taken(watcher)] == ([expected] if expected else [])
 
 
-def test_watchers_with_equal_predicates_share_one_test_of_each_event() -> None:
-    harness = Harness()
+def test_watchers_with_equal_predicates_share_one_test_of_each_event(harness: Harness) -> None:
     predicates = [Prefix(b"yes") for _ in range(50)]
     watchers = [harness.watcher(predicate=each)[0] for each in predicates]
     other, _ = harness.watcher(predicate=Prefix(b"no"))
@@ -97,9 +101,8 @@ def test_watchers_with_equal_predicates_share_one_test_of_each_event() -> None:
     assert list(harness.cache.fanout) == [other]
 
 
-def test_a_predicate_that_takes_long_is_asked_when_events_are_taken() -> None:
+def test_a_predicate_that_takes_long_is_asked_when_events_are_taken(harness: Harness) -> None:
     """Many such watchers would hold up everybody else if each tested an event as it happens."""
-    harness = Harness()
     harness.cache.apply([put("a/x", b"yes", 1)])
     predicate = Prefix(b"yes")
     watcher, calls = harness.watcher(
@@ -130,15 +133,13 @@ def test_a_watcher_that_tests_late_may_be_idle_for_longer_than_the_history_reach
     assert watcher.is_overrun
 
 
-def test_a_watcher_that_tests_late_begins_at_a_revision_that_is_still_to_come() -> None:
-    harness = Harness()
+def test_a_watcher_that_tests_late_begins_at_a_revision_that_is_still_to_come(harness: Harness) -> None:
     watcher, _ = harness.watcher(after=2, predicate=Prefix(b"yes"), tests_late=True)
     harness.cache.apply([put("x", b"yes", 1), put("y", b"yes", 2), put("z", b"yes", 3)])
     assert all_taken(watcher) == [("ADDED", "z", 3)]
 
 
-def test_catching_up_by_a_predicate_that_takes_long_leaves_room_for_others() -> None:
-    harness = Harness()
+def test_catching_up_by_a_predicate_that_takes_long_leaves_room_for_others(harness: Harness) -> None:
     harness.cache.apply([put("x", b"yes", revision) for revision in range(1, 20)])
 
     def predicate(value: bytes) -> bool:
@@ -170,9 +171,8 @@ TRIGGERED = {
 
 @pytest.mark.parametrize(("values", "expected", "tests"), TRIGGERED.values(), ids=TRIGGERED)
 def test_a_predicate_with_a_trigger_is_asked_only_about_objects_with_its_value(
-    values: list[bytes], expected: list[str], tests: int
+    harness: Harness, values: list[bytes], expected: list[str], tests: int
 ) -> None:
-    harness = Harness()
     asked: list[bytes] = []
 
     def predicate(value: bytes) -> bool:
@@ -189,8 +189,7 @@ def test_a_predicate_with_a_trigger_is_asked_only_about_objects_with_its_value(
     assert not list(harness.cache.fanout)
 
 
-def test_a_watcher_that_catches_up_gets_each_event_once_whatever_its_trigger() -> None:
-    harness = Harness()
+def test_a_watcher_that_catches_up_gets_each_event_once_whatever_its_trigger(harness: Harness) -> None:
     harness.cache.apply([put("x", b"a1", 1), put("y", b"b", 2)])
     watcher, _ = harness.watcher(predicate=Prefix(b"a"), trigger=Trigger(first_byte, b"a"))
     harness.cache.apply([put("z", b"a2", 3)])
@@ -199,8 +198,7 @@ def test_a_watcher_that_catches_up_gets_each_event_once_whatever_its_trigger() -
     assert all_taken(watcher) == [("MODIFIED", "z", 4)]
 
 
-def test_a_deletion_shows_the_last_state() -> None:
-    harness = Harness()
+def test_a_deletion_shows_the_last_state(harness: Harness) -> None:
     harness.cache.apply([put("x", b"1", 1), put("x", b"2", 2)])
     watcher, _ = harness.watcher(after=2)
     harness.cache.apply([delete("x", 3)])
@@ -211,16 +209,14 @@ def test_a_deletion_shows_the_last_state() -> None:
     assert delivery.event.revision == 3
 
 
-def test_a_watcher_that_starts_in_the_past_gets_the_events_since() -> None:
-    harness = Harness()
+def test_a_watcher_that_starts_in_the_past_gets_the_events_since(harness: Harness) -> None:
     harness.cache.apply([put("x", b"1", 1), put("y", b"1", 2), delete("x", 3)])
     watcher, calls = harness.watcher(after=1)
     assert taken(watcher) == [("ADDED", "y", 2), ("DELETED", "x", 3)]
     assert calls == []
 
 
-def test_a_watcher_that_starts_in_the_future_waits() -> None:
-    harness = Harness()
+def test_a_watcher_that_starts_in_the_future_waits(harness: Harness) -> None:
     watcher, calls = harness.watcher(after=5)
     harness.cache.apply([put("x", b"1", 4), put("x", b"2", 5, 4)])
     assert calls == []
@@ -228,8 +224,7 @@ def test_a_watcher_that_starts_in_the_future_waits() -> None:
     assert taken(watcher) == [("MODIFIED", "x", 6)]
 
 
-def test_a_watcher_that_does_not_keep_up_is_ended_and_others_are_not() -> None:
-    harness = Harness()
+def test_a_watcher_that_does_not_keep_up_is_ended_and_others_are_not(harness: Harness) -> None:
     slow, slow_calls = harness.watcher(queued_events_max=2)
     quick, _ = harness.watcher(queued_events_max=100)
     for revision in range(1, 5):
@@ -239,16 +234,14 @@ def test_a_watcher_that_does_not_keep_up_is_ended_and_others_are_not() -> None:
     assert len(harness.cache.fanout) == 1
 
 
-def test_past_events_do_not_overrun_a_watcher() -> None:
-    harness = Harness()
+def test_past_events_do_not_overrun_a_watcher(harness: Harness) -> None:
     harness.cache.apply([put("x", b"", revision, 1) for revision in range(1, 50)])
     watcher, _ = harness.watcher(after=1, queued_events_max=2)
     harness.cache.apply([put("x", b"", 50, 1)])
     assert [revision for _, _, revision in taken(watcher)] == list(range(2, 51))
 
 
-def test_a_refill_ends_watchers_that_may_have_missed_events() -> None:
-    harness = Harness()
+def test_a_refill_ends_watchers_that_may_have_missed_events(harness: Harness) -> None:
     watcher, _ = harness.watcher()
     snapshots: Snapshots[bytes] = Snapshots()
     snapshots.add_all([KeyVersion(P + "x", b"1", revision=7, create_revision=7)])
@@ -260,8 +253,7 @@ def test_a_refill_ends_watchers_that_may_have_missed_events() -> None:
     assert not again.is_ended
 
 
-def test_watchers_share_the_encodings_of_an_event() -> None:
-    harness = Harness()
+def test_watchers_share_the_encodings_of_an_event(harness: Harness) -> None:
     first, _ = harness.watcher()
     second, _ = harness.watcher(WatchScope(key=P + "x"))
     harness.cache.apply([put("x", b"1", 1)])
@@ -280,9 +272,8 @@ def test_an_event_outlives_its_eviction_from_the_history() -> None:
     assert delivery.event.previous.value == b"1"
 
 
-def test_past_events_are_taken_a_part_at_a_time() -> None:
+def test_past_events_are_taken_a_part_at_a_time(harness: Harness) -> None:
     """No call looks at all past events, however many there are, and no part splits a revision."""
-    harness = Harness()
     harness.cache.apply([put("x", b"", 1)])
     last = 2 * CATCH_UP_EVENTS_MAX
     for revision in range(2, last, 2):
@@ -337,8 +328,7 @@ def test_a_short_history_ends_no_watcher_that_keeps_up() -> None:
         assert [revision for _, _, revision in taken(watcher)] == list(range(last - 9, last + 1))
 
 
-def test_a_watcher_takes_as_many_events_as_asked_for() -> None:
-    harness = Harness()
+def test_a_watcher_takes_as_many_events_as_asked_for(harness: Harness) -> None:
     harness.cache.apply([put("x", b"", revision, 1) for revision in range(1, 5)])
     watcher, _ = harness.watcher()
     parts = [[delivery.event.revision for delivery in watcher.take(3)]]

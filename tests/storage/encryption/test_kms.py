@@ -136,9 +136,13 @@ async def read(provider: KmsProvider, data: bytes) -> Decrypted:
         return provider.decrypt(data, WHERE)
 
 
-async def test_what_is_stored() -> None:
+@pytest.fixture
+def setting() -> Setting:
+    return Setting()
+
+
+async def test_what_is_stored(setting: Setting) -> None:
     """An EncryptedObject of kube-apiserver's, which anybody decrypts who has the seed."""
-    setting = Setting()
     provider = await setting.primed()
     found = pb.EncryptedObject.FromString(provider.encrypt(b"value", WHERE))
     assert (found.key_id, dict(found.annotations)) == ("key-1", {"a.example.com": b"1"})
@@ -147,8 +151,7 @@ async def test_what_is_stored() -> None:
     assert len(found.encrypted_data) == 32 + 12 + len("value") + 16
 
 
-async def test_a_plugin_is_asked_for_keys_and_not_for_values() -> None:
-    setting = Setting()
+async def test_a_plugin_is_asked_for_keys_and_not_for_values(setting: Setting) -> None:
     provider = await setting.primed()
     stored = [provider.encrypt(b"%d" % number, WHERE) for number in range(10)]
     assert [provider.decrypt(data, WHERE) for data in stored] == [(b"%d" % n, False) for n in range(10)]
@@ -161,9 +164,8 @@ async def test_a_plugin_is_asked_for_keys_and_not_for_values() -> None:
     assert setting.uses.seen["fetched",] == 1
 
 
-async def test_a_value_of_one_key_without_a_seed_is_read_and_is_stale() -> None:
+async def test_a_value_of_one_key_without_a_seed_is_read_and_is_stale(setting: Setting) -> None:
     """As kube-apiserver before 1.29 has written it."""
-    setting = Setting()
     provider = await setting.primed()
     found = pb.EncryptedObject(
         encrypted_data=AesGcm(bytes(32)).encrypt(b"value", WHERE),
@@ -174,8 +176,7 @@ async def test_a_value_of_one_key_without_a_seed_is_read_and_is_stale() -> None:
     assert await read(provider, found.SerializeToString()) == (b"value", True)
 
 
-async def test_the_key_rotates_when_the_status_says_so() -> None:
-    setting = Setting()
+async def test_the_key_rotates_when_the_status_says_so(setting: Setting) -> None:
     provider = await setting.primed()
     old = provider.encrypt(b"value", WHERE)
     assert provider.decrypt(old, WHERE) == (b"value", False)
@@ -187,8 +188,7 @@ async def test_the_key_rotates_when_the_status_says_so() -> None:
     assert setting.plugin.calls["encrypt"] == 2, "no new key while the plugin's stays"
 
 
-async def test_no_rotation_to_another_key_than_the_status_says() -> None:
-    setting = Setting()
+async def test_no_rotation_to_another_key_than_the_status_says(setting: Setting) -> None:
     provider = await setting.primed()
     setting.plugin.found = PluginStatus("v2", "ok", "key-2")
     setting.plugin.seals_with = "key-3"
@@ -197,8 +197,7 @@ async def test_no_rotation_to_another_key_than_the_status_says() -> None:
     assert pb.EncryptedObject.FromString(provider.encrypt(b"value", WHERE)).key_id == "key-1"
 
 
-async def test_without_a_key_nothing_is_written_and_the_reason_is_told() -> None:
-    setting = Setting()
+async def test_without_a_key_nothing_is_written_and_the_reason_is_told(setting: Setting) -> None:
     setting.plugin.fails["status"] = UNREACHABLE
     assert not await setting.provider.is_healthy()
     with pytest.raises(CannotEncrypt) as raised:
@@ -209,8 +208,7 @@ async def test_without_a_key_nothing_is_written_and_the_reason_is_told() -> None
     assert "rpc error: code = Unavailable desc = no plugin" in str(raised.value)
 
 
-async def test_a_key_that_the_plugin_does_not_confirm_expires() -> None:
-    setting = Setting()
+async def test_a_key_that_the_plugin_does_not_confirm_expires(setting: Setting) -> None:
     provider = await setting.primed()
     data = provider.encrypt(b"value", WHERE)
     setting.plugin.fails["status"] = UNREACHABLE
@@ -226,8 +224,7 @@ async def test_a_key_that_the_plugin_does_not_confirm_expires() -> None:
     provider.encrypt(b"value", WHERE)
 
 
-async def test_a_key_does_not_expire_because_the_time_of_day_is_set() -> None:
-    setting = Setting()
+async def test_a_key_does_not_expire_because_the_time_of_day_is_set(setting: Setting) -> None:
     provider = await setting.primed()
     setting.wall_ahead_s = 86_400
     provider.encrypt(b"value", WHERE)
@@ -239,9 +236,8 @@ async def test_a_key_does_not_expire_because_the_time_of_day_is_set() -> None:
         provider.encrypt(b"value", WHERE)
 
 
-async def test_a_plugin_that_does_not_respond_is_not_asked_for_every_value() -> None:
+async def test_a_plugin_that_does_not_respond_is_not_asked_for_every_value(setting: Setting) -> None:
     """And what it could not decrypt is tried again when it is well."""
-    setting = Setting()
     data = (await setting.primed()).encrypt(b"value", WHERE)
     restarted = setting.another()
     setting.plugin.fails["decrypt"] = UNREACHABLE
@@ -262,8 +258,7 @@ async def test_a_plugin_that_does_not_respond_is_not_asked_for_every_value() -> 
     assert await read(restarted, data) == (b"value", False)
 
 
-async def test_a_key_that_the_plugin_refuses_is_corrupt() -> None:
-    setting = Setting()
+async def test_a_key_that_the_plugin_refuses_is_corrupt(setting: Setting) -> None:
     data = (await setting.primed()).encrypt(b"value", WHERE)
     restarted = setting.another()
     setting.plugin.fails["decrypt"] = REFUSED
@@ -284,9 +279,8 @@ async def test_a_key_that_the_plugin_refuses_is_corrupt() -> None:
     assert setting.changes == 2
 
 
-async def test_a_plugin_that_is_not_well_but_responds_again_is_asked_for_keys() -> None:
+async def test_a_plugin_that_is_not_well_but_responds_again_is_asked_for_keys(setting: Setting) -> None:
     """It may say for long that it is not well, as of a late rotation, and decrypt all the same."""
-    setting = Setting()
     data = (await setting.primed()).encrypt(b"value", WHERE)
     restarted = setting.another()
     setting.plugin.fails["decrypt"] = setting.plugin.fails["status"] = UNREACHABLE
@@ -313,8 +307,7 @@ UNWELL: Final[dict[str, tuple[PluginStatus, str]]] = {
 
 
 @pytest.mark.parametrize(("status", "why"), UNWELL.values(), ids=UNWELL)
-async def test_a_plugin_that_is_not_well(status: PluginStatus, why: str) -> None:
-    setting = Setting()
+async def test_a_plugin_that_is_not_well(setting: Setting, status: PluginStatus, why: str) -> None:
     setting.plugin.found = status
     with pytest.raises(KmsUnhealthy, match="kmsv2 Provider plugin is not healthy, error: ") as raised:
         await setting.provider.probe()
@@ -335,8 +328,7 @@ ANSWERS: Final[dict[str, tuple[dict[str, Any], str]]] = {
 
 
 @pytest.mark.parametrize(("answers", "why"), ANSWERS.values(), ids=ANSWERS)
-async def test_an_encrypted_key_is_checked(answers: dict[str, Any], why: str) -> None:
-    setting = Setting()
+async def test_an_encrypted_key_is_checked(setting: Setting, answers: dict[str, Any], why: str) -> None:
     vars(setting.plugin).update(answers)
     with pytest.raises(KmsUnhealthy, match=why):
         await setting.provider.probe()
@@ -367,8 +359,7 @@ async def test_what_is_no_encrypted_object(data: bytes, why: str) -> None:
         (await Setting().primed()).decrypt(data, WHERE)
 
 
-async def test_health_checks_do_not_ask_each_time() -> None:
-    setting = Setting()
+async def test_health_checks_do_not_ask_each_time(setting: Setting) -> None:
     provider = setting.provider
     for _ in range(3):
         await provider.check()
@@ -384,9 +375,8 @@ async def test_health_checks_do_not_ask_each_time() -> None:
     await provider.check()
 
 
-async def test_a_slow_plugin_is_found_well_by_the_next_check() -> None:
+async def test_a_slow_plugin_is_found_well_by_the_next_check(setting: Setting) -> None:
     """Probes have a deadline; what one has begun is not lost with it."""
-    setting = Setting()
     setting.plugin.answers.clear()
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.001):
@@ -397,9 +387,8 @@ async def test_a_slow_plugin_is_found_well_by_the_next_check() -> None:
     await setting.provider.close()
 
 
-async def test_who_waits_for_a_plugin_that_is_closed_is_not_cancelled() -> None:
+async def test_who_waits_for_a_plugin_that_is_closed_is_not_cancelled(setting: Setting) -> None:
     """A watch cache that is cancelled by nobody would stop, and say nothing."""
-    setting = Setting()
     data = (await setting.primed()).encrypt(b"value", WHERE)
     restarted = setting.another()
     setting.plugin.answers.clear()

@@ -90,8 +90,12 @@ class Watches:
             yield reader
 
 
-async def test_what_may_not_be_watched_any_more_ends_and_nothing_else() -> None:
-    watches = Watches()
+@pytest.fixture
+async def watches() -> Watches:
+    return Watches()
+
+
+async def test_what_may_not_be_watched_any_more_ends_and_nothing_else(watches: Watches) -> None:
     async with AsyncExitStack() as stack:
         readers = {
             of: await stack.enter_async_context(watches.watching(*of)) for of in sorted(watches.allowed)
@@ -108,8 +112,7 @@ async def test_what_may_not_be_watched_any_more_ends_and_nothing_else() -> None:
         watches.streams.end_all()
 
 
-async def test_a_watch_that_was_authorized_before_and_begins_later_ends() -> None:
-    watches = Watches()
+async def test_a_watch_that_was_authorized_before_and_begins_later_ends(watches: Watches) -> None:
     watches.begins.clear()
     async with watches.watching("alice", "a") as reader:
         await eventually(lambda: watches.arrived == 1)
@@ -120,8 +123,7 @@ async def test_a_watch_that_was_authorized_before_and_begins_later_ends() -> Non
         assert await reader.read() == b""
 
 
-async def test_a_watch_that_is_authorized_later_is_not_asked_again() -> None:
-    watches = Watches()
+async def test_a_watch_that_is_authorized_later_is_not_asked_again(watches: Watches) -> None:
     await watches.streams.end_unauthorized(lambda call: False)
     async with watches.watching("alice", "a") as reader:
         await reader.readuntil(b"\r\n\r\n")
@@ -129,9 +131,8 @@ async def test_a_watch_that_is_authorized_later_is_not_asked_again() -> None:
         watches.streams.end_all()
 
 
-async def test_thousands_of_watches_are_asked_in_turns() -> None:
+async def test_thousands_of_watches_are_asked_in_turns(watches: Watches) -> None:
     """Others have their turn meanwhile, however long each answer takes."""
-    watches = Watches()
     turns = 0
 
     async def count_turns() -> None:
@@ -157,8 +158,7 @@ async def test_thousands_of_watches_are_asked_in_turns() -> None:
         watches.streams.end_all()
 
 
-async def test_watches_are_asked_about_again_and_again() -> None:
-    watches = Watches()
+async def test_watches_are_asked_about_again_and_again(watches: Watches) -> None:
     state = looked = 0
 
     def look() -> int:
@@ -202,8 +202,9 @@ LATER: Final = {
 
 
 @pytest.mark.parametrize(("verdict", "ended"), LATER.values(), ids=LATER)
-async def test_authorizers_that_have_to_wait_are_asked_many_at_a_time(verdict: Verdict, ended: int) -> None:
-    watches = Watches()
+async def test_authorizers_that_have_to_wait_are_asked_many_at_a_time(
+    watches: Watches, verdict: Verdict, ended: int
+) -> None:
     may_answer = asyncio.Event()
     asked = 0
 
@@ -228,9 +229,10 @@ async def test_authorizers_that_have_to_wait_are_asked_many_at_a_time(verdict: V
         watches.streams.end_all()
 
 
-async def test_a_watch_ends_about_which_nobody_can_be_asked(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_watch_ends_about_which_nobody_can_be_asked(
+    watches: Watches, caplog: pytest.LogCaptureFixture
+) -> None:
     """So many questions wait for a webhook that it gets no more."""
-    watches = Watches()
 
     async def refuse(deadline: float) -> Verdict:
         raise TooManyRequests

@@ -75,6 +75,11 @@ def create(seconds: float, waited_s: float, *, is_dry_run: bool = False) -> tupl
 TIMES: Final = st.floats(0, 100, allow_nan=False)
 
 
+@pytest.fixture
+def metrics() -> RequestMetrics:
+    return RequestMetrics()
+
+
 @settings(max_examples=50)
 @given(st.lists(st.tuples(TIMES, st.just(0.0) | TIMES, st.booleans()), min_size=1, max_size=20))
 def test_what_requests_take_by_themselves_is_all_without_what_they_wait(
@@ -103,8 +108,7 @@ def test_what_requests_take_by_themselves_is_all_without_what_they_wait(
     assert total == pytest.approx(sum(seconds for seconds, _, _ in observed))
 
 
-def test_watches_have_no_duration_of_their_own() -> None:
-    metrics = RequestMetrics()
+def test_watches_have_no_duration_of_their_own(metrics: RequestMetrics) -> None:
     call = calls.call("GET", PATH)
     call.info = parse_target("GET", PATH, True)
     call.status = 200
@@ -152,8 +156,7 @@ LONG_RUNNING: Final[dict[str, tuple[str, str, bool, dict[str, str]]]] = {
 LONG: Final = "apiserver_longrunning_requests"
 
 
-def test_what_ends_with_an_error_is_open_no_more() -> None:
-    metrics = RequestMetrics()
+def test_what_ends_with_an_error_is_open_no_more(metrics: RequestMetrics) -> None:
     with pytest.raises(RuntimeError, match="fault"), metrics.long_running(a_call("GET", PATH, is_watch=True)):
         raise RuntimeError("fault")
     assert [value for _, value in samples(metrics, LONG)] == [0]
@@ -161,10 +164,9 @@ def test_what_ends_with_an_error_is_open_no_more() -> None:
 
 @pytest.mark.parametrize(("method", "path", "is_watch", "labels"), LONG_RUNNING.values(), ids=LONG_RUNNING)
 def test_what_runs_long_is_counted_while_it_does(
-    method: str, path: str, is_watch: bool, labels: dict[str, str]
+    metrics: RequestMetrics, method: str, path: str, is_watch: bool, labels: dict[str, str]
 ) -> None:
     """Source: k8s.io/apiserver, pkg/endpoints/metrics, RecordLongRunning."""
-    metrics = RequestMetrics()
     call = a_call(method, path, is_watch=is_watch)
     assert samples(metrics, LONG) == []
     with metrics.long_running(call):
@@ -212,9 +214,8 @@ DRY_RUNS: Final = {
 
 
 @pytest.mark.parametrize(("query", "label"), DRY_RUNS.values(), ids=DRY_RUNS)
-def test_dry_runs(query: str, label: str) -> None:
+def test_dry_runs(metrics: RequestMetrics, query: str, label: str) -> None:
     """Whatever clients send, there are three values. Source: cleanDryRun of k8s.io/apiserver."""
-    metrics = RequestMetrics()
     call = calls.call("POST", PATH + query)
     call.status = 201
     metrics.observe(call, 1)
@@ -222,8 +223,7 @@ def test_dry_runs(query: str, label: str) -> None:
     assert total["dry_run"] == label
 
 
-def test_events_of_watches_are_counted_by_their_sizes() -> None:
-    metrics = RequestMetrics()
+def test_events_of_watches_are_counted_by_their_sizes(metrics: RequestMetrics) -> None:
     sizes = metrics.event_sizes(calls.CONFIG_MAPS)
     sizes.observe(1)
     sizes.observe_all([1024, 1025, 1 << 20])
@@ -307,9 +307,8 @@ ENDINGS: Final[dict[str, tuple[Exception, int, bool]]] = {
 
 @pytest.mark.parametrize(("error", "code", "is_terminated"), ENDINGS.values(), ids=ENDINGS)
 async def test_requests_that_the_server_ends_are_counted(
-    error: Exception, code: int, is_terminated: bool
+    metrics: RequestMetrics, error: Exception, code: int, is_terminated: bool
 ) -> None:
-    metrics = RequestMetrics()
 
     async def fail(call: ApiCall) -> None:
         raise error
@@ -323,9 +322,8 @@ async def test_requests_that_the_server_ends_are_counted(
     assert (total, timed) == (1, 0 if is_terminated and code == 429 else 1)
 
 
-async def test_a_request_whose_time_is_up_is_ended() -> None:
+async def test_a_request_whose_time_is_up_is_ended(metrics: RequestMetrics) -> None:
     """Row Q05: `Deadlines` cancels it."""
-    metrics = RequestMetrics()
 
     async def wait(call: ApiCall) -> None:
         call.has_timed_out = True
@@ -338,8 +336,7 @@ async def test_a_request_whose_time_is_up_is_ended() -> None:
     assert samples(metrics, "apiserver_request_terminations_total") == [({**CREATES, "code": "504"}, 1.0)]
 
 
-async def test_answers_that_are_cut_off_are_counted() -> None:
-    metrics = RequestMetrics()
+async def test_answers_that_are_cut_off_are_counted(metrics: RequestMetrics) -> None:
 
     async def fail(call: ApiCall) -> None:
         call.status = 200

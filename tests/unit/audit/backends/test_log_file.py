@@ -65,8 +65,12 @@ def test_lines_are_appended_to_a_file_that_only_its_owner_reads(tmp_path: Path) 
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_a_file_that_would_be_too_long_is_rotated_and_keeps_its_mode(tmp_path: Path) -> None:
-    path = tmp_path / "audit.log"
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "audit.log"
+
+
+def test_a_file_that_would_be_too_long_is_rotated_and_keeps_its_mode(path: Path, tmp_path: Path) -> None:
     log = opened(path, max_size=10)
     log.write([b"12345678\n"])
     path.chmod(0o640)
@@ -81,8 +85,7 @@ def test_a_file_that_would_be_too_long_is_rotated_and_keeps_its_mode(tmp_path: P
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
 
 
-def test_a_file_that_was_moved_or_deleted_is_made_anew(tmp_path: Path) -> None:
-    path = tmp_path / "audit.log"
+def test_a_file_that_was_moved_or_deleted_is_made_anew(path: Path, tmp_path: Path) -> None:
     log = opened(path)
     log.write([b"one\n"])
     path.rename(tmp_path / "moved")
@@ -107,8 +110,7 @@ def test_a_directory_that_is_gone_is_made_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["a directory", "a pipe that nobody reads", "below a file"])
-def test_what_is_no_file(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "audit.log"
+def test_what_is_no_file(path: Path, kind: str) -> None:
     match kind:
         case "a directory":
             path.mkdir()
@@ -144,8 +146,7 @@ def test_a_pipe_that_does_not_block_gets_whole_lines() -> None:
     assert writing.exception() is None
 
 
-def test_what_does_not_fit_on_the_disk_leaves_no_half_line(tmp_path: Path) -> None:
-    path = tmp_path / "audit.log"
+def test_what_does_not_fit_on_the_disk_leaves_no_half_line(path: Path) -> None:
     log = opened(path)
     log.write([b"one\n"])
     with a_disk_with(10), pytest.raises(OSError, match="File too large"):
@@ -156,8 +157,7 @@ def test_what_does_not_fit_on_the_disk_leaves_no_half_line(tmp_path: Path) -> No
     assert lines(path) == ["one", "four"]
 
 
-def test_a_file_that_somebody_else_keeps_locked_is_written_after_a_while(tmp_path: Path) -> None:
-    path = tmp_path / "audit.log"
+def test_a_file_that_somebody_else_keeps_locked_is_written_after_a_while(path: Path) -> None:
     log = opened(path, max_size=1)
     log.write([b"one\n"])
     with path.open() as other:
@@ -168,8 +168,7 @@ def test_a_file_that_somebody_else_keeps_locked_is_written_after_a_while(tmp_pat
     assert lines(path) == ["one", "two"]
 
 
-def test_a_file_stays_locked_while_more_is_written_to_it_and_is_rotated_meanwhile(tmp_path: Path) -> None:
-    path = tmp_path / "audit.log"
+def test_a_file_stays_locked_while_more_is_written_to_it_and_is_rotated_meanwhile(path: Path) -> None:
     log = HeldFile(path, max_size=10)
     for line in (b"one\n", b"two\n"):
         log.write([line])
@@ -180,8 +179,7 @@ def test_a_file_stays_locked_while_more_is_written_to_it_and_is_rotated_meanwhil
     log.close()
 
 
-def test_when_a_file_is_not_locked_any_more_others_come_first_for_a_moment(tmp_path: Path) -> None:
-    path = tmp_path / "audit.log"
+def test_when_a_file_is_not_locked_any_more_others_come_first_for_a_moment(path: Path) -> None:
     log = HeldFile(path)
     log.write([b"one\n"])
     log.release()
@@ -196,8 +194,7 @@ def test_when_a_file_is_not_locked_any_more_others_come_first_for_a_moment(tmp_p
     assert lines(path) == ["one", "two", "three"]
 
 
-def test_a_file_does_not_stay_locked_for_long(tmp_path: Path) -> None:
-    path = tmp_path / "audit.log"
+def test_a_file_does_not_stay_locked_for_long(path: Path) -> None:
     log = HeldFile(path)
     log.write([b"one\n"])
     assert is_locked(path)
@@ -208,10 +205,7 @@ def test_a_file_does_not_stay_locked_for_long(tmp_path: Path) -> None:
     assert lines(path) == ["one", "two"]
 
 
-def test_what_does_not_fit_on_the_disk_is_no_half_line_in_a_file_that_stays_locked_either(
-    tmp_path: Path,
-) -> None:
-    path = tmp_path / "audit.log"
+def test_what_does_not_fit_on_the_disk_is_no_half_line_in_a_file_that_stays_locked_either(path: Path) -> None:
     log = HeldFile(path)
     log.write([b"one\n"])
     with a_disk_with(10), pytest.raises(OSError, match="File too large"):
@@ -236,8 +230,7 @@ for number in range(400):
 
 
 @pytest.mark.parametrize("hold_s", [0.0, HOLD_S], ids=["lock each write", "stay locked"])
-def test_several_processes_share_a_file_which_one_of_them_rotates(tmp_path: Path, hold_s: float) -> None:
-    path = tmp_path / "audit.log"
+def test_several_processes_share_a_file_which_one_of_them_rotates(path: Path, hold_s: float) -> None:
     command = [sys.executable, "-c", _WRITER, str(path)]
     writers = [subprocess.Popen([*command, name, str(hold_s)]) for name in ("a", "b", "c")]
     assert [writer.wait(60) for writer in writers] == [0, 0, 0]
@@ -263,8 +256,7 @@ def made(path: Path, ages_days: Sequence[float], suffix: str = "") -> list[Path]
     return files
 
 
-def test_the_newest_files_are_kept_and_what_has_other_names(tmp_path: Path) -> None:
-    path = tmp_path / "audit.log"
+def test_the_newest_files_are_kept_and_what_has_other_names(path: Path, tmp_path: Path) -> None:
     files = made(path, [1, 2, 3, 4])
     others = [tmp_path / name for name in ("audit-x.log", "audit-2023-11-14.log", "other.log", "audit.log")]
     for other in others:
@@ -273,8 +265,7 @@ def test_the_newest_files_are_kept_and_what_has_other_names(tmp_path: Path) -> N
     assert sorted(tmp_path.iterdir()) == sorted([*files[:2], *others])
 
 
-def test_old_files_are_deleted(tmp_path: Path) -> None:
-    path = tmp_path / "audit.log"
+def test_old_files_are_deleted(path: Path, tmp_path: Path) -> None:
     files = [*made(path, [0.5, 6]), *made(path, [6.5], ".gz")]
     made(path, [7.5])
     made(path, [8], ".gz")
@@ -285,8 +276,7 @@ def test_old_files_are_deleted(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == sorted([*files, other])
 
 
-def test_files_are_compressed_once_and_count_once(tmp_path: Path) -> None:
-    path = tmp_path / "audit.log"
+def test_files_are_compressed_once_and_count_once(path: Path, tmp_path: Path) -> None:
     made(path, [1, 2])
     compressed = made(path, [3], ".gz")
     for _ in range(2):
@@ -297,9 +287,8 @@ def test_files_are_compressed_once_and_count_once(tmp_path: Path) -> None:
     assert found[-1] == compressed[0]
 
 
-def test_what_is_left_of_a_compression_that_was_interrupted_is_deleted(tmp_path: Path) -> None:
+def test_what_is_left_of_a_compression_that_was_interrupted_is_deleted(path: Path, tmp_path: Path) -> None:
     """But not what another process may still be at, nor what others have."""
-    path = tmp_path / "audit.log"
     (rotated,) = made(path, [1])
     left = tmp_path / f".{rotated.name}.4711.tmp"
     begun = tmp_path / f".{rotated.name}.4712.tmp"

@@ -75,8 +75,12 @@ async def running(provider: Provider) -> AsyncIterator[IdentityProvider]:
             await task
 
 
-async def test_a_provider_is_found() -> None:
-    provider = Provider()
+@pytest.fixture
+def provider() -> Provider:
+    return Provider()
+
+
+async def test_a_provider_is_found(provider: Provider) -> None:
     async with running(provider) as found:
         assert found.problem
         await found.is_found.wait()
@@ -84,8 +88,7 @@ async def test_a_provider_is_found() -> None:
         assert (provider.asked, provider.told) == ([ISSUER.document_url, KEYS_URL], [(URL, True)])
 
 
-async def test_many_who_need_a_key_share_a_call() -> None:
-    provider = Provider()
+async def test_many_who_need_a_key_share_a_call(provider: Provider) -> None:
     async with running(provider) as found:
         await found.is_found.wait()
         provider.is_open.clear()
@@ -98,8 +101,7 @@ async def test_many_who_need_a_key_share_a_call() -> None:
         assert provider.asked.count(KEYS_URL) == 2
 
 
-async def test_who_waits_for_a_key_of_an_issuer_that_is_removed_is_told() -> None:
-    provider = Provider()
+async def test_who_waits_for_a_key_of_an_issuer_that_is_removed_is_told(provider: Provider) -> None:
     async with running(provider) as found:
         await found.is_found.wait()
         provider.is_open.clear()
@@ -108,8 +110,7 @@ async def test_who_waits_for_a_key_of_an_issuer_that_is_removed_is_told() -> Non
     assert not await waiting
 
 
-async def test_calls_for_unknown_keys_are_few() -> None:
-    provider = Provider()
+async def test_calls_for_unknown_keys_are_few(provider: Provider) -> None:
     async with running(provider) as found:
         await found.is_found.wait()
         assert [await found.keys_fetched_anew() for _ in range(CALLS_MAX + 2)] == [
@@ -121,8 +122,7 @@ async def test_calls_for_unknown_keys_are_few() -> None:
         assert provider.asked.count(KEYS_URL) == 1 + CALLS_MAX + 1
 
 
-async def test_not_all_wait_for_a_provider_that_does_not_answer() -> None:
-    provider = Provider()
+async def test_not_all_wait_for_a_provider_that_does_not_answer(provider: Provider) -> None:
     async with running(provider) as found:
         await found.is_found.wait()
         provider.is_open.clear()
@@ -133,8 +133,7 @@ async def test_not_all_wait_for_a_provider_that_does_not_answer() -> None:
         assert all(await asyncio.gather(*waiting))
 
 
-async def test_keys_stay_while_the_provider_fails() -> None:
-    provider = Provider()
+async def test_keys_stay_while_the_provider_fails(provider: Provider) -> None:
     async with running(provider) as found:
         await found.is_found.wait()
         for failure in (ProviderFailed("away"), b"<html>", b'{"keys": []}'):
@@ -157,8 +156,7 @@ BAD_DISCOVERY: Final[dict[str, bytes | Exception]] = {
 
 
 @pytest.mark.parametrize("document", BAD_DISCOVERY.values(), ids=BAD_DISCOVERY)
-async def test_a_provider_that_is_not_found(document: bytes | Exception) -> None:
-    provider = Provider()
+async def test_a_provider_that_is_not_found(provider: Provider, document: bytes | Exception) -> None:
     provider.documents[ISSUER.document_url] = document
     async with running(provider) as found:
         while not provider.asked:
@@ -205,9 +203,8 @@ def of_issuers(*issuers: Issuer) -> AuthenticationConfiguration:
     )
 
 
-async def test_issuers_are_replaced_when_all_are_found() -> None:
+async def test_issuers_are_replaced_when_all_are_found(provider: Provider) -> None:
     """Those that stay keep their keys; what was there stays while a new one is not found."""
-    provider = Provider()
     away = Issuer("https://away.example", ("client",))
     provider.documents[away.document_url] = ProviderFailed("away")
     issuers = ConfiguredIssuers(of_issuers(ISSUER), provider.fetch, provider, ("a",), "p", lambda: 0.0)

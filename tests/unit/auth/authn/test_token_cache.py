@@ -61,8 +61,12 @@ class Observer:
         pass
 
 
-async def test_an_answer_counts_for_a_while() -> None:
-    others = Others()
+@pytest.fixture
+def others() -> Others:
+    return Others()
+
+
+async def test_an_answer_counts_for_a_while(others: Others) -> None:
     cache = others.cache()
     for later_s, asked in ((0.0, 1), (TTL_S - 1, 1), (2.0, 2)):
         others.now += later_s
@@ -100,16 +104,14 @@ async def test_what_is_kept(answer: TokenResult | Exception, failure_ttl_s: floa
     assert len(others.asked) == (1 if is_kept else 2)
 
 
-async def test_audiences_are_part_of_the_question() -> None:
-    others = Others()
+async def test_audiences_are_part_of_the_question(others: Others) -> None:
     cache = others.cache()
     for audiences in (("a",), ("a", "b"), ("ab",), ()):
         await cache("t", audiences)
     assert len(others.asked) == 4
 
 
-async def test_all_who_ask_at_the_same_time_share_an_answer() -> None:
-    others = Others()
+async def test_all_who_ask_at_the_same_time_share_an_answer(others: Others) -> None:
     others.is_open.clear()
     cache = others.cache()
     asking = [asyncio.create_task(cache("t", ("a",))) for _ in range(20)]
@@ -121,8 +123,7 @@ async def test_all_who_ask_at_the_same_time_share_an_answer() -> None:
     assert len(others.asked) == 1
 
 
-async def test_what_was_asked_before_all_is_forgotten_is_not_remembered() -> None:
-    others = Others()
+async def test_what_was_asked_before_all_is_forgotten_is_not_remembered(others: Others) -> None:
     others.is_open.clear()
     cache = others.cache()
     asking = asyncio.create_task(cache("t", ("a",)))
@@ -134,8 +135,7 @@ async def test_what_was_asked_before_all_is_forgotten_is_not_remembered() -> Non
     assert await cache("t", ("a",)) is None
 
 
-async def test_a_flood_of_tokens_is_bounded() -> None:
-    others = Others()
+async def test_a_flood_of_tokens_is_bounded(others: Others) -> None:
     others.is_open.clear()
     cache = others.cache()
     asking = [asyncio.create_task(cache(str(number), ("a",))) for number in range(LOOKUPS_MAX)]
@@ -147,8 +147,7 @@ async def test_a_flood_of_tokens_is_bounded() -> None:
     assert await cache("one more", ("a",)) == ALICE
 
 
-async def test_the_answers_that_were_used_last_are_kept() -> None:
-    others = Others()
+async def test_the_answers_that_were_used_last_are_kept(others: Others) -> None:
     cache = others.cache()
     for number in range(ENTRIES_MAX + 1):
         await cache(str(number), ("a",))
@@ -159,8 +158,7 @@ async def test_the_answers_that_were_used_last_are_kept() -> None:
     assert len(others.asked) == count + 1
 
 
-async def test_no_token_is_kept_as_it_is() -> None:
-    others = Others()
+async def test_no_token_is_kept_as_it_is(others: Others) -> None:
     cache = others.cache()
     await cache("s3cret", ("a",))
     assert "s3cret" not in repr(vars(cache))

@@ -155,8 +155,12 @@ def test_going_back_makes_the_old_revision_the_newest() -> None:
     assert len(cluster.objects[REPLICA_SETS]) == 2
 
 
-def test_old_replica_sets_are_kept_for_a_while() -> None:
-    cluster = Cluster()
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+def test_old_replica_sets_are_kept_for_a_while(cluster: Cluster) -> None:
     web = cluster.add(DEPLOYMENTS, "web", replicas=1, revisionHistoryLimit=2)
     for number in range(5):
         cluster.update(web, template=template(f"i:{number}"))
@@ -196,8 +200,7 @@ def test_min_ready_seconds() -> None:
     assert web["status"]["availableReplicas"] == 1
 
 
-def test_orphans_are_adopted_and_strangers_are_not() -> None:
-    cluster = Cluster()
+def test_orphans_are_adopted_and_strangers_are_not(cluster: Cluster) -> None:
     orphan = {"name": "orphan", "namespace": "default", "labels": {"app": "a"}}
     cluster._create(PODS, {"metadata": orphan, "spec": template()["spec"]})
     owners = [{"uid": "other", "kind": "ReplicaSet", "name": "r", "controller": True}]
@@ -210,8 +213,7 @@ def test_orphans_are_adopted_and_strangers_are_not() -> None:
     assert cluster.objects[PODS]["others"]["metadata"]["ownerReferences"] == owners
 
 
-def test_adopted_pods_are_enough_at_once() -> None:
-    cluster = Cluster()
+def test_adopted_pods_are_enough_at_once(cluster: Cluster) -> None:
     orphan = {"name": "orphan", "namespace": "default", "labels": {"app": "a"}}
     cluster._create(PODS, {"metadata": orphan, "spec": template()["spec"]})
     replica_set = cluster.add(REPLICA_SETS, "r", replicas=1)
@@ -279,8 +281,7 @@ DELETED_FIRST: Final = {
 
 
 @pytest.mark.parametrize(("first", "other"), DELETED_FIRST.values(), ids=DELETED_FIRST)
-def test_which_pod_goes_first(first: Document, other: Document) -> None:
-    cluster = Cluster()
+def test_which_pod_goes_first(cluster: Cluster, first: Document, other: Document) -> None:
     for each in (other, first):
         cluster._create(PODS, each)
         cluster.objects[PODS][each["metadata"]["name"]]["metadata"] |= {
@@ -291,8 +292,7 @@ def test_which_pod_goes_first(first: Document, other: Document) -> None:
     assert cluster.names() == [other["metadata"]["name"]]
 
 
-def test_what_cannot_be_created_is_told() -> None:
-    cluster = Cluster()
+def test_what_cannot_be_created_is_told(cluster: Cluster) -> None:
     replica_set = cluster.add(REPLICA_SETS, "r", replicas=1)
     plan = cluster.plan(REPLICA_SETS, replica_set)
     assert plan.failed_status is not None
@@ -306,9 +306,8 @@ def test_what_cannot_be_created_is_told() -> None:
     assert "conditions" not in (cluster.plan(REPLICA_SETS, replica_set).status or {})
 
 
-def test_another_name_in_the_reason_is_no_other_status() -> None:
+def test_another_name_in_the_reason_is_no_other_status(cluster: Cluster) -> None:
     """It would be tried again at once, since the status has changed."""
-    cluster = Cluster()
     replica_set = cluster.add(REPLICA_SETS, "r", replicas=1)
     plan = cluster.plan(REPLICA_SETS, replica_set)
     assert plan.failed_status is not None
@@ -361,8 +360,7 @@ def test_conditions_that_clients_wrote_without_times_get_them() -> None:
     assert (available["lastUpdateTime"], available["lastTransitionTime"]) == (now, now)
 
 
-def test_a_name_that_is_taken_is_a_collision() -> None:
-    cluster = Cluster()
+def test_a_name_that_is_taken_is_a_collision(cluster: Cluster) -> None:
     web = cluster.add(DEPLOYMENTS, "web", replicas=1)
     plan = cluster.plan(DEPLOYMENTS, web)
     name = plan.creates[0].document["metadata"]["name"]
