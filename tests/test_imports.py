@@ -48,10 +48,7 @@ def test_no_files_import_each_other_in_a_circle() -> None:
 
 CIRCLES: Final = {
     "two files": {"a": "from b import name", "b": "import a"},
-    "for types alone": {
-        "a": "import b",
-        "b": "if TYPE_CHECKING:\n    from a import Name",
-    },
+    "for types alone": {"a": "import b", "b": "if TYPE_CHECKING:\n    from a import Name"},
     "in a function": {"a": "import p.b", "p": "", "p.b": "def f():\n    import a"},
     "of three": {"a": "from p import b", "p": "", "p.b": "import c", "c": "import a"},
 }

@@ -30,10 +30,7 @@ RANGE_MAX: Final = 3
 PROVEN: Final = "HST"
 
 # Rows that a recorded conversation of tests/conformance/scenarios shows to be kept.
-RECORDED: Final = {
-    "F07": "apply/managed-fields-set",
-    "G11": "delete/ignore-read-error",
-}
+RECORDED: Final = {"F07": "apply/managed-fields-set", "G11": "delete/ignore-read-error"}
 
 # Rows whose feature is not built. A row leaves this list when a test names it.
 NOT_BUILT: Final[dict[str, str]] = {}

@@ -71,9 +71,7 @@ def parser() -> IntermixedParser:
     parser = described_parser("auth", "Explains the decisions of the authorizer.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     explain = commands.add_parser(
-        "explain",
-        help="Explain why a user may or may not do something.",
-        description=_ABOUT,
+        "explain", help="Explain why a user may or may not do something.", description=_ABOUT
     )
     explain.add_argument(
         "verb", metavar="VERB", help="For example get, list or create; for a path get, post and so on."

@@ -38,11 +38,7 @@ _ERRORS_TOLD: Final = 20
 
 
 def parse_authorization_configuration(
-    content: bytes,
-    brand: Brand,
-    required_types: Collection[str] = (),
-    *,
-    has_selectors: bool = True,
+    content: bytes, brand: Brand, required_types: Collection[str] = (), *, has_selectors: bool = True
 ) -> tuple[ConfiguredAuthorizer, ...]:
     """Returns the authorizers in a file. Raises InvalidConfiguration.
 

@@ -43,12 +43,7 @@ class Kind(NamedTuple):
 
 
 def option(
-    value: Any,
-    kind: Kind,
-    text: str,
-    name: str = "",
-    factory: Callable[[], Any] | None = None,
-    **more: Any,
+    value: Any, kind: Kind, text: str, name: str = "", factory: Callable[[], Any] | None = None, **more: Any
 ) -> Any:
     """Returns the field of an option that a flag sets, in a dataclass of options.
 

@@ -148,10 +148,7 @@ def test_the_suite_in_go_passes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("path", "schema"),
-    [
-        (".github/workflows/test.yaml", "vendor.github-workflows"),
-        (".gitlab-ci.yml", "vendor.gitlab-ci"),
-    ],
+    [(".github/workflows/test.yaml", "vendor.github-workflows"), (".gitlab-ci.yml", "vendor.gitlab-ci")],
 )
 def test_files_for_ci_are_valid(path: str, schema: str, tmp_path: Path) -> None:
     library("check_jsonschema")

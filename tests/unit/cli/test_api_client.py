@@ -81,10 +81,7 @@ def failure(path: Path, target: str = "/api") -> str:
 UNUSABLE: Final[dict[str, tuple[Any, str]]] = {
     "no object": ([], ": the document: expected an object"),
     "no context": ({}, ': current-context: no context is named ""'),
-    "no cluster": (
-        {"contexts": [CONTEXT], "current-context": "x"},
-        ': contexts: no cluster is named "c"',
-    ),
+    "no cluster": ({"contexts": [CONTEXT], "current-context": "x"}, ': contexts: no cluster is named "c"'),
     "no user": (
         {
             "clusters": [{"name": "c", "cluster": {"server": "https://a"}}],

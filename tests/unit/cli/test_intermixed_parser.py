@@ -30,12 +30,7 @@ TAKEN: Final[dict[str, dict[str, Any]]] = {
     "get pods web": {"name": "web"},
     "get pods --as alice web": {"user": "alice", "name": "web"},
     "get --as=alice pods web": {"user": "alice", "name": "web"},
-    "--as alice get -n b pods -A web": {
-        "user": "alice",
-        "namespace": "b",
-        "everywhere": True,
-        "name": "web",
-    },
+    "--as alice get -n b pods -A web": {"user": "alice", "namespace": "b", "everywhere": True, "name": "web"},
     "get -nb pods web": {"namespace": "b", "name": "web"},
     "get -An b pods web": {"everywhere": True, "namespace": "b", "name": "web"},
     "get -Anb pods web": {"everywhere": True, "namespace": "b", "name": "web"},

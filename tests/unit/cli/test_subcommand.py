@@ -37,11 +37,7 @@ def ended(directory: Path, command: tuple[list[str], bytes], output: int | None)
     program = [sys.executable, "-m", "apiserver", *given]
     closed = ["sh", "-c", 'exec "$@" >&-', "sh", *program]
     end = subprocess.run(
-        closed if output is None else program,
-        input=text,
-        stdout=output,
-        stderr=subprocess.PIPE,
-        check=False,
+        closed if output is None else program, input=text, stdout=output, stderr=subprocess.PIPE, check=False
     )
     return end.returncode, end.stderr.decode()
 
