@@ -143,8 +143,12 @@ def build_core(config: Config, store: Storage, is_stale: IsStale | None, inputs:
         forms=storage.forms,
         hooks=inputs.host.hooks,
         origins=origins,
-        streams=inputs.host.hooks.watch_streams(
-            metrics.requests, loop.time, origins, watches_max=config.serving.max_watches
+        streams=WatchStreams(
+            metrics.requests,
+            loop.time,
+            origins,
+            watches_max=config.serving.max_watches,
+            make_stream=inputs.host.hooks.watch_stream,
         ),
         loop=loop,
         clock=clock.time,

@@ -14,7 +14,7 @@ from apiserver.auth.authn.chain import Authenticate
 from apiserver.endpoints.api_call import ApiCall, Middleware
 from apiserver.endpoints.health import HealthCheck
 from apiserver.endpoints.reverse_proxy.in_process import InProcessKubelets
-from apiserver.endpoints.watch_stream import WatchStreams
+from apiserver.endpoints.watch_stream import WatchStream
 from apiserver.registry.clock import Clock
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.interface import Storage
@@ -57,7 +57,7 @@ class Hooks:
     authentication: wraps the authenticator of requests.
     request: a middleware around whole requests, outside of all others.
     authorized_request: a middleware around requests that are authorized, before they wait for their seats.
-    watch_streams: makes the writers of watches, from the arguments of `WatchStreams`.
+    watch_stream: makes the stream of a watch, from the arguments of `WatchStream`.
     refuses_handshake: asked of each TLS handshake whether it is refused.
     readiness: further checks of /readyz. readiness_notes: further lines of its answer.
     debug_paths: the handlers of /debug/NAME and all below it, by NAME; each gets the rest of the path.
@@ -68,7 +68,7 @@ class Hooks:
     authentication: Callable[[Authenticate], Authenticate] = _unchanged
     request: Middleware | None = None
     authorized_request: Middleware | None = None
-    watch_streams: Callable[..., WatchStreams] = WatchStreams
+    watch_stream: Callable[..., WatchStream] = WatchStream
     refuses_handshake: Callable[[], bool] | None = None
     readiness: Mapping[str, HealthCheck] = field(default_factory=dict)
     readiness_notes: Callable[[], Sequence[str]] = tuple

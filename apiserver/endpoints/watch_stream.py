@@ -559,8 +559,13 @@ class WatchStreams:
         origins: AllowedOrigins | None = None,
         *,
         watches_max: int = 0,
+        make_stream: Callable[..., WatchStream] | None = None,
     ) -> None:
-        """watches_max: of all users but `system:masters`; 0 for no limit."""
+        """watches_max: of all users but `system:masters`; 0 for no limit. make_stream: in place of the class.
+
+        new: makes the stream of a watch that is about to begin, from the arguments of `WatchStream` but this.
+        """
+        self.new: Callable[..., WatchStream] = partial(make_stream or WatchStream, streams=self)
         self.origins = AllowedOrigins() if origins is None else origins
         self.metrics = metrics
         self.clock = clock
@@ -580,20 +585,6 @@ class WatchStreams:
     @property
     def open_count(self) -> int:
         return len(self._open)
-
-    def new(
-        self,
-        call: ApiCall,
-        encoder: Encoder,
-        resource: ServedResource,
-        *,
-        lifetime_s: float,
-        view_predicate: Callable[[StoredObject], bool] | None = None,
-    ) -> WatchStream:
-        """Returns the stream of a watch that is about to begin. The arguments are those of `WatchStream`."""
-        return WatchStream(
-            call, encoder, resource, self, lifetime_s=lifetime_s, view_predicate=view_predicate
-        )
 
     @contextmanager
     def place(self, user: UserInfo) -> Iterator[None]:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.hostile.support import longest_turn
 from tests.support.api import Api
-from tests.support.definitions import define, definition, new_group, version
+from tests.support.definitions import OPEN_SPEC, define, define_two_versions, definition, new_group, version
 from tests.support.fixtures import server_with
 from tests.support.metrics import metrics_of
 from tests.support.objects import config_map, config_maps
@@ -132,11 +132,7 @@ def test_a_policy_cannot_keep_itself(api: Api, namespace: str) -> None:
 
 def test_parameters_that_are_deleted_under_a_policy(api: Api, namespace: str) -> None:
     path = config_maps(namespace)
-    schema = {
-        "type": "object",
-        "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-    }
-    defined = define(api, definition(new_group(), version("v1", schema=schema)))
+    defined = define(api, definition(new_group(), version(schema=OPEN_SPEC)))
     defined.create("limits", namespace, spec={"max": 3}).ok()
     kind = {"apiVersion": f"{defined.group}/v1", "kind": defined.kind}
     api.post(POLICIES, policy(namespace, "size(object.data) <= params.spec.max", paramKind=kind)).ok()
@@ -215,19 +211,8 @@ def test_a_thousand_parameters_hold_up_nobody(api: Api, namespace: str) -> None:
 
 
 def test_custom_resources_in_the_version_of_the_rule(api: Api, namespace: str) -> None:
-    schema = {
-        "type": "object",
-        "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-    }
-    versions = version("v1", schema=schema), version("v2", schema=schema, storage=False)
-    defined = define(api, definition(new_group(), *versions))
-    rule = {
-        "apiGroups": [defined.group],
-        "apiVersions": ["v1"],
-        "operations": ["CREATE"],
-        "resources": ["widgets"],
-    }
-    constraints = {"resourceRules": [rule]}
+    defined = define_two_versions(api, OPEN_SPEC)
+    constraints = {"resourceRules": [defined.create_rule]}
     expression = (
         f"object.apiVersion == '{defined.group}/v1' && request.kind.version == 'v1' && object.spec.k == 'v'"
     )

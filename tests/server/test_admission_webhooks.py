@@ -19,7 +19,7 @@ from aiohttp import web
 
 from tests.hostile.support import longest_turn
 from tests.support.api import APPLY, Api, until_status
-from tests.support.definitions import define, definition, new_group, version
+from tests.support.definitions import OPEN_SPEC, define, define_two_versions, definition, new_group, version
 from tests.support.eventually import WITHIN_S, until
 from tests.support.fixtures import server_with
 from tests.support.objects import config_map, config_maps, named
@@ -636,21 +636,8 @@ def test_a_thousand_webhooks_that_are_not_concerned(api: Api, webhook: Webhook, 
 
 def test_custom_resources_in_the_version_of_the_rule(api: Api, webhook: Webhook, namespace: str) -> None:
     webhook.replying = adds("/spec/added", "yes")
-    schema = {
-        "type": "object",
-        "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-    }
-    defined = define(
-        api,
-        definition(new_group(), version("v1", schema=schema), version("v2", schema=schema, storage=False)),
-    )
-    rule = {
-        "apiGroups": [defined.group],
-        "apiVersions": ["v1"],
-        "operations": ["CREATE"],
-        "resources": ["widgets"],
-    }
-    configure(api, namespace, webhook.hook(namespace, rules=[rule]), kind="Mutating")
+    defined = define_two_versions(api, OPEN_SPEC)
+    configure(api, namespace, webhook.hook(namespace, rules=[defined.create_rule]), kind="Mutating")
     made = defined.create("a", namespace, "v2", spec={"k": "v"}).ok()
     assert (made["apiVersion"], made["spec"]) == (f"{defined.group}/v2", {"k": "v", "added": "yes"})
     [(_, review)] = webhook.asked
@@ -679,18 +666,9 @@ def test_large_objects_that_webhooks_see_in_another_version_hold_up_nobody(
 ) -> None:
     values = {"type": "object", "additionalProperties": {"type": "string"}}
     schema = {"type": "object", "properties": {"spec": values}}
-    defined = define(
-        api,
-        definition(new_group(), version("v1", schema=schema), version("v2", schema=schema, storage=False)),
-    )
-    rule = {
-        "apiGroups": [defined.group],
-        "apiVersions": ["v1"],
-        "operations": ["CREATE"],
-        "resources": ["widgets"],
-    }
+    defined = define_two_versions(api, schema)
     webhook.replying = adds("/metadata/labels", {"x": "y"}) if kind == "Mutating" else webhook.replying
-    configure(api, namespace, webhook.hook(namespace, rules=[rule]), kind=kind)
+    configure(api, namespace, webhook.hook(namespace, rules=[defined.create_rule]), kind=kind)
     spec = {f"k{number:06d}": "" for number in range(180_000)}
     with longest_turn(api) as turn:
         # It is too large to be stored, which is known only at the end.

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support import objects
 from tests.support.api import APPLY, MERGE_PATCH, STRATEGIC_PATCH, Answer, Api
-from tests.support.definitions import Defined, define, definition, new_group, version
+from tests.support.definitions import OPEN_SPEC, Defined, define, definition, new_group, version
 from tests.support.eventually import until
 from tests.support.fixtures import api_with
 from tests.support.objects import deployments
@@ -622,11 +622,6 @@ def test_f01_who_applies_a_change_has_a_time_though_it_is_taken_back(
 
 # ---- several versions of a type, and schemas that change
 
-OPEN: Final = {
-    "type": "object",
-    "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
-}
-
 
 @pytest.fixture
 def scaled(api: Api, namespace: str) -> Scaled:
@@ -694,7 +689,7 @@ def test_f30_what_cannot_be_converted_for_another_owner_is_refused(
 @pytest.fixture
 def open_type(api: Api) -> Defined:
     """A type with two versions, which accepts anything in its spec."""
-    older, newer = version("v1", schema=OPEN), version("v2", schema=OPEN, storage=False)
+    older, newer = version("v1", schema=OPEN_SPEC), version("v2", schema=OPEN_SPEC, storage=False)
     return define(api, definition(new_group(), older, newer))
 
 

@@ -14,7 +14,7 @@ import pytest
 from tests.hostile.support import longest_turn
 from tests.support import objects, rbac
 from tests.support.api import Answer, Api
-from tests.support.definitions import define, definition, new_group, version
+from tests.support.definitions import define, define_two_versions, definition, new_group, version
 from tests.support.fixtures import server_with
 from tests.support.metrics import metrics_of
 from tests.support.objects import config_map, config_maps, deployments, template
@@ -463,8 +463,7 @@ def test_a_custom_resource_in_the_version_of_the_rule(api: Api, namespace: str) 
             }
         },
     }
-    versions = version("v1", schema=schema), version("v2", schema=schema, storage=False)
-    defined = define(api, definition(new_group(), *versions))
+    defined = define_two_versions(api, schema)
     say = 'open: Object.spec.open{version: request.kind.version, "k": {"deep": 1}}'.replace('"k":', "k:")
     body = policy(
         namespace,

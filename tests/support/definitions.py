@@ -14,6 +14,10 @@ DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _numbers: Final = itertools.count(1)
 
 Schema = Mapping[str, Any]
+OPEN_SPEC: Final[Schema] = {
+    "type": "object",
+    "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+}
 SPEC: Final[Schema] = {
     "type": "object",
     "properties": {
@@ -78,6 +82,17 @@ class Defined:
     def create(self, name: str, namespace: str = "default", version: str = "v1", **fields: Any) -> Answer:
         return self.api.post(self.objects(namespace, version), self.body(name, version, **fields))
 
+    @property
+    def create_rule(self) -> dict[str, Any]:
+        """The rule of a webhook or a policy about creates in v1."""
+        plural = self.name.partition(".")[0]
+        return {
+            "apiGroups": [self.group],
+            "apiVersions": ["v1"],
+            "operations": ["CREATE"],
+            "resources": [plural],
+        }
+
     def change(self, operations: Sequence[Mapping[str, Any]]) -> None:
         """Patch the definition."""
         self.api.patch(self.path, list(operations), type="json-patch").ok()
@@ -93,6 +108,12 @@ def define(api: Api, document: Mapping[str, Any]) -> Defined:
     path = f"/apis/{spec['group']}/{served}/{spec['names']['plural']}"
     until(lambda: api.get(path), lambda answer: answer.status == 200, "served")
     return defined
+
+
+def define_two_versions(api: Api, schema: Schema) -> Defined:
+    """Define a type whose versions v1, which is stored, and v2 have the same schema."""
+    versions = version("v1", schema=schema), version("v2", schema=schema, storage=False)
+    return define(api, definition(new_group(), *versions))
 
 
 def condition(document: Mapping[str, Any], kind: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from apiserver.endpoints.health import Unhealthy
 from apiserver.testkit.faults.debug_endpoint import FaultRequests
 from apiserver.testkit.faults.injector import FaultInjector
 from apiserver.testkit.faults.middleware import ExpiringTokens, inject_faults
-from apiserver.testkit.faults.watches import FaultyWatchStreams
+from apiserver.testkit.faults.watches import FaultyWatchStream
 
 
 def with_faults(hooks: Hooks, injector: FaultInjector, *, over_http: bool) -> Hooks:
@@ -45,7 +45,7 @@ def with_faults(hooks: Hooks, injector: FaultInjector, *, over_http: bool) -> Ho
         hooks,
         authentication=lambda chain: ExpiringTokens(injector, hooks.authentication(chain)),
         authorized_request=inject if around is None else lambda handle: around(inject(handle)),
-        watch_streams=partial(FaultyWatchStreams, injector),
+        watch_stream=partial(FaultyWatchStream, injector),
         refuses_handshake=refuses_handshake,
         readiness={**hooks.readiness, "fault-injection": check_readiness},
         readiness_notes=notes,

@@ -11,16 +11,13 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from apiserver.endpoints.api_call import ApiCall
-from apiserver.endpoints.cors import AllowedOrigins
-from apiserver.endpoints.representation import Encoder
 from apiserver.endpoints.responses import split_chunks
-from apiserver.endpoints.watch_stream import EventTransport, WatchStream, WatchStreams
+from apiserver.endpoints.watch_stream import EventTransport, WatchStream
 from apiserver.endpoints.websocket import WebSocketEvents, split_messages
 from apiserver.meta.errors import Expired
-from apiserver.metrics.requests import RequestMetrics
-from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject
 from apiserver.storage.watch_cache import KeyVersion
 from apiserver.testkit.faults import CutConnection, EndWatch, Fault, FaultInjector, HoldBookmarks, HoldEvents
@@ -141,20 +138,10 @@ class FaultyTransport:
 class FaultyWatchStream(WatchStream):
     """A watch that has the faults of an injector, also those that are injected while it is open."""
 
-    def __init__(
-        self,
-        call: ApiCall,
-        encoder: Encoder,
-        resource: ServedResource,
-        streams: FaultyWatchStreams,
-        *,
-        lifetime_s: float,
-        view_predicate: Callable[[StoredObject], bool] | None = None,
-    ) -> None:
-        super().__init__(
-            call, encoder, resource, streams, lifetime_s=lifetime_s, view_predicate=view_predicate
-        )
-        self._injector = streams.injector
+    def __init__(self, injector: FaultInjector, call: ApiCall, *watched: Any, **options: Any) -> None:
+        """watched, options: the other arguments of `WatchStream`."""
+        super().__init__(call, *watched, **options)
+        self._injector = injector
         self._attributes = attributes_of(call)
         self._known: set[int] = set()
         self._holds: list[_ActiveHold] = []
@@ -248,32 +235,3 @@ class FaultyWatchStream(WatchStream):
     def _send_bookmark(self, revision: int) -> None:
         if not self._holds_bookmarks:
             super()._send_bookmark(revision)
-
-
-class FaultyWatchStreams(WatchStreams):
-    """All watches that are open, which have the faults of an injector."""
-
-    def __init__(
-        self,
-        injector: FaultInjector,
-        metrics: RequestMetrics,
-        clock: Callable[[], float],
-        origins: AllowedOrigins | None = None,
-        *,
-        watches_max: int = 0,
-    ) -> None:
-        super().__init__(metrics, clock, origins, watches_max=watches_max)
-        self.injector = injector
-
-    def new(
-        self,
-        call: ApiCall,
-        encoder: Encoder,
-        resource: ServedResource,
-        *,
-        lifetime_s: float,
-        view_predicate: Callable[[StoredObject], bool] | None = None,
-    ) -> WatchStream:
-        return FaultyWatchStream(
-            call, encoder, resource, self, lifetime_s=lifetime_s, view_predicate=view_predicate
-        )

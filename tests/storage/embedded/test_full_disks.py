@@ -78,6 +78,17 @@ async def test_a_full_store_has_space_again_after_compaction(tmp_path: Path) -> 
     await store.close()
 
 
+def run_on_small_disk(program: str, path: Path, size: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of Python where a path is a file system of its own, in a mount namespace."""
+    mount = f'mount -t tmpfs -o size={size} none {path} && exec "$@"'
+    isolated = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh"]
+    try:
+        subprocess.run([*isolated, "true"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("unshare may not mount in a user namespace: allow user namespaces")
+    return subprocess.run([*isolated, sys.executable, "-c", program], capture_output=True, text=True)
+
+
 async def test_a_full_file_system(tmp_path: Path) -> None:
     """The same on a real file system of 2 MiB, in a mount namespace of its own."""
     program = f"""
@@ -112,13 +123,7 @@ async def main():
 
 asyncio.run(main())
 """
-    mount = f'mount -t tmpfs -o size=2m none {tmp_path} && exec "$@"'
-    isolated = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh"]
-    try:
-        subprocess.run([*isolated, "true"], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("unshare may not mount in a user namespace: allow user namespaces")
-    done = subprocess.run([*isolated, sys.executable, "-c", program], capture_output=True, text=True)
+    done = run_on_small_disk(program, tmp_path, "2m")
     assert done.stdout == "recovered\n", done.stderr
 
 
@@ -153,13 +158,7 @@ async def main():
 
 asyncio.run(main())
 """
-    mount = f'mount -t tmpfs -o size=24m none {tmp_path} && exec "$@"'
-    isolated = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh"]
-    try:
-        subprocess.run([*isolated, "true"], check=True, capture_output=True)
-    except (OSError, subprocess.CalledProcessError):
-        pytest.skip("unshare may not mount in a user namespace: allow user namespaces")
-    done = subprocess.run([*isolated, sys.executable, "-c", program], capture_output=True, text=True)
+    done = run_on_small_disk(program, tmp_path, "24m")
     assert done.stdout == "refused\n", done.stderr
     assert done.stderr.count("writes failed") <= done.stderr.count("has freed space") + 1, (
         "it is logged once each time"
