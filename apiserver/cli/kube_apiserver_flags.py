@@ -18,56 +18,52 @@ from typing import Final, NamedTuple
 
 _IGNORED: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "Admission plugins have a fixed order, as in kube-apiserver today.": "admission-control",
-        "Pods may have privileged containers; namespaces say by their Pod Security Standards where not.": (
-            "allow-privileged"
-        ),
-        "There is no ABAC.": "authorization-policy-file",
-        "There are no traces.": "tracing-config-file",
-        "There is no egress selector.": "egress-selector-config-file",
-        "There are no profiles of Go, nor files of logs to be read.": (
+        "The order of admission plugins is fixed, as in kube-apiserver today.": "admission-control",
+        "Pods can have privileged containers if the Pod Security Standard allows it.": ("allow-privileged"),
+        "ABAC is not supported.": "authorization-policy-file",
+        "Traces are not supported.": "tracing-config-file",
+        "Egress selectors are not supported.": "egress-selector-config-file",
+        "There are no Go profiles and no log files.": (
             "profiling contention-profiling debug-socket-path enable-logs-handler"
         ),
-        "Connections speak HTTP/1.1.": (
-            "disable-http2-serving http2-max-streams-per-connection goaway-chance"
-        ),
-        "Connections are bounded by `--max-connections`, and not throttled.": "max-connection-bytes-per-sec",
-        "How the port is shared is decided by `--workers`.": "permit-address-sharing permit-port-sharing",
-        "OpenSSL chooses the groups of key exchanges.": "tls-curve-preferences",
-        "Extension servers are asked at the endpoints of their Service, and may not redirect.": (
+        "Connections use HTTP/1.1.": ("disable-http2-serving http2-max-streams-per-connection goaway-chance"),
+        "Bandwidth is not limited; see `--max-connections`.": "max-connection-bytes-per-sec",
+        "`--workers` decides how the port is shared.": "permit-address-sharing permit-port-sharing",
+        "OpenSSL chooses the groups for key exchange.": "tls-curve-preferences",
+        "The server connects to the endpoints of extension servers, and rejects redirects.": (
             "enable-aggregator-routing aggregator-reject-forwarding-redirect"
         ),
-        "Replicas have the same versions, and do not forward requests to each other.": (
+        "Replicas serve the same versions and do not forward requests to each other.": (
             "peer-advertise-ip peer-advertise-port peer-ca-file"
         ),
-        "No LeaseCandidates are coordinated.": (
+        "Coordinated leader election is not supported.": (
             "coordinated-leadership-lease-duration coordinated-leadership-renew-deadline "
             "coordinated-leadership-retry-period"
         ),
-        "What the emulated release does not have is not served.": (
+        "The server serves only the APIs of the emulated release.": (
             "emulation-forward-compatible runtime-config-emulation-forward-compatible"
         ),
-        "Calls of kubelets have a limit of their own.": "kubelet-timeout",
-        "Reads and watches always come from memory.": "watch-cache",
-        "The form in which objects are stored is decided here.": "storage-media-type",
-        "All resources are in one store.": "etcd-servers-overrides",
-        "Checks of the store have limits of their own; readiness waits for the watch cache without one.": (
+        "Calls of kubelets have a fixed timeout.": "kubelet-timeout",
+        "Reads and watches are always answered from memory.": "watch-cache",
+        "Objects are stored as JSON.": "storage-media-type",
+        "All resources are in the same store.": "etcd-servers-overrides",
+        "Checks of the store have fixed timeouts; readiness waits for the watch cache without a timeout.": (
             "etcd-healthcheck-timeout etcd-readycheck-timeout storage-initialization-timeout"
         ),
-        "Objects are counted in memory, when /metrics is read.": "etcd-count-metric-poll-period",
-        "How long leases of events are shared, and how many objects are deleted at once, is decided here.": (
+        "Objects are counted in memory when a client reads /metrics.": "etcd-count-metric-poll-period",
+        "The server decides how long Events share a lease, and how many objects it deletes at once.": (
             "lease-reuse-duration-seconds delete-collection-workers"
         ),
-        "`--controllers` switches the garbage collector on and off.": "enable-garbage-collector",
-        "When the server stops it drains connections and ends watches, and promises nothing new.": (
+        "Use `--controllers` to switch the garbage collector on and off.": "enable-garbage-collector",
+        "The server drains connections and ends watches when it stops.": (
             "shutdown-send-retry-after shutdown-watch-termination-grace-period "
             "send-retry-after-while-not-ready-once"
         ),
-        "Lines of the log are written one by one, to stderr, with one verbosity.": (
+        "The server writes each log line to stderr at once, with one verbosity.": (
             "log-flush-frequency log-json-info-buffer-size log-json-split-stream log-text-info-buffer-size "
             "log-text-split-stream vmodule"
         ),
-        "Older releases have them; nothing here depends on what they say.": (
+        "Only older releases have these flags, and nothing here depends on them.": (
             "apiserver-count cloud-config cloud-provider cloud-provider-gce-l7lb-src-cidrs "
             "cloud-provider-gce-lb-src-cidrs identity-lease-duration-seconds "
             "identity-lease-renew-interval-seconds kubelet-port kubelet-read-only-port "
@@ -136,7 +132,7 @@ class FlagLifecycle(NamedTuple):
 
 
 _LOGS: Final = "logs go to stderr, see --v and --logging-format"
-_CLOUD: Final = "cloud controller managers are programs of their own"
+_CLOUD: Final = "run a cloud controller manager as a separate program"
 LIFECYCLES: Final[Mapping[str, FlagLifecycle]] = MappingProxyType(
     {
         each.flag: each
@@ -147,12 +143,12 @@ LIFECYCLES: Final[Mapping[str, FlagLifecycle]] = MappingProxyType(
                 None,
                 "use --enable-admission-plugins or --disable-admission-plugins instead",
             ),
-            FlagLifecycle("apiserver-count", 24, None, "it has no effect with leases of replicas"),
-            FlagLifecycle("enable-logs-handler", 15, None, "read logs on their node"),
-            FlagLifecycle("kubelet-port", 15, None, "nodes say at which port their kubelet listens"),
-            FlagLifecycle("kubelet-read-only-port", 15, None, "kubelets are asked at their secure port"),
+            FlagLifecycle("apiserver-count", 24, None, "replicas find each other by leases"),
+            FlagLifecycle("enable-logs-handler", 15, None, "read log files on the node"),
+            FlagLifecycle("kubelet-port", 15, None, "Node objects contain the port of their kubelet"),
+            FlagLifecycle("kubelet-read-only-port", 15, None, "the server uses the secure port of kubelets"),
             FlagLifecycle("basic-auth-file", 16, 19, "use --token-auth-file instead"),
-            FlagLifecycle("kubelet-https", 19, 22, "kubelets are always asked by HTTPS"),
+            FlagLifecycle("kubelet-https", 19, 22, "the server always uses HTTPS for kubelets"),
             FlagLifecycle("address", 15, 24, "use --bind-address and --secure-port instead"),
             FlagLifecycle("insecure-bind-address", 15, 24, "use --bind-address and --secure-port instead"),
             FlagLifecycle("port", 15, 24, "use --secure-port instead"),

@@ -55,9 +55,10 @@ class AdmissionOptions:
     webhook_deny_cidrs: tuple[IPNetwork, ...] = option(
         flag_values.CREDENTIALS_SERVICES,
         Kind("cidrs", flag_values.cidrs),
-        "Addresses at which no webhook is called, comma separated, whatever name or URL its configuration "
-        "has: those where clouds hand out a machine's credentials. An IPv6 address that "
-        "embeds an IPv4 address is treated as both, and an unspecified address as loopback. Empty for none.",
+        "Addresses at which the server never calls a webhook, comma separated, whatever name or URL its "
+        "configuration contains. The default is the addresses where clouds provide a machine's credentials."
+        " An IPv6 address that embeds an IPv4 address is treated as both, and an unspecified address as "
+        "loopback. Empty for none.",
     )
     # What is in that file, and in flags of plugins.
     plugin_configurations: PluginConfigurations = field(default_factory=PluginConfigurations)

@@ -38,23 +38,23 @@ class ApiOptions:
         "--min-compatibility-version",
         "strings",
         flag_values.release,
-        "The oldest release that must be able to read what is stored: 1.35, or kube=1.35. Versions of APIs "
-        "that it does not have are not stored, and expressions may not use what it does not know. By default "
-        "the one before --emulated-version.",
+        "The oldest release that must be able to read the stored objects: 1.35, or kube=1.35. Objects are "
+        "not stored in API versions that it does not have, and expressions cannot use functions that it "
+        "does not know. By default the release before --emulated-version.",
         default="the one before --emulated-version",
     )
     # What this later release, 1.x, has removed is not served; None: all is.
     emulate_removal: int | None = option(
         None,
         Kind("string", flag_values.release),
-        "Rehearse an upgrade: answer 404 for the versions of APIs that this later release, as 1.38, has "
-        "removed. Objects stay stored, and are served in the versions that are left.",
+        "Rehearse an upgrade: respond with 404 for the API versions that this later release, such as 1.38, "
+        "removes. Objects stay stored, and are served in the remaining versions.",
     )
     emulate_removal_header: bool = option(
         False,
         SWITCH,
-        "Rehearse an upgrade of single clients: requests with the header Emulate-Removal: 1.38 are answered "
-        "as if --emulate-removal were 1.38, and no others.",
+        "Rehearse an upgrade of single clients: only requests with the header Emulate-Removal: 1.38 are "
+        "answered as if --emulate-removal were 1.38.",
     )
     # Whether versions and resources are served, by the keys of --runtime-config.
     runtime_config: Mapping[str, bool] = option(
@@ -76,9 +76,9 @@ class ApiOptions:
     cluster_signing_cert_file: Path | None = option(
         None,
         PATH,
-        "File containing a PEM-encoded X509 CA certificate, by which certificate requests are signed. If not "
-        "provided, it is the CA in --data-dir, shared by replicas. To log in with what another CA signs, it "
-        "has to be in --client-ca-file.",
+        "File containing a PEM-encoded X509 CA certificate that signs certificate requests. If not "
+        "provided, it is the CA in --data-dir, which replicas share. Add another CA to --client-ca-file, so"
+        " that the server accepts the certificates it signs.",
     )
     cluster_signing_key_file: Path | None = option(
         None, PATH, "File containing the private key of --cluster-signing-cert-file."
@@ -96,9 +96,8 @@ class ApiOptions:
         "A set of key=value pairs that describe feature gates for alpha/experimental features. Options that "
         "have an effect are: "
         f"{', '.join(_GATES)}. "
-        "AllAlpha and AllBeta stand for all that are not named. The other gates of Kubernetes can be given, "
-        "with a warning where that asks for what this server does not do; those that the release has removed "
-        "cannot.",
+        "AllAlpha and AllBeta set all gates that are not named. Other gates of Kubernetes are accepted, with "
+        "a warning if they have no effect; gates that the release has removed are not.",
         repeats=True,
     )
     strict_kube_compat: ClassVar[Flag] = Flag(

@@ -41,8 +41,8 @@ class AuthenticationOptions:
     requestheader_client_ca_file: Path | None = option(
         None,
         PATH,
-        "Root certificate bundle to use to verify client certificates of front proxies, which say in headers "
-        "who asks. If not provided, it is a CA that is made in --data-dir and shared by replicas.",
+        "Root certificate bundle to use to verify client certificates of front proxies, which send user "
+        "names in headers. If not provided, the server creates a CA in --data-dir, which replicas share.",
     )
     requestheader_allowed_names: tuple[str, ...] = option(
         (),
@@ -55,12 +55,14 @@ class AuthenticationOptions:
     requestheader_username_headers: tuple[str, ...] = option(
         STANDARD_NAMES.users,
         TEXTS,
-        "List of request headers to inspect for usernames, comma separated; the first that is there counts.",
+        "List of request headers to inspect for usernames, comma separated. The first header in the request"
+        " counts.",
     )
     requestheader_uid_headers: tuple[str, ...] = option(
         STANDARD_NAMES.uids,
         TEXTS,
-        "List of request headers to inspect for UIDs, comma separated; the first that is there counts.",
+        "List of request headers to inspect for UIDs, comma separated. The first header in the request "
+        "counts.",
     )
     requestheader_group_headers: tuple[str, ...] = option(
         STANDARD_NAMES.groups,
@@ -76,9 +78,9 @@ class AuthenticationOptions:
     proxy_client_cert_file: Path | None = option(
         None,
         PATH,
-        "Client certificate used to prove the identity of this server when it passes requests on to "
-        "extension API servers. They verify it by the authorities in --requestheader-client-ca-file. If not "
-        "provided, it is made in --data-dir.",
+        "Client certificate used to prove the identity of this server when it forwards requests to "
+        "extension API servers. They verify it with the authorities in --requestheader-client-ca-file. If "
+        "not provided, the server creates one in --data-dir.",
     )
     proxy_client_key_file: Path | None = option(
         None, PATH, "Private key for the client certificate in --proxy-client-cert-file."
@@ -106,8 +108,8 @@ class AuthenticationOptions:
         None,
         PATH,
         "File with authentication configuration, an object of the kind AuthenticationConfiguration: the "
-        "issuers of JSON Web Tokens that are accepted, and where anonymous requests are. It is read again "
-        "when it changes. May not be combined with flags that begin with --oidc.",
+        "accepted issuers of JSON Web Tokens, and the paths that accept anonymous requests. The server "
+        "reloads it when it changes. Cannot be combined with flags that begin with --oidc.",
     )
     oidc_issuer_url: str = option(
         "",

@@ -34,15 +34,15 @@ class AuthorizationOptions:
         None,
         PATH,
         "File with authorization configuration, an object of the kind AuthorizationConfiguration: the "
-        "authorizers in their order. Changes are heeded without a restart. Excludes the mode and the "
-        "webhook by flags.",
+        "authorizers in their order. The server reloads it when it changes. Cannot be combined with the "
+        "flags for modes and for the authorization webhook.",
     )
     # 0: watches are not authorized again.
     authorization_recheck_interval_s: float = option(
         60.0,
         DURATION,
-        "How often it is asked again whether users may watch what they watch; where they may not, the watch "
-        "ends. 0 lets watches go on until they time out, as kube-apiserver does.",
+        "How often the server checks whether users are still allowed to watch. It ends a watch that is no "
+        "longer allowed. 0 lets watches continue until they time out, as in kube-apiserver.",
     )
     authorization_webhook_config_file: Path | None = option(
         None,

@@ -17,8 +17,9 @@ class LeaderElectionOptions:
     leader_elect: bool = option(
         True,
         SWITCH,
-        "Elect a leader among the servers on one etcd, and run the controllers of which only one may run on "
-        "the leader alone. If false, this server takes no part in the election and runs all of them.",
+        "Elect a leader among the servers on one etcd, and run the controllers that only one process can "
+        "run on the leader. If false, this server does not take part in the election and runs all "
+        "controllers.",
     )
     leader_elect_lease_duration_s: int = option(
         15,

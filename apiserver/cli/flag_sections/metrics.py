@@ -14,21 +14,21 @@ FLAGS: Final[Sequence[Flag]] = (
         "--show-hidden-metrics-for-version",
         "string",
         flag_values.release,
-        "The previous release, as 1.35: also serve the metrics that the emulated release hides, and the next "
-        "one does not have any more. No other value is allowed.",
+        "The previous release, such as 1.35: also serve the metrics that the emulated release hides and the"
+        " next release removes. No other value is allowed.",
     ),
     Flag(
         "--disabled-metrics",
         "strings",
         flag_values.metric_names,
-        "Metrics that are not served, by their names, also if they are hidden and shown.",
+        "The names of metrics that are not served.",
         repeats=True,
     ),
     Flag(
         "--allow-metric-labels",
         "stringToString",
         flag_values.metric_labels,
-        "Values that labels of metrics may have, as metric,label='v1,v2'; all others are told as "
+        "The values that labels of metrics can have, as metric,label='v1,v2'. All other values become "
         "'unexpected'.",
         repeats=True,
         is_list=False,
@@ -37,6 +37,6 @@ FLAGS: Final[Sequence[Flag]] = (
         "--allow-metric-labels-manifest",
         "string",
         Path,
-        "A YAML file that maps metric,label to values, as --allow-metric-labels, which overrides it.",
+        "A YAML file that maps metric,label to values. --allow-metric-labels overrides it.",
     ),
 )

@@ -19,10 +19,10 @@ class ProxyOptions:
     proxy_deny_cidrs: tuple[IPNetwork, ...] = option(
         flag_values.CREDENTIALS_SERVICES,
         Kind("cidrs", flag_values.cidrs),
-        "Addresses to which no request is forwarded, comma separated, whatever Service, pod or node has "
-        "them: those where clouds hand out a machine's credentials. Kubelets are no exception. An IPv6 "
-        "address that embeds an IPv4 address is treated as both, and an unspecified address as loopback. "
-        "Empty for none.",
+        "Addresses to which the server never forwards a request, comma separated, even if they are those of"
+        " a Service, pod, node or kubelet. The default is the addresses where clouds provide a machine's "
+        "credentials. An IPv6 address that embeds an IPv4 address is treated as both, and an unspecified "
+        "address as loopback. Empty for none.",
     )
     kubelet_certificate_authority: Path | None = option(
         None,
@@ -31,7 +31,7 @@ class ProxyOptions:
         "are not checked.",
     )
     kubelet_client_certificate: Path | None = option(
-        None, PATH, "Path to a client cert file for TLS, by which kubelets know this server."
+        None, PATH, "Path to a client cert file for TLS, with which the server authenticates to kubelets."
     )
     kubelet_client_key: Path | None = option(None, PATH, "Path to a client key file for TLS.")
     kubelet_preferred_address_types: tuple[str, ...] = option(

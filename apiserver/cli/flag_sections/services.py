@@ -34,8 +34,8 @@ class ServiceOptions:
     endpoint_reconciler_type: str = option(
         "lease",
         TEXT,
-        "Which endpoints the Service kubernetes has: those of all servers that are alive (lease), or such as "
-        "others give it (none). master-count means lease.",
+        "How the endpoints of the Service kubernetes are maintained: as those of all live servers (lease), "
+        "or not by the server (none). master-count means lease.",
         choices=("lease", "master-count", "none"),
     )
     kubernetes_service_node_port: int = option(

@@ -31,8 +31,8 @@ class ServingOptions:
     external_hostname: str = option(
         "",
         TEXT,
-        "The hostname in URLs of this server that others are told, as in OpenID discovery. If not provided, "
-        "it is --advertise-address.",
+        "The hostname in URLs of this server, such as those in OpenID discovery. If not provided, it is "
+        "--advertise-address.",
     )
     secure_port: int = option(
         6443, Kind("int", flag_values.port), "The port on which to serve HTTPS. 0 picks a free port."
@@ -53,8 +53,8 @@ class ServingOptions:
     cert_dir: Path | None = option(
         None,
         PATH,
-        "The directory with the serving certificate and its key, apiserver.crt and apiserver.key, which are "
-        "made if there are none. Ignored where others are named.",
+        "The directory with the serving certificate and its key, apiserver.crt and apiserver.key. The "
+        "server creates them if they do not exist. Ignored if --tls-cert-file is set.",
     )
     tls_cert_file: Path | None = option(
         None,
@@ -111,44 +111,44 @@ class ServingOptions:
     max_connections: int = option(
         10_000,
         COUNT,
-        "The maximum number of connections open at a given time. Beyond it a new one takes the place of that "
-        "which has been idle for longest; if none is idle, it is refused. Each worker has this limit for "
-        "itself. 0 for no limit but that of open files.",
+        "The maximum number of open connections. At the limit, a new connection replaces the one that has "
+        "been idle for the longest time; if none is idle, it is refused. The limit applies to each worker. "
+        "0 means no limit except that of open files.",
     )
     max_connections_per_client: int = option(
         8_000,
         COUNT,
-        "The maximum number of connections open at a given time from one address, or from one IPv6 network "
-        "of 64 bits, like --max-connections. A watch is a connection, and all clients behind a proxy or load "
-        "balancer have one address. 0 for no limit.",
+        "The maximum number of open connections from one address, or from one IPv6 network of 64 bits, like"
+        " --max-connections. Each watch needs a connection, and all clients behind a proxy or load balancer"
+        " share an address. 0 means no limit.",
     )
     # A share of it, four fifths, is what a user alone can have: more than the informers of all controllers.
     max_watches: int = option(
         10_000,
         COUNT,
-        "The maximum number of watches open at a given time, without those of system:masters. One user gets "
-        "four fifths of it at most, less when others have many; the service accounts of a namespace count as "
-        "one. Beyond it watches are refused. Each worker has this limit for itself. 0 for no limit.",
+        "The maximum number of open watches, except those of system:masters. One user gets at most four "
+        "fifths of it, and less if others have many; the service accounts of a namespace count as one user."
+        " At the limit, watches are rejected. The limit applies to each worker. 0 means no limit.",
     )
     max_requests_inflight: int = option(
         400,
         COUNT,
-        "The maximum number of non-mutating requests in flight at a given time. With priority and fairness "
-        "it is added to that of mutating requests, and all of them share the sum. Without, the server "
-        "rejects what exceeds it; one user gets four fifths of it at most, less when others ask. 0 for no "
-        "limit.",
+        "The maximum number of non-mutating requests in flight. With priority and fairness, all requests "
+        "share the sum of this limit and that of mutating requests. Without it, the server rejects further "
+        "requests, and one user gets at most four fifths of the limit, and less if others need it. 0 means "
+        "no limit.",
     )
     max_mutating_requests_inflight: int = option(
         200,
         COUNT,
-        "The maximum number of mutating requests in flight at a given time, like that of non-mutating ones. "
-        "0 for no limit.",
+        "The maximum number of mutating requests in flight, like that of non-mutating requests. 0 means no "
+        "limit.",
     )
     enable_priority_and_fairness: bool = option(
         True,
         BOOLEAN,
-        "If true, requests share the server by their FlowSchemas and priority levels, and wait for each "
-        "other. If false, there are only the limits of requests in flight.",
+        "If true, FlowSchemas and priority levels decide how requests share the server, and requests can "
+        "wait in queues. If false, only the limits of requests in flight apply.",
     )
     request_timeout_s: float = option(
         60.0,
@@ -179,7 +179,7 @@ class ServingOptions:
         False,
         SWITCH,
         "Let members of system:masters inject faults over /debug/faults, to test clients: see apiserver "
-        "faults. Not for servers that anybody relies on.",
+        "faults. Do not use it in production.",
     )
 
 

@@ -23,15 +23,15 @@ class SimulationOptions:
     simulate_stages: str = option(
         "",
         TEXT,
-        "For tests: a YAML file that says which pods on simulated Nodes fail, end, restart or wait, and "
-        "when, what they log, which commands they answer, and where their ports lead to. It requires "
-        "--simulate-nodes.",
+        "For tests: a YAML file that describes the pods on simulated Nodes: how and when they fail, end, "
+        "restart or wait, their logs, their responses to commands, and the addresses of their ports. "
+        "Requires --simulate-nodes.",
     )
     simulate_workloads: bool = option(
         False,
         SWITCH,
-        "For tests: run simple controllers for Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and "
-        "EndpointSlices in place of kube-controller-manager's, which must not run beside them.",
+        "For tests: run simple controllers for Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and"
+        " EndpointSlices. Do not run kube-controller-manager at the same time.",
     )
 
 

@@ -21,8 +21,9 @@ class StorageOptions:
     storage_backend: str = option(
         "",
         TEXT,
-        "The storage backend for persistence. Options: 'etcd3', of --etcd-servers; 'embedded', a "
-        "store in --data-dir; 'memory', the same store without files, which is gone when the server ends.",
+        "The storage backend for persistence. Options: 'etcd3', the etcd of --etcd-servers; 'embedded', a "
+        "store in --data-dir; 'memory', the same store without files, whose contents are lost when the "
+        "server stops.",
         default="etcd3 or embedded",
         choices=flag_values.STORAGE_BACKENDS,
     )
@@ -101,15 +102,15 @@ class StorageOptions:
     memory_limit_bytes: int | None = option(
         None,
         Kind("size", flag_values.size_bytes),
-        "The memory that the server may have, as 512Mi or 2G: near to it the work that takes most is refused "
-        "with 429. Several workers share it. If 0, there is no limit.",
+        "The memory limit of the server, such as 512Mi or 2G. When the server comes close to it, it rejects"
+        " the work that needs most memory with 429. Workers share the limit. 0 means no limit.",
         name="--memory-limit",
         default="that of the container",
     )
     watch_cache_history_bytes: int = option(
         256 * 1024 * 1024,
         COUNT,
-        "The memory that old versions in the watch caches of all resources together may take, in bytes.",
+        "The maximum memory for old versions in the watch caches of all resources together, in bytes.",
     )
     # What is in that file.
     encryption: EncryptionConfiguration | None = None

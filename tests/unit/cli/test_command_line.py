@@ -461,7 +461,7 @@ BAD: Final = {
     ),
     "S11 by the release that is emulated": (
         ["--cloud-provider=external"],
-        "which Kubernetes 1.33 has removed: cloud controller managers are programs of their own",
+        "which Kubernetes 1.33 has removed: run a cloud controller manager as a separate program",
     ),
     "S11 and never had an effect here": (
         ["--basic-auth-file=a.csv"],
