@@ -36,7 +36,7 @@ class SnapshotMismatch(Exception):
 
 
 class NotInThisProcess(Exception):
-    """A method was called that only a server in this process has, not one with `in_process=False`.
+    """A method was called that servers with `in_process=False` do not have.
 
     asked: the name of the method.
     """

@@ -11,7 +11,7 @@ from apiserver.testkit.state_copies import StateCopy
 class Snapshot:
     """Holds all objects of a server at one moment. It never changes; any number of servers can use it.
 
-    settings: the flags and feature gates of the server. A server with others cannot use the snapshot.
+    settings: the flags and feature gates of the server. Only servers with the same ones can use it.
     Its memory is freed when nothing refers to it any more.
     """
 
