@@ -28,7 +28,7 @@ Converts manifests to another version of their types: the one that --output-vers
 or the one that a Kubernetes release prefers. Manifests that need no conversion are printed unchanged.
 Comments of converted manifests are kept if ruamel.yaml is installed (pip install ruamel.yaml). Defaults
 that the new version does not have are written out. stderr names the fields that are lost, the files that
-cannot be read, and the documents in directories that are skipped, as they are no manifests.
+cannot be read, and the documents in directories that are skipped because they are not manifests.
 
 The exit code is 1 if a manifest cannot be converted, or with --strict if a field is lost.
 """

@@ -48,7 +48,7 @@ class StorageOptions:
     etcd_transport: str = option(
         flag_values.ETCD_TRANSPORTS[0],
         TEXT,
-        "What carries the calls to etcd. Options: 'http2', the server's own connections; 'grpc', gRPC's "
+        "How the server connects to etcd. Options: 'http2', its own HTTP/2 client; 'grpc', the gRPC "
         "library, which takes three times as much processor time.",
         default=flag_values.ETCD_TRANSPORTS[0],
         choices=flag_values.ETCD_TRANSPORTS,
