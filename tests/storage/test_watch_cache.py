@@ -83,19 +83,22 @@ class FlakyWatch:
 
 
 @pytest.fixture
-async def flaky(tmp_path: Path) -> AsyncIterator[tuple[FlakyStore, CacheAsStorage]]:
-    store = FlakyStore(await EmbeddedStore.open(tmp_path / "data", durable=False))
+async def store(tmp_path: Path) -> FlakyStore:
+    return FlakyStore(await EmbeddedStore.open(tmp_path / "data", durable=False))
+
+
+@pytest.fixture
+async def cached(store: FlakyStore) -> AsyncIterator[CacheAsStorage]:
     cached = CacheAsStorage(store)  # type: ignore[arg-type]
     await cached.start()
-    yield store, cached
+    yield cached
     store.is_down = False
     await cached.close()
 
 
 async def test_a_broken_watch_is_resumed_without_missing_events(
-    flaky: tuple[FlakyStore, CacheAsStorage],
+    store: FlakyStore, cached: CacheAsStorage
 ) -> None:
-    store, cached = flaky
     seen: list[int] = []
     watcher = watched(
         cached.cache, cached.cache.revision, lambda: seen.extend(d.event.revision for d in watcher.take())
@@ -115,9 +118,8 @@ async def test_a_broken_watch_is_resumed_without_missing_events(
 
 
 async def test_when_a_watch_cannot_resume_everything_is_listed_and_watchers_end(
-    flaky: tuple[FlakyStore, CacheAsStorage],
+    store: FlakyStore, cached: CacheAsStorage
 ) -> None:
-    store, cached = flaky
     watcher = watched(cached.cache, cached.cache.revision)
     await store.create(P + "a", b"")
     await eventually(lambda: len(watcher) == 1)
@@ -134,9 +136,8 @@ async def test_when_a_watch_cannot_resume_everything_is_listed_and_watchers_end(
         watched(cached.cache, revision - 1)
 
 
-async def test_a_cache_begins_with_what_another_one_held(flaky: tuple[FlakyStore, CacheAsStorage]) -> None:
+async def test_a_cache_begins_with_what_another_one_held(store: FlakyStore, cached: CacheAsStorage) -> None:
     """Without a list; then it follows its own store alone."""
-    store, cached = flaky
     for name in "abc":
         await store.create(P + name, name.encode())
     revision = await store.compare_and_delete(P + "b", expected=await store.current_revision() - 1)
@@ -197,9 +198,8 @@ async def test_a_list_that_fails_half_way_leaves_nothing_behind(tmp_path: Path) 
     await cached.close()
 
 
-async def test_who_asks_for_a_list_during_another_gets_one(flaky: tuple[FlakyStore, CacheAsStorage]) -> None:
+async def test_who_asks_for_a_list_during_another_gets_one(store: FlakyStore, cached: CacheAsStorage) -> None:
     """What is read again may have been read by the list under way before it could be read well."""
-    store, cached = flaky
     store.may_list.clear()
     await cached.cache.refill()
     await eventually(lambda: store.lists == 2)
@@ -229,9 +229,8 @@ async def test_no_progress_is_requested_for_a_revision_that_does_not_exist(tmp_p
 
 
 async def test_while_the_store_is_down_stale_reads_work_and_consistent_reads_fail(
-    flaky: tuple[FlakyStore, CacheAsStorage],
+    store: FlakyStore, cached: CacheAsStorage
 ) -> None:
-    store, cached = flaky
     await store.create(P + "a", b"1")
     await cached.get(P + "a")
     store.is_down = True
@@ -248,8 +247,7 @@ async def test_while_the_store_is_down_stale_reads_work_and_consistent_reads_fai
 # ---- comparing the cache with the store
 
 
-async def test_a_correct_cache_is_not_refilled(flaky: tuple[FlakyStore, CacheAsStorage]) -> None:
-    store, cached = flaky
+async def test_a_correct_cache_is_not_refilled(store: FlakyStore, cached: CacheAsStorage) -> None:
     revision = 0
     for n in range(20):
         revision = await store.create(f"{P}{n}", b"")
@@ -276,12 +274,12 @@ async def damage_stale(snapshots: Snapshots[Stored], store: FlakyStore) -> None:
 
 @pytest.mark.parametrize("damage", [damage_lost, damage_ghost, damage_stale])
 async def test_a_wrong_cache_is_detected_and_refilled(
-    flaky: tuple[FlakyStore, CacheAsStorage],
+    store: FlakyStore,
+    cached: CacheAsStorage,
     damage: Callable[[Snapshots[Stored], FlakyStore], Awaitable[None]],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """A missing, surplus or stale object is logged and counted; the cache is refilled and watchers end."""
-    store, cached = flaky
     for name in "abc":
         await store.create(P + name, name.encode())
     await cached.get(P + "a")
@@ -297,9 +295,8 @@ async def test_a_wrong_cache_is_detected_and_refilled(
 
 
 async def test_a_failed_comparison_does_not_refill_the_cache(
-    flaky: tuple[FlakyStore, CacheAsStorage],
+    store: FlakyStore, cached: CacheAsStorage
 ) -> None:
-    store, cached = flaky
     revision = await store.create(P + "a", b"")
     await cached.get(P + "a")
     store.is_down = True
@@ -320,10 +317,9 @@ async def test_the_cache_is_compared_periodically(tmp_path: Path) -> None:
 
 
 async def test_a_store_restored_to_an_earlier_state_is_detected(
-    flaky: tuple[FlakyStore, CacheAsStorage], tmp_path: Path
+    store: FlakyStore, cached: CacheAsStorage, tmp_path: Path
 ) -> None:
     """Its watch would wait silently until the old revisions are used again, for other events."""
-    store, cached = flaky
     for n in range(20):
         await store.create(f"{P}{n}", b"")
     await cached.get(P + "0")
@@ -337,9 +333,8 @@ async def test_a_store_restored_to_an_earlier_state_is_detected(
 
 
 async def test_a_consistent_read_sees_every_write_answered_before(
-    flaky: tuple[FlakyStore, CacheAsStorage],
+    store: FlakyStore, cached: CacheAsStorage
 ) -> None:
-    store, cached = flaky
 
     async def write_and_read(worker: int) -> None:
         for n in range(20):
@@ -476,9 +471,8 @@ async def test_the_version_stamp_changes_with_every_event(tmp_path: Path) -> Non
     await cached.close()
 
 
-async def test_a_change_is_told_when_reads_see_it(flaky: tuple[FlakyStore, CacheAsStorage]) -> None:
+async def test_a_change_is_told_when_reads_see_it(store: FlakyStore, cached: CacheAsStorage) -> None:
     """A cache that is filled anew may have missed one."""
-    store, cached = flaky
     seen: list[int] = []
     cached.cache.on_change(P, lambda: seen.append(0 if cached.cache.is_empty(P) else 1))
     revision = await store.create(P + "a", b"1")
