@@ -16,7 +16,7 @@ import pytest
 from apiserver.cli.conformance import command
 from apiserver.cli.conformance.command import FAILED, PASSED, UNUSABLE
 from tests.references import conformance_counts
-from tests.support.api import Api, names_in
+from tests.support.api import Api, names_in, until_status
 from tests.support.eventually import WITHIN_S, until
 from tests.support.server_process import ServerProcess
 from tests.test_conformance import MAX_WAIT_S, expected_failures, flags
@@ -132,6 +132,13 @@ def test_interrupted_it_cleans_up(server: ServerProcess, access: list[str]) -> N
         assert process.returncode == UNUSABLE
         assert errors == "apiserver: interrupted\n"
         assert names_in(api, NAMESPACES) == before
+
+
+def test_controllers_are_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with ServerProcess(tmp_path / "data", "--controllers=*") as server, Api(server) as api:
+        until_status(200, lambda: api.get("/api/v1/namespaces/default/configmaps/kube-root-ca.crt"))
+        assert run(f"--kubeconfig={server.kubeconfig}", "--area=health") == PASSED
+    assert "\nThe server has controllers, and the recorded one had none: " in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -252,7 +252,7 @@ def _replayed(given: argparse.Namespace, recordings: Recordings, names: list[str
     checking = Limits(min(_CHECK_WITHIN_S, given.request_timeout))
     checker = make_client(replayer, arguments, access, checking)
     try:
-        version = check_endpoint(checker, url, source)
+        checked = check_endpoint(checker, url, source)
     finally:
         checker.close()
     features = frozenset(filter(None, given.features.split(",")))
@@ -271,13 +271,18 @@ def _replayed(given: argparse.Namespace, recordings: Recordings, names: list[str
     replay = replay_with(replayer, make_client(replayer, arguments, access, limits), arguments)
     results = {result.name: result for result in _repeated(chosen, replay, given.jobs, limits)}
     notes = [limits.gone] if limits.gone else []
+    if checked.has_controllers:
+        notes.append(
+            "The server has controllers, and the recorded one had none: conversations that list or watch what"
+            " is in a namespace can fail because of objects that controllers create."
+        )
     called = [results[each.name].outcome for each in chosen if each.has_webhooks]
     if called and Outcome.PASSED not in called:
         notes.append(
             f"All {len(called)} conversations with webhooks failed: the server must be able to connect to"
             f" {webhooks.host}, where they listen (--webhook-host)."
         )
-    return Summary(url, version, tuple(sorted([*skipped, *results.values()])), tuple(notes))
+    return Summary(url, checked.version, tuple(sorted([*skipped, *results.values()])), tuple(notes))
 
 
 def _repeated(

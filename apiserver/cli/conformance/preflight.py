@@ -5,13 +5,15 @@ from __future__ import annotations
 import http.client
 import json
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from apiserver.cli.api_client import reason_of
 from apiserver.cli.conformance.endpoint import ADMIN, NoAnswer
 
 VERSION_LENGTH_MAX: Final = 100
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+# A controller puts it into each namespace.
+_PUBLISHED: Final = "/api/v1/namespaces/default/configmaps/kube-root-ca.crt"
 _ALL_ALLOWED: Final = {
     "apiVersion": "authorization.k8s.io/v1",
     "kind": "SelfSubjectAccessReview",
@@ -19,12 +21,19 @@ _ALL_ALLOWED: Final = {
 }
 
 
+class Preflight(NamedTuple):
+    """What an endpoint says about itself. version: may be empty."""
+
+    version: str = ""
+    has_controllers: bool = False
+
+
 class UnusableEndpoint(Exception):
     """Nothing can be replayed against an endpoint. The message is for the user."""
 
 
-def check_endpoint(client: Any, url: str, source: str) -> str:
-    """Returns the version that an endpoint says it has; empty if it says none.
+def check_endpoint(client: Any, url: str, source: str) -> Preflight:
+    """Asks an endpoint who it is, and whether it accepts the credentials.
 
     An endpoint may answer anything: conversations show what that is worth. But where nobody can connect, or
     the credentials are refused, each of them would fail for the same reason.
@@ -40,8 +49,9 @@ def check_endpoint(client: Any, url: str, source: str) -> str:
         if version.status == HTTPStatus.UNAUTHORIZED:
             raise UnusableEndpoint(f"{url} does not accept the credentials of {source}: Unauthorized")
         review = _asked(client, "POST", _REVIEWS, json.dumps(_ALL_ALLOWED).encode())
+        published = _asked(client, "GET", _PUBLISHED)
     except NoAnswer:
-        return ""
+        return Preflight()
     except ValueError as error:
         raise UnusableEndpoint(f"the credentials of {source} cannot be sent: {error}") from None
     if _field(review, "status", "allowed") is False:
@@ -49,7 +59,8 @@ def check_endpoint(client: Any, url: str, source: str) -> str:
             f"the user of {source} may not do everything on {url}:"
             " conversations need a member of system:masters, or a cluster-admin"
         )
-    return str(_field(version, "gitVersion") or "")[:VERSION_LENGTH_MAX]
+    name = str(_field(version, "gitVersion") or "")[:VERSION_LENGTH_MAX]
+    return Preflight(name, _field(published, "kind") == "ConfigMap")
 
 
 def _asked(client: Any, method: str, path: str, body: bytes | None = None) -> Any:
