@@ -89,4 +89,7 @@ class NotInTime(AssertionError):
 
 
 class NotQuiet(AssertionError):
-    """An object was written while nothing should be. The message shows the writes and their users."""
+    """An object was written although nothing should have changed.
+
+    The message shows the writes and their users.
+    """

@@ -463,7 +463,7 @@ async def _jump(rig: Rig) -> None:
 
 
 _IN_NETWORK: Final = _on_etcd(has_proxy=True)
-# The faults in the order of the table in README.md.
+# The faults in the order of the table in docs/explanation/reliability.md.
 FAULTS: Final[dict[str, Fault]] = {
     "server killed": Fault(_embedded(), _kill_server, _start_server, loses_history=True),
     "etcd killed": Fault(_on_etcd(), _kill_etcd, _start_etcd, duration_s=(0.3, 2), is_ready=False),

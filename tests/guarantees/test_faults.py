@@ -1,7 +1,8 @@
 """Every fault a few times: no answered write is lost, no event is missed, and the server recovers by itself.
 
-Requests meanwhile end with proper answers, too: see `faults`. For more repetitions, as in README.md, run
-`python -m tests.guarantees.faults`. Leases when the clock is set: tests/storage/embedded/test_leases.py.
+Requests meanwhile end with proper answers, too: see `faults`. For more repetitions, as in
+docs/explanation/reliability.md, run `python -m tests.guarantees.faults`. Leases when the clock is set:
+tests/storage/embedded/test_leases.py.
 """
 
 from __future__ import annotations

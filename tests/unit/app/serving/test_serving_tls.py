@@ -142,7 +142,7 @@ UNACCEPTED: Final[dict[str, tuple[Callable[[Site], Issued], str]]] = {
 def test_a_client_certificate_that_is_not_accepted_ends_the_handshake(
     site: Site, issue: Callable[[Site], Issued], why: str
 ) -> None:
-    """README names it among the differences: kube-apiserver checks certificates after the handshake."""
+    """docs/reference/differences.md names it: kube-apiserver checks certificates after the handshake."""
     shown, files = client(), issue(site)
     shown.load_cert_chain(files.certificate, files.key)
     with pytest.raises(ssl.SSLError, match=why):
