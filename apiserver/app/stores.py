@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.app.serving.listening import CannotStart, read_optional
+from apiserver.app.serving.listening import CannotStart
 from apiserver.cli import flag_values
 from apiserver.cli.config import Config
 from apiserver.metrics.storage import StorageMetrics
@@ -35,14 +35,10 @@ async def open_store(config: Config, clock: Clock) -> Storage:
     # Not needed otherwise, and it takes time to import.
     from apiserver.storage.etcd import EtcdClient, EtcdStore, Tls
 
-    tls = Tls(
-        ca=read_optional(config.storage.etcd_cafile),
-        certificate=read_optional(config.storage.etcd_certfile),
-        key=read_optional(config.storage.etcd_keyfile),
-    )
+    tls = Tls(config.storage.etcd_cafile, config.storage.etcd_certfile, config.storage.etcd_keyfile)
     try:
         client = EtcdClient(config.storage.etcd_servers, tls, transport=config.storage.etcd_transport)
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise CannotStart(str(error)) from None
     return EtcdStore(client, prefix=config.storage.etcd_prefix)
 

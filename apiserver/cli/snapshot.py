@@ -73,13 +73,11 @@ def _save(given: argparse.Namespace) -> None:
 async def _save_etcd(config: Config, path: Path) -> SnapshotFile:
     from apiserver.storage.etcd import EtcdClient, Tls, snapshot
 
-    pem = [
-        _read_optional(path)
-        for path in (config.storage.etcd_cafile, config.storage.etcd_certfile, config.storage.etcd_keyfile)
-    ]
+    options = config.storage
+    tls = Tls(options.etcd_cafile, options.etcd_certfile, options.etcd_keyfile)
     try:
-        client = EtcdClient(config.storage.etcd_servers, Tls(*pem), transport=config.storage.etcd_transport)
-    except ValueError as error:
+        client = EtcdClient(options.etcd_servers, tls, transport=options.etcd_transport)
+    except (OSError, ValueError) as error:
         raise SnapshotError(str(error)) from None
     try:
         return await snapshot.save(client, path)
@@ -161,13 +159,6 @@ def _config(given: argparse.Namespace) -> Config:
     return parse(
         [f"--{name.replace('_', '-')}={value}" for name, value in values.items() if value is not None]
     )
-
-
-def _read_optional(path: Path | None) -> bytes | None:
-    try:
-        return path.read_bytes() if path is not None else None
-    except OSError as error:
-        raise SnapshotError(f"cannot read {path}: {error.strerror or error}") from error
 
 
 # ---- the command line

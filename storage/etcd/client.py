@@ -95,7 +95,7 @@ class EtcdClient:
     def __init__(self, endpoints: Sequence[str], tls: Tls | None = None, *, transport: str = HTTP2) -> None:
         """endpoints: as `http://10.0.0.1:2379` or `https://etcd-1:2379`, at least one.
 
-        transport: of `TRANSPORTS`. Raises ValueError for an endpoint, or PEM contents, that cannot be used.
+        transport: of `TRANSPORTS`. Raises ValueError for an endpoint, or TLS files, that cannot be used.
         """
         self.endpoints = tuple(endpoints)
         open_channel = _channels(transport, tls or Tls())

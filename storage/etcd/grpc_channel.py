@@ -35,7 +35,10 @@ class GrpcChannel:
     """Calls to one endpoint over a channel of gRPC."""
 
     def __init__(self, endpoint: Endpoint, tls: Tls, *, stream_window_bytes: int | None = None) -> None:
-        """stream_window_bytes: how many bytes the server may send ahead; None: gRPC measures it."""
+        """stream_window_bytes: how many bytes the server may send ahead; None: gRPC measures it.
+
+        Raises OSError if a TLS file cannot be read.
+        """
         options = list(_OPTIONS)
         if stream_window_bytes is not None:
             options.append(("grpc.http2.lookahead_bytes", stream_window_bytes))
@@ -43,7 +46,8 @@ class GrpcChannel:
             options.append(("grpc.http2.bdp_probe", 0))
         target = endpoint.authority
         if endpoint.is_tls:
-            credentials = grpc.ssl_channel_credentials(tls.ca, tls.key, tls.certificate)
+            ca, certificate, key = (None if path is None else path.read_bytes() for path in tls)
+            credentials = grpc.ssl_channel_credentials(ca, key, certificate)
             self._channel = grpc.aio.secure_channel(target, credentials, options=options)
         else:
             self._channel = grpc.aio.insecure_channel(target, options=options)

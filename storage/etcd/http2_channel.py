@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Final
 
 from apiserver.storage.etcd.http2_connection import (
@@ -33,11 +30,19 @@ class Http2Channel:
     def __init__(
         self, endpoint: Endpoint, tls: Tls, *, user_agent: str, stream_window_bytes: int = UNARY_WINDOW_BYTES
     ) -> None:
-        """Raises ValueError if the PEM contents cannot be used."""
+        """tls: files that are read for each connection, so that they may be replaced.
+
+        Raises ValueError if they cannot be used now.
+        """
         self._endpoint = endpoint
         self._user_agent = user_agent
         self._stream_window = stream_window_bytes
-        self._tls = _context(tls) if endpoint.is_tls else None
+        self._tls = tls
+        if endpoint.is_tls:
+            try:
+                _context(tls)
+            except (OSError, ValueError) as error:
+                raise ValueError(f"the TLS files for etcd cannot be used: {_reason(error)}") from None
         self._connection: Connection | None = None
         self._connecting: asyncio.Task[Connection] | None = None
         self._failure: RpcError | None = None
@@ -115,7 +120,7 @@ class Http2Channel:
                     lambda: Connection(loop, self._stream_window),
                     host,
                     port,
-                    ssl=self._tls,
+                    ssl=_context(self._tls) if is_tls else None,
                     server_hostname=host if is_tls else None,
                 )
                 if is_tls:
@@ -123,7 +128,7 @@ class Http2Channel:
                     if protocol != "h2":
                         raise OSError("it does not speak HTTP/2")
                 await connection.ready
-        except (OSError, TimeoutError, RpcError, ssl.SSLError) as error:
+        except (OSError, ValueError, RpcError) as error:
             if transport is not None:
                 transport.abort()
             self._pause_s = min(max(2 * self._pause_s, RECONNECT_FIRST_S), RECONNECT_MAX_S)
@@ -203,45 +208,30 @@ def _reason(error: Exception) -> str:
         return f"the TLS handshake failed: {error.reason or error}"
     if isinstance(error, TimeoutError):
         return f"no answer within {CONNECT_TIMEOUT_S:g} s"
-    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return str(error) or type(error).__name__
 
 
 def _context(tls: Tls) -> ssl.SSLContext:
-    """Raises ValueError."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    """Raises OSError, and ValueError with the reason."""
+    for path in filter(None, tls):
+        path.open().close()  # Its error names the file, unlike that of `ssl`.
+    try:
+        context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=tls.ca)
+    except ssl.SSLError:
+        raise ValueError(f"{tls.ca} contains no certificate that can be read") from None
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["h2"])
-    try:
-        if tls.ca is None:
-            context.load_default_certs(ssl.Purpose.SERVER_AUTH)
-        else:
-            context.load_verify_locations(cadata=tls.ca.decode("ascii"))
-    except (ssl.SSLError, UnicodeDecodeError) as error:
-        raise ValueError(f"the certificate authorities for etcd cannot be used: {error}") from None
     if tls.certificate is not None:
         try:
-            with _file(tls.certificate) as certificate, _file(tls.key or tls.certificate) as key:
-                context.load_cert_chain(certificate, key, _no_password)
-        except (ssl.SSLError, ValueError) as error:
-            raise ValueError(f"the client certificate for etcd cannot be used: {error}") from None
+            context.load_cert_chain(tls.certificate, tls.key, _no_password)
+        except ssl.SSLError as error:
+            reason = error.reason or "it cannot be read"
+            raise ValueError(f"{tls.certificate} and its key cannot be used: {reason}") from None
     return context
 
 
 def _no_password() -> str:
-    """Else the library would ask on the terminal."""
+    """Without it, the library would ask on the terminal."""
     raise ValueError("the private key is encrypted")
-
-
-@contextmanager
-def _file(content: bytes) -> Iterator[str]:
-    """Gives a path for content, since `ssl` takes files only. Others cannot read it."""
-    if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
-        with open(os.memfd_create("pem"), "wb") as file:
-            file.write(content)
-            file.flush()
-            yield f"/proc/self/fd/{file.fileno()}"
-    else:
-        with tempfile.NamedTemporaryFile() as temporary:
-            temporary.write(content)
-            temporary.flush()
-            yield temporary.name

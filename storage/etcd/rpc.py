@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
+from pathlib import Path
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit
 
@@ -81,11 +82,11 @@ class Endpoint(NamedTuple):
 
 
 class Tls(NamedTuple):
-    """PEM contents for connections to etcd."""
+    """Files in PEM for connections to etcd. ca: None: the system's authorities are trusted."""
 
-    ca: bytes | None = None
-    certificate: bytes | None = None
-    key: bytes | None = None
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
 
 
 class Stream(Protocol):

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from apiserver.storage.errors import OutcomeUnknown, StorageUnavailable
-from apiserver.storage.etcd import Tls
-from apiserver.storage.etcd.client import CALL_TIMEOUT_S
+from apiserver.storage.etcd import EtcdClient, Tls
+from apiserver.storage.etcd.client import CALL_TIMEOUT_S, HTTP2
 from apiserver.storage.keys import prefix_range
 from tests.support.authority import Authority
 from tests.support.etcd_process import EtcdProcess, TlsFiles
-from tests.support.etcd_stores import ALL, P, Stores, binary, events
+from tests.support.etcd_stores import ALL, P, Stores, binary, events, until_answered
 
 pytestmark = pytest.mark.etcd
 
 
 def tls_from(files: TlsFiles, *, certificate: bool = True) -> Tls:
     if not certificate:
-        return Tls(ca=files.ca.read_bytes())
-    return Tls(files.ca.read_bytes(), files.certificate.read_bytes(), files.key.read_bytes())
+        return Tls(ca=files.ca)
+    return Tls(files.ca, files.certificate, files.key)
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +39,13 @@ def tls_etcd(
     etcd = EtcdProcess(binary(), directory, tls=authority.issue("server")).start()
     yield etcd
     etcd.kill()
+
+
+@pytest.fixture
+async def open_http2_store() -> AsyncIterator[Stores]:
+    stores = Stores(HTTP2)
+    yield stores
+    await stores.close()
 
 
 async def test_tls_with_a_client_certificate(
@@ -58,7 +66,7 @@ async def test_tls_mismatches_are_refused_in_time(
         "without a certificate": open_store(tls_etcd.url, tls=tls_from(client, certificate=False)),
         "with a certificate of another authority": open_store(
             tls_etcd.url,
-            tls=Tls(client.ca.read_bytes(), stranger.certificate.read_bytes(), stranger.key.read_bytes()),
+            tls=Tls(client.ca, stranger.certificate, stranger.key),
         ),
         "to a server of another authority": open_store(tls_etcd.url, tls=tls_from(stranger)),
         "without TLS": open_store(tls_etcd.url.replace("https", "http")),
@@ -71,3 +79,48 @@ async def test_tls_mismatches_are_refused_in_time(
                 await store.create(P + how, b"1")
     good = open_store(tls_etcd.url, tls=tls_from(client))
     assert await good.count(prefix_range(P + "w")) == await good.count(prefix_range(P + "t")) == 0
+
+
+async def test_files_are_read_for_each_connection(tmp_path: Path, open_http2_store: Stores) -> None:
+    """A certificate, its key and the authorities may be replaced while the server runs."""
+    before, after = (Authority(tmp_path / name) for name in ("before", "after"))
+    used = TlsFiles(*(tmp_path / name for name in ("ca", "certificate", "key")))
+
+    def use(files: TlsFiles) -> None:
+        for source, target in zip(files, used, strict=True):
+            target.write_bytes(source.read_bytes())
+
+    (tmp_path / "etcd").mkdir()
+    etcd = EtcdProcess(binary(), tmp_path / "etcd", tls=before.issue("server")).start()
+    use(before.issue("client"))
+    store = open_http2_store(etcd.url, tls=tls_from(used))
+    await until_answered(store.check_health)
+    etcd.kill()
+    etcd.tls = after.issue("server")
+    etcd.start()
+    try:
+        with pytest.raises(StorageUnavailable):
+            await store.check_health()  # Its connection was lost with the server, which it may not know yet.
+        with pytest.raises(StorageUnavailable, match="its certificate is not accepted"):
+            await store.check_health()
+        use(after.issue("client"))
+        await until_answered(store.check_health)
+    finally:
+        etcd.kill()
+
+
+UNUSABLE: Final = {
+    "a file that is not there": (("missing", None, None), "missing: No such file or directory"),
+    "no certificate": (("garbage", None, None), "contains no certificate that can be read"),
+    "no key": ((None, "garbage", "garbage"), "and its key cannot be used: "),
+}
+
+
+@pytest.mark.parametrize(("names", "problem"), UNUSABLE.values(), ids=UNUSABLE)
+async def test_files_that_cannot_be_used_are_refused_at_once(
+    names: tuple[str | None, ...], problem: str, tmp_path: Path
+) -> None:
+    (tmp_path / "garbage").write_text("garbage")
+    tls = Tls(*(None if name is None else tmp_path / name for name in names))
+    with pytest.raises(ValueError, match=f"the TLS files for etcd cannot be used: .*{problem}"):
+        EtcdClient(["https://127.0.0.1:2379"], tls)
