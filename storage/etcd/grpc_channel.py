@@ -56,7 +56,7 @@ class GrpcChannel:
         self._is_closed = False
 
     async def unary(self, path: str, message: bytes, timeout_s: float) -> bytes:
-        """See `rpc.Channel.unary`."""
+        """Sends a message and returns the answer, see `rpc.Channel.unary`."""
         self._require_open()
         call = self._calls.get(path)
         if call is None:
@@ -65,13 +65,13 @@ class GrpcChannel:
             return cast(bytes, await call(message, timeout=timeout_s))
 
     def server_stream(self, path: str, message: bytes, timeout_s: float | None = None) -> GrpcStream:
-        """See `rpc.Channel.server_stream`."""
+        """Opens a call that reads many messages, see `rpc.Channel.server_stream`."""
         self._require_open()
         call: Any = self._channel.unary_stream(path)
         return GrpcStream(call(message, timeout=timeout_s))
 
     def stream(self, path: str, metadata: Sequence[tuple[str, str]] = ()) -> GrpcStream:
-        """See `rpc.Channel.stream`."""
+        """Opens a call that sends and reads many messages, see `rpc.Channel.stream`."""
         self._require_open()
         return GrpcStream(self._channel.stream_stream(path)(metadata=tuple(metadata)))
 
@@ -86,19 +86,19 @@ class GrpcChannel:
 
 
 class GrpcStream:
-    """See `rpc.Stream`."""
+    """A call of gRPC as `rpc.Stream`."""
 
     def __init__(self, call: Any) -> None:
         self._call = call
 
     async def read(self) -> bytes | None:
-        """See `rpc.Stream.read`."""
+        """Returns the next message, see `rpc.Stream.read`."""
         with _translated():
             message = await self._call.read()
         return None if message is grpc.aio.EOF else cast(bytes, message)
 
     async def write(self, message: bytes) -> None:
-        """See `rpc.Stream.write`."""
+        """Sends a message, see `rpc.Stream.write`."""
         with _translated():
             try:
                 await self._call.write(message)
@@ -106,7 +106,7 @@ class GrpcStream:
                 raise RpcError(Code.UNAVAILABLE, "the server has ended the call") from error
 
     def cancel(self) -> None:
-        """See `rpc.Stream.cancel`."""
+        """Ends the call, see `rpc.Stream.cancel`."""
         self._call.cancel()
 
 

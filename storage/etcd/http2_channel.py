@@ -1,4 +1,4 @@
-"""`rpc.Channel` over a connection of our own: see `http2_connection`."""
+"""Implements `rpc.Channel` with `http2_connection`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Http2Channel:
         self._is_closed = False
 
     async def unary(self, path: str, message: bytes, timeout_s: float) -> bytes:
-        """See `rpc.Channel.unary`."""
+        """Sends a message and returns the answer, see `rpc.Channel.unary`."""
         connection = self._connection
         if connection is None or not connection.is_usable or connection.is_full:
             connection = await self.connect()
@@ -68,11 +68,11 @@ class Http2Channel:
             raise
 
     def server_stream(self, path: str, message: bytes, timeout_s: float | None = None) -> Http2Stream:
-        """See `rpc.Channel.server_stream`."""
+        """Opens a call that reads many messages, see `rpc.Channel.server_stream`."""
         return Http2Stream(self, self._block(path), message, timeout_s)
 
     def stream(self, path: str, metadata: Sequence[tuple[str, str]] = ()) -> Http2Stream:
-        """See `rpc.Channel.stream`."""
+        """Opens a call that sends and reads many messages, see `rpc.Channel.stream`."""
         return Http2Stream(self, self._block(path, metadata), None, None)
 
     async def close(self) -> None:
@@ -156,7 +156,7 @@ class Http2Channel:
 
 
 class Http2Stream:
-    """See `rpc.Stream`. It is opened when it is first used, since a connection may have to be made."""
+    """A `rpc.Stream` that is opened when it is first used, since a connection may have to be made."""
 
     def __init__(
         self, channel: Http2Channel, block: bytes, message: bytes | None, timeout_s: float | None
@@ -169,15 +169,15 @@ class Http2Stream:
         self._is_cancelled = False
 
     async def read(self) -> bytes | None:
-        """See `rpc.Stream.read`."""
+        """Returns the next message, see `rpc.Stream.read`."""
         return await (self._call or await self._open()).read()
 
     async def write(self, message: bytes) -> None:
-        """See `rpc.Stream.write`."""
+        """Sends a message, see `rpc.Stream.write`."""
         (self._call or await self._open()).write(message)
 
     def cancel(self) -> None:
-        """See `rpc.Stream.cancel`."""
+        """Ends the call, see `rpc.Stream.cancel`."""
         self._is_cancelled = True
         if self._call is not None:
             self._call.cancel()

@@ -88,7 +88,7 @@ class Call(Protocol):
     window: int
 
     def on_message_bytes(self, data: bytes, size: int) -> None:
-        """size: of the frame, with its padding; counts against windows."""
+        """Takes a part of a message. size: of the frame with its padding, which counts against windows."""
         ...
 
     def on_end(self, headers: Headers) -> None: ...
