@@ -7,8 +7,10 @@ import sys
 if sys.version_info < (3, 11):  # noqa: UP036  before any import that would fail
     sys.exit(f"apiserver: Python 3.11 or later is required; this is Python {sys.version.split()[0]}")
 
+import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 from itertools import pairwise
@@ -84,8 +86,19 @@ def _serve(given: list[str], clock: Clock | None, drain_s: float | None) -> int:
 
 
 def _logs_json(given: Sequence[str]) -> bool:
-    """Tells whether a command line asks for logs in JSON: one that is not valid may not be parsed."""
-    return "--logging-format=json" in given or ("--logging-format", "json") in pairwise(given)
+    """Whether a command line asks for logs in JSON, itself or in its file. It need not be valid otherwise."""
+    if "--logging-format=json" in given or ("--logging-format", "json") in pairwise(given):
+        return True
+    files = [value for name, value in pairwise(given) if name == "--config"]
+    files += [each.removeprefix("--config=") for each in given if each.startswith("--config=")]
+    return any(map(_file_logs_json, files))
+
+
+def _file_logs_json(path: str) -> bool:
+    with suppress(OSError, UnicodeDecodeError):
+        lines = Path(path).read_text().splitlines()
+        return any(re.fullmatch(r"logging-format:\s*[\"']?json[\"']?\s*(#.*)?", line) for line in lines)
+    return False
 
 
 def _report(error: UsageError, *, as_json: bool) -> None:

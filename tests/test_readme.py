@@ -45,6 +45,7 @@ OTHERS: Final = {
         "clusterrole",
         "from-literal",
         "group",
+        "image",
         "list",
         "raw",
     }
@@ -55,6 +56,7 @@ OTHERS: Final = {
     "apiserver conformance": {"area", "features", "kubeconfig", "server", "token-alice", "webhook-host"},
     "apiserver convert": {"output-version", "strict"},
     "apiserver deprecations": {"fail-in", "kubeconfig", "server", "token-file", "certificate-authority"},
+    "apiserver snapshot": {"force"},
     "apiserver storage": {"after", "rate"},
     "curl": {"cacert"},
     "etcdutl": {"bump-revision", "mark-compacted"},

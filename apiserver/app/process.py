@@ -50,7 +50,10 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 def announce_ready(config: Config, url: str, kubeconfig: Path) -> None:
-    """Print the only line on stdout, which scripts wait for, and a summary where stderr is a terminal."""
+    """Print the ready line, which is the only line on stdout and which scripts wait for.
+
+    A summary follows on stderr if that is a terminal.
+    """
     path = str(kubeconfig.resolve())
     as_json = config.logs.logging_format == "json"
     if as_json:
@@ -58,19 +61,22 @@ def announce_ready(config: Config, url: str, kubeconfig: Path) -> None:
     else:
         line = f"ready {url} kubeconfig={path}"
     try:
-        print(line, flush=True)
+        if sys.stdout is not None:
+            # The path as the file system has it, whatever the encoding of the output is.
+            sys.stdout.buffer.write(os.fsencode(f"{line}\n"))
+            sys.stdout.flush()
     except OSError as error:
-        # The server serves, also if nobody reads that.
+        # The server works even if nobody reads the line.
         log.warning("cannot write the ready line to stdout: %s", error.strerror or error)
-    if not as_json and sys.stderr.isatty():
+    if not as_json and sys.stderr is not None and sys.stderr.isatty():
         print(startup_summary(config, url, path), file=sys.stderr, flush=True)
 
 
 def startup_summary(config: Config, url: str, kubeconfig: str) -> str:
-    """Returns what a user at a terminal needs next."""
+    """Returns the lines that a user at a terminal sees when the server is ready."""
     storage, data_dir = config.storage, config.serving.data_dir.resolve()
     if storage.etcd_servers:
-        store = f"etcd at {', '.join(storage.etcd_servers)}"
+        store = storage.etcd_name
     elif storage.storage_backend == flag_values.MEMORY:
         store = "in memory, gone when the server stops"
     else:

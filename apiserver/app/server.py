@@ -179,7 +179,7 @@ class App:
         None if the server is stopped before. Raises CannotStart.
         """
         config = self._config
-        etcd = f"etcd at {','.join(config.storage.etcd_servers)}"
+        etcd = config.storage.etcd_name
         timeout_s = config.storage.etcd_start_timeout_s
         fetching = asyncio.create_task(
             fetch_identity(core.store, config.storage.etcd_prefix, partial(local_identity, config), etcd)

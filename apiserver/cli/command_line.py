@@ -163,7 +163,7 @@ def _ineffective_backend(values: Mapping[str, Any]) -> Iterator[str]:
 def _fault_injection(values: Mapping[str, Any]) -> Iterator[str]:
     """Yields a warning if faults can be injected."""
     if values.get("enable_fault_injection"):
-        yield "--enable-fault-injection: this server may have faults on purpose, see /debug/faults"
+        yield "--enable-fault-injection: members of system:masters can inject faults; see /debug/faults"
 
 
 def _release(values: dict[str, Any]) -> EmulatedRelease:
@@ -203,10 +203,9 @@ def _rehearsed_release(values: Mapping[str, Any], release: EmulatedRelease) -> S
         raise UsageError(f"--emulate-removal: 1.{minor} is not after {release}, the emulated version")
     if minor > (last := last_known_removal()):
         raise UsageError(
-            f"--emulate-removal: 1.{minor} is after 1.{last}, the last release of which it is known what it "
-            "removes"
+            f"--emulate-removal: 1.{minor} is after 1.{last}, the last release whose removals are known"
         )
-    return (f"--emulate-removal: what Kubernetes 1.{minor} has removed is not served",)
+    return (f"--emulate-removal: not serving the API versions that Kubernetes 1.{minor} has removed",)
 
 
 def _runtime_config(
@@ -394,7 +393,7 @@ def _unneeded(unknown: Iterable[str]) -> Iterator[str]:
 def _require_zero(name: str, value: str) -> None:
     """Check that the insecure port is off. Raises UsageError."""
     if value != "0":
-        raise UsageError(f"--{name}: there is only the secure port; 0 is the only value")
+        raise UsageError(f"--{name}: the server has no insecure port; the only valid value is 0")
 
 
 def _read_file(parser: argparse.ArgumentParser, path: Path) -> tuple[dict[str, Any], list[str]]:
@@ -409,8 +408,11 @@ def _read_file(parser: argparse.ArgumentParser, path: Path) -> tuple[dict[str, A
         elif isinstance(value, list) and flag not in _NO_LISTS:
             value = ",".join(map(str, value))
         arguments += [f"{flag}={each}" for each in (value if isinstance(value, list) else [value])]
-    given, unknown = parser.parse_known_args(arguments)
-    unneeded = list(_unneeded(unknown))
+    try:
+        given, unknown = parser.parse_known_args(arguments)
+        unneeded = list(_unneeded(unknown))
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}", error.hint) from None
     values = {name: value for name, value in vars(given).items() if value is not None and name != "config"}
     return values, unneeded
 
@@ -489,7 +491,7 @@ def _check_combinations(config: Config) -> None:
             raise UsageError(f"--{certificate} and --{key} must be given together")
     storage = config.storage
     if storage.storage_backend in (flag_values.EMBEDDED, flag_values.MEMORY) and storage.etcd_servers:
-        raise UsageError(f"--storage-backend={storage.storage_backend} excludes --etcd-servers")
+        raise UsageError(f"--storage-backend={storage.storage_backend} and --etcd-servers exclude each other")
     if config.simulation.simulate_stages and not config.simulation.simulate_nodes:
         raise UsageError("--simulate-stages requires --simulate-nodes")
     if config.api.cluster_signing_duration_s < SIGNING_DURATION_S_MIN:
@@ -502,7 +504,7 @@ def _check_combinations(config: Config) -> None:
             "unless --enable-priority-and-fairness is false"
         )
     if config.serving.workers > 1 and config.serving.enable_fault_injection:
-        raise UsageError("--enable-fault-injection: each worker would have faults of its own; use one")
+        raise UsageError("--enable-fault-injection requires --workers=1: workers do not share faults")
     if config.serving.workers > 1 and not config.storage.etcd_servers:
         raise UsageError("--workers requires --etcd-servers: only one process can use the embedded store")
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from apiserver.cli.commands import COMMANDS, SERVE
+from apiserver.cli.commands import COMMANDS, SERVE, SERVERS
 from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
 
 SHELLS: Final = ("bash", "zsh", "fish")
@@ -47,22 +47,39 @@ def whole_parser() -> argparse.ArgumentParser:
     )
     commands = whole.add_subparsers(metavar="COMMAND")
     for name, command in COMMANDS.items():
+        own = command.build_parser()
+        if name not in SERVERS:  # All share the parser of these, which stays as it is.
+            _describe_briefly(own, command.summary)
         # Subparsers are made by name, but these exist already.
         commands.add_parser(name, help=command.summary, add_help=False)
-        commands.choices[name] = command.build_parser()
+        commands.choices[name] = own
     _complete_paths(whole)
     return whole
+
+
+def _subparsers(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            summaries = {each.dest: each.help or "" for each in action._choices_actions}
+            for name, subparser in action.choices.items():
+                yield summaries[name], subparser
+
+
+def _describe_briefly(parser: argparse.ArgumentParser, summary: str) -> None:
+    """Replace the descriptions of a parser and those of its commands, which shells show beside names."""
+    parser.description = summary
+    for each, subparser in _subparsers(parser):
+        _describe_briefly(subparser, each)
 
 
 def _complete_paths(parser: argparse.ArgumentParser) -> None:
     """Have values that are paths be completed as such, in a parser and in those of its commands."""
     import shtab
 
+    for _, subparser in _subparsers(parser):
+        _complete_paths(subparser)
     for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for each in action.choices.values():
-                _complete_paths(each)
-        elif action.type is Path or action.metavar in _FILES:
+        if action.type is Path or action.metavar in _FILES:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
         elif action.metavar in _DIRECTORIES:
             action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]

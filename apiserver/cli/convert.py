@@ -6,6 +6,7 @@ import argparse
 import io
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,21 +45,28 @@ _MARKER: Final = re.compile(rb"^---(?=[ \t\r\n]|$).*\n?", re.MULTILINE)
 class Manifest(NamedTuple):
     """One document of a file.
 
-    place: the file, and which of its documents. text: as the file has it. is_found: in a directory.
+    number: which of its documents, from 1. text: as the file has it.
+    is_found: whether the file was found in a directory, rather than named.
     """
 
-    place: str
+    file: str
+    number: int
     text: bytes
     is_found: bool
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}, document {self.number}"
 
 
 @dataclass
 class _Results:
-    """What is written, and what is told."""
+    """The converted manifests, and how many documents of which files are no manifests."""
 
     strict: bool
     texts: list[bytes] = field(default_factory=list)
     documents: list[Any] = field(default_factory=list)
+    skipped: Counter[str] = field(default_factory=Counter)
     has_failed: bool = False
 
     def tell(self, place: str, text: str, *, fails: bool) -> None:
@@ -81,6 +89,11 @@ def run(arguments: Sequence[str]) -> int:
     results = _Results(given.strict)
     for manifest in _manifests(given.files, given.recursive):
         _convert(converter, manifest, given, minor, results)
+    for file, count in results.skipped.items():
+        documents = (
+            "1 document that is not a manifest" if count == 1 else f"{count} documents that are not manifests"
+        )
+        results.tell(file, f"skipped {documents} (no apiVersion and kind)", fails=False)
     _print(results, as_json=given.output == "json")
     return NOT_CONVERTED if results.has_failed else CONVERTED
 
@@ -96,7 +109,7 @@ def _manifests(files: Iterable[str], recursive: bool) -> Iterator[Manifest]:
             for number, text in enumerate(_documents(_content(path)), start=1):
                 if (count := count + 1) > DOCUMENTS_MAX:
                     raise UsageError(f"convert: there are more than {DOCUMENTS_MAX} manifests")
-                yield Manifest(f"{path}, document {number}", text, is_found=path != name)
+                yield Manifest(path, number, text, is_found=path != name)
 
 
 def _paths(name: str, recursive: bool) -> Iterator[str]:
@@ -151,7 +164,7 @@ def _convert(
     if document is None:
         return
     if manifest.is_found and not _is_manifest(document):
-        results.tell(place, "skipped, not a manifest: it has no apiVersion and kind", fails=False)
+        results.skipped[manifest.file] += 1
         return
     if not isinstance(document, dict):
         results.tell(place, "it is not an object", fails=True)
@@ -182,7 +195,7 @@ def _convert(
 
 
 def _is_manifest(document: Any) -> bool:
-    """Tells whether a document is of a type at all. Directories also hold values of charts, and rules."""
+    """Whether a document has a type. Directories also hold other YAML files, like the values of charts."""
     return isinstance(document, dict) and all(
         isinstance(document.get(name), str) and document[name] for name in ("apiVersion", "kind")
     )

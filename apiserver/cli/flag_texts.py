@@ -6,7 +6,6 @@ Source: k8s.io/apiserver, pkg/server/flagz/flagreader.go; github.com/spf13/pflag
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -15,10 +14,9 @@ from apiserver.cli.config import Config
 from apiserver.cli.flag import Flag
 from apiserver.cli.flags import SECTIONS
 from apiserver.golang.durations import duration_text
+from apiserver.golang.urls import redacted_urls
 from apiserver.releases.deviations import KUBERNETES
 
-_CLASSIFIED: Final = "CLASSIFIED"
-_USER_INFO: Final = re.compile(r"//[^/?#\s\],]*@")
 # Of flags that have no field in Config.
 _OF_OTHERS: Final[Mapping[str, Callable[[Config], Any]]] = MappingProxyType(
     {
@@ -43,7 +41,7 @@ _OF_OTHERS: Final[Mapping[str, Callable[[Config], Any]]] = MappingProxyType(
 def flag_texts(config: Config) -> dict[str, str]:
     """Returns the values of all flags by their names, without the dashes."""
     return {
-        flag.name.lstrip("-"): _USER_INFO.sub(f"//{_CLASSIFIED}@", _text(flag, config))
+        flag.name.lstrip("-"): redacted_urls(_text(flag, config))
         for flags in SECTIONS.values()
         for flag in flags
     }

@@ -78,5 +78,5 @@ def _lines(rows: list[tuple[str, str]], width: int) -> Iterator[str]:
 def parser() -> argparse.ArgumentParser:
     """Returns the parser of what follows `help`."""
     built = Parser(prog=f"apiserver {HELP}", description=COMMANDS[HELP].summary)
-    built.add_argument("command", metavar="COMMAND", nargs="*")
+    built.add_argument("command", metavar="COMMAND", nargs="*", choices=list(COMMANDS), help="A command.")
     return built

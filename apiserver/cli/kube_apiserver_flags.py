@@ -80,7 +80,7 @@ NOT_NEEDED: Final[Mapping[str, str]] = MappingProxyType(
 REFUSED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "service-account-signing-endpoint": (
-            "no other process can sign tokens of service accounts: give the key in a file, by "
+            "the server cannot use an external signer of service account tokens; use "
             "--service-account-signing-key-file"
         ),
     }
@@ -131,7 +131,7 @@ class FlagLifecycle(NamedTuple):
         return f"unknown flag: --{self.flag}, which Kubernetes 1.{self.removed} has removed: {self.instead}"
 
 
-_LOGS: Final = "logs go to stderr, see --v and --logging-format"
+_LOGS: Final = "logs go to stderr; see --v and --logging-format"
 _CLOUD: Final = "run a cloud controller manager as a separate program"
 LIFECYCLES: Final[Mapping[str, FlagLifecycle]] = MappingProxyType(
     {

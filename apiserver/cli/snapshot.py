@@ -172,7 +172,7 @@ def parser() -> IntermixedParser:
     commands = parser.add_subparsers(metavar="save|restore|status", required=True)
     data_dir = f"The directory of the embedded store. (default {ServingOptions().data_dir})"
 
-    save = _command(commands, "save", _SAVE, _save)
+    save = _command(commands, "save", "Write a snapshot of the store to FILE.", _SAVE, _save)
     save.add_argument("--data-dir", metavar="DIR", help=data_dir)
     save.add_argument(
         "--etcd-servers", metavar="URLS", help="List of etcd servers (scheme://ip:port), comma separated."
@@ -189,10 +189,9 @@ def parser() -> IntermixedParser:
         "--etcd-keyfile", metavar="FILE", help="SSL key file used to secure etcd communication."
     )
     save.add_argument("--config", metavar="FILE", help="The YAML file of the server's flags.")
-
     save.add_argument("--force", action="store_true", help="Replace FILE if it exists.")
 
-    restore = _command(commands, "restore", _RESTORE, _restore)
+    restore = _command(commands, "restore", "Create the embedded store from FILE.", _RESTORE, _restore)
     restore.add_argument("--data-dir", metavar="DIR", help=data_dir)
     restore.add_argument(
         "--bump-revision",
@@ -204,7 +203,7 @@ def parser() -> IntermixedParser:
         "(default %(default)s)",
     )
 
-    status = _command(commands, "status", _STATUS, _status)
+    status = _command(commands, "status", "Verify FILE, and show what it contains.", _STATUS, _status)
     status.add_argument(
         "-o", "--output", choices=("text", "json"), default="text", help="The output format. (default text)"
     )
@@ -214,14 +213,11 @@ def parser() -> IntermixedParser:
 def _command(
     commands: argparse._SubParsersAction[IntermixedParser],
     name: str,
+    summary: str,
     text: str,
     command: Callable[[argparse.Namespace], None],
 ) -> IntermixedParser:
-    parser = commands.add_parser(
-        name,
-        help=f"{text.strip().partition('.')[0]}.",
-        description=text,
-    )
+    parser = commands.add_parser(name, help=summary, description=text)
     parser.add_argument("file", type=Path, metavar="FILE", help="The file of the snapshot.")
     parser.set_defaults(command=command)
     return parser

@@ -517,7 +517,7 @@ def resume_hint(arguments: Sequence[str], interrupted: Interrupted) -> Iterator[
     yield "interrupted"
     if interrupted.position:
         again = [*_without_after(arguments), f"--after={interrupted.position}"]
-        yield f"go on with: apiserver {' '.join(map(_shell_word, again))}"
+        yield f"continue with: apiserver {' '.join(map(_shell_word, again))}"
 
 
 def _shell_word(text: str) -> str:

@@ -7,6 +7,7 @@ Each is told in one line.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -27,6 +28,8 @@ def run_subcommand(run: Callable[[], int], failed: int) -> int:
     if sys.stdout is None:
         _tell("there is no standard output")
         return failed
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() != "utf-8":
+        sys.stdout.reconfigure(errors="backslashreplace")  # Other encodings lack characters of names.
     try:
         try:
             return run()

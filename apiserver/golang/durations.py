@@ -17,7 +17,7 @@ def parse_duration(text: str) -> float:
     if text == "0":
         return 0.0
     if not _is_duration(text):
-        raise ValueError(f"{text!r} is no duration, as 90s or 1m30s are")
+        raise ValueError(f"{text!r} is not a duration like 90s or 1m30s")
     return sum(float(number) * _UNITS[unit] for number, unit in _parts(text))
 
 

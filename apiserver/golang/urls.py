@@ -16,6 +16,7 @@ _PORT: Final = re.compile(r"(?::[0-9]*)?")
 _USER: Final = re.compile(r"[A-Za-z0-9._:~!$&'()*+,;=%@-]*")
 # A path that is valid as it is, though it may have unnecessary escapes.
 _VALID_RAW_PATH: Final = re.compile(r"[A-Za-z0-9._~$&+,/:;=@!'()*\[\]%-]*")
+_USER_INFO: Final = re.compile(r"//[^/?#\s\],]*@")
 _SAFE_IN_PATH: Final = "$&+,/:;=@"
 _SAFE_IN_USER: Final = "$&+,;="
 
@@ -221,3 +222,8 @@ def _unescaped(text: str, invalid: re.Pattern[bytes] = _INVALID_ESCAPE) -> bytes
             f"invalid URL escape {go_quote(encoded[start : start + 3].decode('utf-8', 'replace'))}"
         )
     return unquote_to_bytes(encoded)
+
+
+def redacted_urls(text: str) -> str:
+    """Returns a text in whose URLs user names and passwords are replaced, as Kubernetes writes them."""
+    return _USER_INFO.sub("//CLASSIFIED@", text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from time import monotonic
@@ -97,13 +98,16 @@ class EtcdClient:
 
         transport: of `TRANSPORTS`. Raises ValueError for an endpoint, or TLS files, that cannot be used.
         """
-        self.endpoints = tuple(endpoints)
+        # Names for errors and logs, without credentials.
+        self.endpoints = tuple(re.sub(r"//[^/]*@", "//", each) for each in endpoints)
         open_channel = _channels(transport, tls or Tls())
         parsed = [Endpoint.parse(each) for each in endpoints]
         self._channels = [open_channel(each, None) for each in parsed]
         # Watches have connections of their own: lists need a larger window.
         self._watch_channels = [open_channel(each, WATCH_WINDOW_BYTES) for each in parsed]
         self._current = 0
+        # The endpoint that failed, and why; logged when another one responds.
+        self._failed: tuple[int, str] | None = None
         self._is_closed = False
 
     async def range(self, request: pb.RangeRequest) -> pb.RangeResponse:
@@ -231,7 +235,7 @@ class EtcdClient:
         channel = self._open_channel(endpoint)
         began = monotonic()
         try:
-            return answer.FromString(await channel.unary(path, request.SerializeToString(), CALL_TIMEOUT_S))
+            content = await channel.unary(path, request.SerializeToString(), CALL_TIMEOUT_S)
         except CallEnded:
             raise _closed(is_write=is_write) from None
         except asyncio.CancelledError:
@@ -239,6 +243,9 @@ class EtcdClient:
             if monotonic() - began > HANG_AFTER_S:
                 self._fail_over_from(endpoint, f"etcd at {self.endpoints[endpoint]} does not answer")
             raise
+        if self._failed is not None:
+            self._log_failover(endpoint)
+        return answer.FromString(content)
 
     def _open_channel(self, endpoint: int, channels: Sequence[Channel] | None = None) -> Channel:
         """Returns an endpoint's channel; those of all calls but watches are `self._channels`.
@@ -266,7 +273,14 @@ class EtcdClient:
         """Use the next endpoint from now on, unless another failed call has already changed it."""
         if self._current == endpoint and len(self._channels) > 1:
             self._current = (endpoint + 1) % len(self._channels)
-            log.warning("%s; using %s from now on", why, self.endpoints[self._current])
+            self._failed = self._failed or (endpoint, why)
+
+    def _log_failover(self, endpoint: int) -> None:
+        """Log, after a failure, which endpoint responds. While none does, the callers report it."""
+        assert self._failed is not None
+        (failed, why), self._failed = self._failed, None
+        if failed != endpoint:
+            log.warning("%s; using %s", why, self.endpoints[endpoint])
 
 
 def _translate(where: str, error: RpcError, *, is_write: bool) -> StorageError:

@@ -144,7 +144,10 @@ def test_without_the_flag_there_is_no_such_path() -> None:
 def test_the_start_is_told_and_workers_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--enable-fault-injection", "--workers=2", "--etcd-servers=http://127.0.0.1:1"]
     assert main(arguments) == 2
-    assert "--enable-fault-injection: each worker would have faults of its own" in capsys.readouterr().err
+    assert (
+        "--enable-fault-injection requires --workers=1: workers do not share faults"
+        in capsys.readouterr().err
+    )
 
 
 # ---- the command

@@ -6,6 +6,7 @@ import http.client
 import itertools
 import json
 import os
+import pty
 import re
 import shutil
 import signal
@@ -15,13 +16,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import yaml
 
+from apiserver import __version__
 from apiserver.cli.config import Config
 from tests.support import forked_server
 from tests.support.api import Api
@@ -34,6 +37,8 @@ from tests.support.server_process import ServerProcess
 
 CONFIGMAPS: Final = "/api/v1/namespaces/default/configmaps"
 START_CPU_S_MAX: Final = 4.0
+# A server imports 1,300 modules, help 130.
+MODULES_OF_HELP_MAX: Final = 160
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -264,6 +269,91 @@ def test_help_and_version(argument: str, shown: str) -> None:
     assert shown in end.stdout
 
 
+def read_terminal(terminal: int) -> str:
+    """Returns what has been written to a terminal, after all programs on it have ended."""
+    written = b""
+    with suppress(OSError):  # Linux ends a terminal by an error, macOS by no more data.
+        while more := os.read(terminal, 65536):
+            written += more
+    os.close(terminal)
+    return written.decode().replace("\r\n", "\n")
+
+
+def on_terminal(*arguments: str, environment: Mapping[str, str] = os.environ) -> tuple[str, str]:
+    """Start a server whose stderr is a terminal, and stop it. Returns stdout, and what the terminal shows."""
+    terminal, its_end = pty.openpty()
+    command = [sys.executable, "-m", "apiserver", "--secure-port=0", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=its_end, env=environment) as process:
+        os.close(its_end)
+        alarm = threading.Timer(WITHIN_S, process.kill)
+        alarm.start()
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        shown = read_terminal(terminal)
+        assert process.wait() == 0, shown
+        alarm.cancel()
+        return os.fsdecode(line + process.stdout.read()), shown
+
+
+def test_a_terminal_shows_a_summary(tmp_path: Path) -> None:
+    """Also in a home directory with spaces and umlauts, and where the locale lacks them."""
+    data = tmp_path / "Jörg Müller" / "daten"
+    ascii_only = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
+    for environment in (os.environ, ascii_only):
+        printed, shown = on_terminal(f"--data-dir={data}", environment=environment)
+        url = printed.split()[1]
+        assert printed == f"ready {url} kubeconfig={data / 'admin.kubeconfig'}\n"
+        if environment is ascii_only:
+            shown = shown.replace("\\xf6", "ö").replace("\\xfc", "ü")
+        *summary, stopped = shown.splitlines()
+        assert summary == [
+            f"apiserver {__version__}, serves Kubernetes 1.36",
+            f"  Store:          embedded, in {data / 'store'}",
+            f"  Data directory: {data}",
+            f"  URL:            {url}",
+            f"  To use kubectl: export KUBECONFIG='{data / 'admin.kubeconfig'}'",
+        ]
+        assert stopped.endswith(" INFO apiserver.app.process: stopped")
+
+
+def test_with_json_logs_everything_is_json(tmp_path: Path) -> None:
+    printed, shown = on_terminal(
+        f"--data-dir={tmp_path}", "--storage-backend=memory", "--logging-format=json"
+    )
+    (ready,) = map(json.loads, printed.splitlines())
+    assert (ready["msg"], ready["kubeconfig"]) == ("ready", str(tmp_path / "admin.kubeconfig"))
+    assert ready["url"].startswith("https://127.0.0.1:")
+    assert [json.loads(line)["msg"] for line in shown.splitlines()] == ["stopped"]
+
+
+def test_an_old_python_gets_one_line() -> None:
+    """Whatever of it a module would need first."""
+    old = "import runpy, sys; sys.version_info = (3, 10, 13); sys.version = '3.10.13 (main)'; "
+    end = subprocess.run(
+        [sys.executable, "-c", f"{old}runpy.run_module('apiserver', run_name='__main__')"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    line = "apiserver: Python 3.11 or later is required; this is Python 3.10.13\n"
+    assert (end.returncode, end.stdout, end.stderr) == (1, "", line)
+
+
+# ---- how fast commands are that import little
+
+FAST: Final = [["version"], ["--version"], ["--help"], ["help"]]
+
+
+@pytest.mark.parametrize("arguments", FAST, ids=" ".join)
+def test_help_and_versions_import_little(arguments: list[str]) -> None:
+    """They take a tenth of a second because of that."""
+    listed = "import sys; from apiserver.__main__ import main; main(sys.argv[1:]); print(len(sys.modules))"
+    program = [sys.executable, "-c", listed, *arguments]
+    end = subprocess.run(program, capture_output=True, text=True, check=True)
+    assert int(end.stdout.splitlines()[-1]) < MODULES_OF_HELP_MAX
+
+
 def test_a_configuration_file_holds_flags(tmp_path: Path) -> None:
     config = tmp_path / "config.yaml"
     config.write_text("logging-format: json\nv: 1\nshutdown-delay-duration: 0s\n")
@@ -368,8 +458,12 @@ def test_etcd_unreachable_is_not_ready_until_it_is_back(tmp_path: Path) -> None:
     server = ServerProcess(tmp_path / "data", *flags)
     try:
         server.start(awaits_ready=False)
+        until(lambda: "cannot reach" in server.stderr, what="it says that etcd does not respond")
         etcd.start()
         server.await_ready()
+        (line,) = [each for each in server.stderr.splitlines() if etcd.url in each]
+        assert line.endswith(f": cannot reach etcd at {etcd.url} (Connection refused); retrying")
+        assert "event loop" not in server.stderr
         with Api(server) as api:
             api.post(CONFIGMAPS, {"metadata": {"name": "a"}}).ok()
             # A consistent read: from here on the cache has it.
@@ -390,6 +484,18 @@ def test_etcd_unreachable_is_not_ready_until_it_is_back(tmp_path: Path) -> None:
     finally:
         server.kill()
         etcd.kill()
+
+
+def test_a_server_gives_up_when_etcd_does_not_respond_in_time(tmp_path: Path) -> None:
+    """With --etcd-start-timeout. Neither the log nor the error has credentials."""
+    url = "http://me:hush@127.0.0.1:1"
+    flags = (f"--etcd-servers={url},http://127.0.0.1:2", "--secure-port=0", "--etcd-start-timeout=1500ms")
+    end = run(f"--data-dir={tmp_path}", *flags)
+    assert (end.returncode, end.stdout) == (1, "")
+    etcd = "etcd at http://CLASSIFIED@127.0.0.1:1, http://127.0.0.1:2"
+    warning, error = end.stderr.splitlines()
+    assert warning.endswith(f": cannot reach {etcd} (Connection refused); retrying")
+    assert error == f"apiserver: cannot reach {etcd} within 1.5s (--etcd-start-timeout)"
 
 
 def heeding_permissions() -> list[str]:

@@ -178,6 +178,14 @@ def test_the_servers_configuration_file_says_where_the_store_is(tmp_path: Path, 
     assert "no store in" in refused("save", tmp_path / "x.db", f"--config={config}", f"--data-dir={tmp_path}")
 
 
+def test_a_file_is_replaced_with_force(tmp_path: Path, stopped: Path) -> None:
+    saved = tmp_path / "saved.db"
+    saved.write_text("another")
+    line = snapshot("save", saved, f"--data-dir={stopped / 'data'}", "--force")
+    assert line.startswith(f"saved {saved}: revision ")
+    assert json.loads(snapshot("status", saved, "--output=json"))["revision"] > 0
+
+
 FAILURES: Final[dict[str, tuple[Callable[[Path, Path], list[object]], str]]] = {
     "no store": (lambda _, tmp: ["save", tmp / "x.db", f"--data-dir={tmp}"], "there is no store in"),
     "no such snapshot": (lambda _, tmp: ["status", tmp / "x.db"], "No such file"),
@@ -190,6 +198,10 @@ FAILURES: Final[dict[str, tuple[Callable[[Path, Path], list[object]], str]]] = {
     "a file where the directory should be": (
         lambda stopped, _: ["restore", stopped / "saved.db", f"--data-dir={stopped / 'saved.db'}"],
         "Not a directory",
+    ),
+    "a file is there": (
+        lambda stopped, _: ["save", stopped / "saved.db", f"--data-dir={stopped / 'data'}"],
+        "saved.db exists; --force replaces it",
     ),
     "nobody listens": (
         lambda _, tmp: ["save", tmp / "x.db", "--etcd-servers=http://127.0.0.1:1"],

@@ -50,7 +50,7 @@ class AdmissionOptions:
     admission_control_config_file: Path | None = option(
         None,
         PATH,
-        "File with admission control configuration, an object of the kind AdmissionConfiguration.",
+        "File with the admission control configuration, an AdmissionConfiguration object.",
     )
     webhook_deny_cidrs: tuple[IPNetwork, ...] = option(
         flag_values.CREDENTIALS_SERVICES,
@@ -58,7 +58,7 @@ class AdmissionOptions:
         "Addresses at which the server never calls a webhook, comma separated, whatever name or URL its "
         "configuration contains. The default is the addresses where clouds provide a machine's credentials."
         " An IPv6 address that embeds an IPv4 address is treated as both, and an unspecified address as "
-        "loopback. Empty for none.",
+        "loopback. If empty, there are none.",
     )
     # What is in that file, and in flags of plugins.
     plugin_configurations: PluginConfigurations = field(default_factory=PluginConfigurations)

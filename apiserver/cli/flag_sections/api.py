@@ -30,8 +30,8 @@ class ApiOptions:
         "--emulated-version",
         "strings",
         flag_values.release,
-        "The release of Kubernetes whose APIs are served, with its defaults: 1.36, or kube=1.36. From "
-        f"{MAJOR}.{OLDEST_MINOR} to {MAJOR}.{NEWEST_MINOR}.",
+        "The Kubernetes release whose APIs and defaults the server serves, for example 1.36 or kube=1.36. "
+        f"Supported: {MAJOR}.{OLDEST_MINOR} to {MAJOR}.{NEWEST_MINOR}.",
         default=f"{MAJOR}.{DEFAULT_MINOR}",
     )
     min_compatibility_version: ClassVar[Flag] = Flag(
@@ -40,8 +40,8 @@ class ApiOptions:
         flag_values.release,
         "The oldest release that must be able to read the stored objects: 1.35, or kube=1.35. Objects are "
         "not stored in API versions that it does not have, and expressions cannot use functions that it "
-        "does not know. By default the release before --emulated-version.",
-        default="the one before --emulated-version",
+        "does not know.",
+        default="the release before --emulated-version",
     )
     # What this later release, 1.x, has removed is not served; None: all is.
     emulate_removal: int | None = option(
@@ -86,8 +86,8 @@ class ApiOptions:
     cluster_signing_duration_s: int = option(
         365 * 24 * 3600,
         WHOLE_DURATION,
-        "The max length of duration signed certificates will be given. Certificate requests may ask for "
-        "shorter certificates by setting spec.expirationSeconds.",
+        "The maximum lifetime of signed certificates. Certificate requests may ask for a shorter one in "
+        "spec.expirationSeconds.",
     )
     # As they are given; those that have an effect have fields of their own.
     feature_gates: tuple[tuple[str, bool], ...] = option(
@@ -104,7 +104,7 @@ class ApiOptions:
         "--strict-kube-compat",
         "bool",
         flag_values.boolean,
-        "Behave like kube-apiserver where the specification of this server differs.",
+        "Behave like kube-apiserver in the cases in which this server differs by default.",
         default="false",
         needs_value=False,
     )
@@ -119,7 +119,8 @@ class ApiOptions:
         "--vendor",
         "string",
         str,
-        "The vendor in media types and OpenAPI extensions, as in application/vnd.kubernetes.protobuf.",
+        "The vendor in media types and OpenAPI extensions, for example in "
+        "application/vnd.kubernetes.protobuf.",
         default=Brand.vendor,
     )
 

@@ -26,7 +26,7 @@ _DELIVERY: Final[Mapping[str, tuple[Kind, str]]] = MappingProxyType(
             TEXT,
             (
                 "Strategy for sending audit events: batch (requests do not wait; events are buffered, and "
-                "lost if there are too many), blocking (requests wait until their events are written), "
+                "lost if the buffer is full), blocking (requests wait until their events are written), "
                 "blocking-strict (requests fail if their first event cannot be written)."
             ),
         ),
@@ -49,7 +49,7 @@ _DELIVERY: Final[Mapping[str, tuple[Kind, str]]] = MappingProxyType(
         ),
         "batch_throttle_burst": (
             INTEGER,
-            "The maximum number of batches at the same moment if the limit was not used, in batch mode.",
+            "The maximum number of batches sent at once after a time below the limit, in batch mode.",
         ),
         "truncate_enabled": (
             SWITCH,
@@ -88,8 +88,8 @@ class AuditOptions:
     audit_policy_file: Path | None = option(
         None,
         PATH,
-        "File with the audit policy: which requests are recorded, and how much of them. If not provided, "
-        "none are.",
+        "File with the audit policy: which requests to record, and in how much detail. If not provided, "
+        "the server records none.",
     )
     # `-` for standard output; empty: events are written to no file.
     audit_log_path: str = option(
@@ -106,10 +106,10 @@ class AuditOptions:
     audit_log_maxage: int = option(
         366,
         INTEGER,
-        "The maximum number of days to keep rotated files, by the time in their names. 0 for no limit.",
+        "The maximum number of days to keep rotated files, by the time in their names. 0 means no limit.",
     )
     audit_log_maxbackup: int = option(
-        100, INTEGER, "The maximum number of rotated files to keep. 0 for no limit."
+        100, INTEGER, "The maximum number of rotated files to keep. 0 means no limit."
     )
     # In megabytes.
     audit_log_maxsize: int = option(
@@ -117,7 +117,7 @@ class AuditOptions:
         INTEGER,
         "The maximum size of the file in megabytes before it is rotated. 0 disables rotation.",
     )
-    audit_log_compress: bool = option(False, SWITCH, "Whether rotated files are compressed by gzip.")
+    audit_log_compress: bool = option(False, SWITCH, "Whether to compress rotated files with gzip.")
     audit_log_mode: str = _delivery("mode", audit_options.BLOCKING)
     audit_log_batch_buffer_size: int = _delivery("batch_buffer_size", 10_000)
     audit_log_batch_max_size: int = _delivery("batch_max_size", 1)
@@ -132,12 +132,12 @@ class AuditOptions:
     audit_webhook_config_file: Path | None = option(
         None,
         PATH,
-        "File in the format of a kubeconfig whose current context names the server that events are sent to.",
+        "A kubeconfig file whose current context names the server to which events are sent.",
     )
     audit_webhook_initial_backoff_s: float = option(
         10.0,
         DURATION,
-        "The time to wait before retrying the first failed request. Each later wait is longer by half.",
+        "The time to wait before retrying the first failed request. Each later wait is 1.5 times as long.",
         alias="--audit-webhook-batch-initial-backoff",
     )
     audit_webhook_mode: str = _delivery("mode", audit_options.BATCH)

@@ -89,7 +89,7 @@ class AuthenticationOptions:
         None,
         PATH,
         "If set, the file that will be used to authenticate requests via static bearer tokens. Each line "
-        'holds token,user,uid,"group1,group2".',
+        'has the form token,user,uid,"group1,group2".',
     )
     enable_bootstrap_token_auth: bool = option(
         False,
@@ -120,7 +120,7 @@ class AuthenticationOptions:
     oidc_client_id: str = option(
         "",
         TEXT,
-        "The client ID for the OpenID Connect client, must be set if the URL of its issuer is.",
+        "The client ID for the OpenID Connect client; must be set if --oidc-issuer-url is set.",
     )
     oidc_ca_file: Path | None = option(
         None,
@@ -209,32 +209,33 @@ class AuthenticationOptions:
     service_account_max_token_expiration_s: int = option(
         0,
         Kind("duration", flag_values.whole_duration_or_zero_s),
-        "The maximum validity duration of a token created by the service account token issuer. 0 for no "
+        "The maximum validity duration of a token created by the service account token issuer. 0 means no "
         "maximum.",
     )
     service_account_extend_token_expiration: bool = option(
         True,
         BOOLEAN,
-        "Turns on projected service account expiration extension during token generation, which helps safe "
-        "transition from legacy tokens to bound ones: a token that is bound to a pod and asked for with the "
-        "lifetime of 3607 seconds, as kubelets do, is valid for a year, and counted as stale after that.",
+        "Turns on projected service account expiration extension during token generation, which helps "
+        "safe transition from legacy tokens to bound ones: a token that is bound to a pod and requested "
+        "with a lifetime of 3607 seconds, as kubelets do, is valid for a year, and counts as stale after "
+        "3607 seconds.",
     )
     service_account_lookup: bool = option(
         True,
         BOOLEAN,
-        "If true, validate that service account tokens of Secrets exist there as part of authentication.",
+        "If true, validate that service account tokens of Secrets still exist as part of authentication.",
     )
     service_account_jwks_uri: str = option(
         "",
         Kind("string", flag_values.https_url),
-        "The URI of the JSON Web Key Set in the OpenID discovery document. If not provided, it is a path of "
-        "this server.",
+        "The URI of the JSON Web Key Set in the OpenID discovery document. Defaults to a path of this "
+        "server.",
     )
     api_audiences: tuple[str, ...] = option(
         (),
         TEXTS,
         "Identifiers of the API. Service account tokens must be bound to at least one of these audiences. "
-        "If not provided, it is the list of issuers.",
+        "Defaults to the list of issuers.",
         repeats=True,
     )
     # What is in these files and flags.

@@ -17,7 +17,7 @@ class LoggingOptions:
     verbosity: int = option(
         0,
         COUNT,
-        "Number for the log level verbosity. 4 and above logs debug messages, 6 and above also those of "
+        "Number for the log level verbosity. 4 and above log debug messages, 6 and above also those of "
         "libraries.",
         name="--v",
         alias="-v",
@@ -25,14 +25,15 @@ class LoggingOptions:
     logging_format: str = option(
         "text",
         TEXT,
-        'Sets the log format. Permitted formats: "json", "text".',
+        'Sets the log format. Permitted formats: "json", "text". With "json", all lines on stdout and '
+        "stderr are JSON objects.",
         choices=("text", "json"),
     )
     flag_deprecation_warnings: ClassVar[Flag] = Flag(
         "--flag-deprecation-warnings",
         "bool",
         flag_values.boolean,
-        "Warn of deprecated flags.",
+        "Log a warning for each deprecated flag.",
         default="true",
         needs_value=False,
     )

@@ -22,13 +22,13 @@ class ProxyOptions:
         "Addresses to which the server never forwards a request, comma separated, even if they are those of"
         " a Service, pod, node or kubelet. The default is the addresses where clouds provide a machine's "
         "credentials. An IPv6 address that embeds an IPv4 address is treated as both, and an unspecified "
-        "address as loopback. Empty for none.",
+        "address as loopback. If empty, there are none.",
     )
     kubelet_certificate_authority: Path | None = option(
         None,
         PATH,
-        "Path to a cert file for the certificate authority of kubelets. If not provided, their certificates "
-        "are not checked.",
+        "Path to a cert file for the certificate authority of kubelets. If not provided, the server does "
+        "not verify their certificates.",
     )
     kubelet_client_certificate: Path | None = option(
         None, PATH, "Path to a client cert file for TLS, with which the server authenticates to kubelets."

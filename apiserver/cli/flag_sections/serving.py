@@ -23,9 +23,9 @@ class ServingOptions:
     advertise_address: str = option(
         "",
         Kind("ip", flag_values.address),
-        "The IP address on which to advertise the server to members of the cluster, in the endpoints of the "
-        "Service kubernetes. If not provided, it is --bind-address; if that is a loopback address or all "
-        "addresses, it is that of this machine's default route.",
+        "The IP address on which to advertise the server to members of the cluster, in the endpoints of "
+        "the Service kubernetes. Defaults to --bind-address, or to the address of this machine's default "
+        "route if --bind-address is a loopback address or all addresses.",
     )
     # Empty: the advertised address.
     external_hostname: str = option(
@@ -47,7 +47,7 @@ class ServingOptions:
         Path("apiserver-data"),
         PATH,
         "The directory for generated keys and certificates, the administrator's kubeconfig, and the "
-        "embedded store. If only --cert-dir is provided, it is a directory in there.",
+        "embedded store. If only --cert-dir is provided, the server uses a subdirectory of it.",
     )
     # Of the serving certificate; None: in the data directory.
     cert_dir: Path | None = option(
@@ -68,10 +68,10 @@ class ServingOptions:
     tls_sni_cert_key: tuple[NamedCertificate, ...] = option(
         (),
         Kind("namedCertKey", flag_values.named_certificate),
-        "A pair of x509 certificate and private key file paths, for clients that ask for one of its names: "
-        "fully qualified domain names, possibly with a wildcard as the first label, or IP addresses. If none "
-        "are given after a colon, they are taken from the certificate. Names without a wildcard go before "
-        "those with one, and given names before those from certificates. May be given more than once. "
+        "A pair of x509 certificate and private key file paths, optionally followed by a colon and the "
+        "names for which to use it: fully qualified domain names, possibly with a wildcard as the first "
+        "label, or IP addresses. Without names, the server uses those in the certificate. Exact names "
+        "take precedence over wildcards, and given names over names from certificates. May be repeated. "
         'Examples: "example.crt,example.key" or "foo.crt,foo.key:*.foo.com,foo.com".',
         repeats=True,
         is_list=False,
@@ -86,7 +86,7 @@ class ServingOptions:
     tls_cipher_suites: tuple[str, ...] = option(
         (),
         Kind("strings", flag_values.cipher_suites),
-        "List of cipher suites for TLS 1.2 and before, comma separated; those of TLS 1.3 cannot be chosen. "
+        "List of cipher suites for TLS 1.2 and before, comma separated; those of TLS 1.3 are fixed. "
         f"Preferred values: {', '.join(sorted({*PREFERRED_SUITES, *TLS13_SUITES}))}. Insecure values: "
         f"{', '.join(INSECURE_SUITES)}.",
         repeats=True,
@@ -94,18 +94,17 @@ class ServingOptions:
     strict_transport_security_directives: tuple[str, ...] = option(
         (),
         Kind("strings", flag_values.hsts_directives),
-        "List of directives for HSTS, comma separated. If this list is empty, then no answer has the header. "
-        "Example: 'max-age=31536000,includeSubDomains,preload'.",
+        "List of directives for HSTS, comma separated. If this list is empty, responses do not have the "
+        "header. Example: 'max-age=31536000,includeSubDomains,preload'.",
         repeats=True,
     )
     # Regular expressions, in Go's syntax.
     cors_allowed_origins: tuple[str, ...] = option(
         (),
         Kind("strings", flag_values.origin_patterns),
-        "List of allowed origins for CORS, comma separated. An allowed origin is a regular expression, which "
-        "must pin to the start of the host by ^ or // and to its end by $ or :, as in //localhost(:|$) or "
-        "^https://example\\.com$. Pages of these origins may also open WebSockets; those of other origins "
-        "may not.",
+        "List of allowed origins for CORS, comma separated. Each item is a regular expression, which must "
+        "be anchored to the start of the host with ^ or //, and to its end with $ or :, for example "
+        "//localhost(:|$) or ^https://example\\.com$. Only pages of these origins may open WebSockets.",
         repeats=True,
     )
     max_connections: int = option(

@@ -17,8 +17,8 @@ class SimulationOptions:
     simulate_nodes: int = option(
         0,
         COUNT,
-        "For tests: the number of simulated Nodes, simulated-0 and so on. Pods are bound to them and become "
-        "Running and Ready, but nothing runs.",
+        "For tests: the number of simulated Nodes, named simulated-0 and so on. The server binds pods to "
+        "them and reports the pods as Running and Ready, but runs no containers.",
     )
     simulate_stages: str = option(
         "",

@@ -10,6 +10,7 @@ from typing import Final
 from apiserver.cli import flag_values
 from apiserver.cli.flag import Kind, flags_of, option
 from apiserver.cli.flag_values import COUNT, DURATION, PATH, SWITCH, TEXT, WHOLE_DURATION
+from apiserver.golang.urls import redacted_urls
 from apiserver.storage.encryption.configuration import EncryptionConfiguration
 
 
@@ -30,8 +31,8 @@ class StorageOptions:
     etcd_servers: tuple[str, ...] = option(
         (),
         Kind("strings", flag_values.urls),
-        "List of etcd servers to connect with (scheme://ip:port), comma separated. If not provided, objects "
-        "are kept in a store in --data-dir.",
+        "List of etcd servers to connect with (scheme://ip:port), comma separated. If not provided, the "
+        "server uses the embedded store in --data-dir.",
     )
     etcd_cafile: Path | None = option(
         None, PATH, "SSL Certificate Authority file used to secure etcd communication."
@@ -56,8 +57,8 @@ class StorageOptions:
     etcd_start_timeout_s: float = option(
         0.0,
         DURATION,
-        "How long the server waits for etcd when it starts, before it gives up and exits. If 0, it waits for "
-        "as long as it takes.",
+        "How long the server waits for etcd at its start before it exits with an error. 0 means that it "
+        "waits as long as necessary.",
     )
     encryption_provider_config: Path | None = option(
         None,
@@ -75,20 +76,20 @@ class StorageOptions:
     etcd_compaction_interval_s: float = option(
         300.0,
         DURATION,
-        "The interval of compaction requests, in either store; old versions are kept for that long. If 0, "
-        "they are kept forever.",
+        "The interval of compaction requests. Both stores keep old versions for this time. If 0, they "
+        "keep them forever.",
     )
     etcd_db_metric_poll_interval_s: float = option(
         30.0,
         DURATION,
-        "The interval of requests to poll the size of the store, etcd or embedded, and update its metric. 0 "
-        "disables the metric.",
+        "The interval of requests to poll the size of the store and update the metric. 0 disables the "
+        "metric.",
     )
     event_ttl_s: int = option(3600, WHOLE_DURATION, "Amount of time to retain events.")
     default_watch_cache_size: int = option(
         102_400,
         COUNT,
-        "Default watch cache size: the number of changes that are kept in memory for each resource.",
+        "Default watch cache size: the number of changes kept in memory for each resource.",
     )
     # For single resources, by group and name.
     watch_cache_sizes: Mapping[tuple[str, str], int] = option(
@@ -105,7 +106,7 @@ class StorageOptions:
         "The memory limit of the server, such as 512Mi or 2G. When the server comes close to it, it rejects"
         " the work that needs most memory with 429. Workers share the limit. 0 means no limit.",
         name="--memory-limit",
-        default="that of the container",
+        default="the limit of the container",
     )
     watch_cache_history_bytes: int = option(
         256 * 1024 * 1024,
@@ -114,6 +115,11 @@ class StorageOptions:
     )
     # What is in that file.
     encryption: EncryptionConfiguration | None = None
+
+    @property
+    def etcd_name(self) -> str:
+        """Names the etcd servers, for logs; without their credentials."""
+        return f"etcd at {redacted_urls(', '.join(self.etcd_servers))}"
 
 
 FLAGS: Final = flags_of(StorageOptions)

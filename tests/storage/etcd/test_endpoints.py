@@ -32,6 +32,20 @@ async def test_the_next_endpoint_takes_over_when_the_first_is_down(
         await call(open_store(unused_url(), unused_url(), own_etcd.url))
 
 
+async def test_a_failover_is_logged_once_an_endpoint_responds(
+    etcd: EtcdProcess, open_store: Stores, caplog: pytest.LogCaptureFixture
+) -> None:
+    """While none does, the callers say so. The log has no credentials."""
+    first, second = unused_url(), unused_url()
+    with pytest.raises(StorageUnavailable):
+        await CALLS["get"](open_store(first, second))
+    assert caplog.messages == []
+    await CALLS["get"](open_store(first.replace("//", "//me:hush@"), second, etcd.url))
+    (line,) = caplog.messages
+    assert line.startswith(f"etcd at {first}: UNAVAILABLE: ")
+    assert line.endswith(f"; using {etcd.url}")
+
+
 async def test_renewals_fail_over(etcd: EtcdProcess, open_store: Stores) -> None:
     """A server whose only calls are renewals must not lose its leases with one endpoint."""
     lease = await open_store(etcd.url).grant_lease(60)

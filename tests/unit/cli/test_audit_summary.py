@@ -154,6 +154,19 @@ def test_a_file_that_is_cut_off_is_summed_up_as_far_as_it_goes(
     assert "eve" in printed.out
 
 
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_no_table_of_files_that_are_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], output: str
+) -> None:
+    """It would read as if nobody had done anything. An empty log has an empty table."""
+    assert audit.run(["summary", str(tmp_path / "none"), "-o", output]) == 1
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", f"apiserver: {tmp_path}/none: No such file or directory\n")
+    (tmp_path / "empty").touch()
+    assert audit.run(["summary", str(tmp_path / "empty"), "-o", output]) == 0
+    assert capsys.readouterr().out
+
+
 REFUSED: Final = {
     "no file": ["summary"],
     "no command": [],

@@ -123,7 +123,7 @@ WRONG_WEBHOOKS: Final[dict[str, tuple[dict[str, Any], str]]] = {
         A + 'timeout: Invalid value: "31s": must be > 0s and <= 30s',
     ),
     "a negative timeout": ({"timeout": "-1s"}, A + 'timeout: Invalid value: "-1s": must be > 0s and <= 30s'),
-    "no duration": ({"timeout": "soon"}, "'soon' is no duration"),
+    "no duration": ({"timeout": "soon"}, "'soon' is not a duration"),
     "a negative time to live": (
         {"authorizedTTL": "-1s"},
         A + 'authorizedTTL: Invalid value: "-1s": must be > 0s',

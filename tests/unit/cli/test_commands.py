@@ -186,6 +186,17 @@ def test_a_mistake_is_json_where_logs_are(capsys: pytest.CaptureFixture[str], fl
     assert record["msg"].startswith("unknown flag: --etcd-server;")
 
 
+@pytest.mark.parametrize("line", ["logging-format: json", "logging-format: 'json'  # for the collector"])
+def test_a_mistake_in_a_file_is_json_where_logs_are(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, line: str
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(f"{line}\netcd-server: x\n")
+    for flags in ([f"--config={file}"], ["--config", str(file)]):
+        record = json.loads(Ended(capsys, *flags).err)
+        assert record["msg"].startswith(f"{file}: unknown flag: --etcd-server; did you mean --etcd-servers?")
+
+
 # ---- completion
 
 

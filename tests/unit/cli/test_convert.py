@@ -47,6 +47,7 @@ spec:
         type: Utilization
         averageUtilization: 50
 """
+ROOT: Final = Path(__file__).parent.parent.parent.parent
 SETTINGS: Final = """# untouched: {"a": 1}
 apiVersion: v1
 kind: ConfigMap
@@ -161,6 +162,30 @@ def test_directories(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         code, out, told = run(capfd, "-f", tmp_path, *flags)
         assert (code, told) == (0, [])
         assert [each["kind"] for each in yaml.safe_load_all(out)] == kinds
+
+
+def test_other_files_in_directories_are_skipped(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Values of charts, rules and configuration; a file that is named must be a manifest."""
+    (tmp_path / "a.yaml").write_text(SETTINGS)
+    (tmp_path / "rules.yaml").write_text("groups: []")
+    (tmp_path / "values.yaml").write_text("- 1\n---\nreplicas: 2\n")
+    code, out, told = run(capfd, "-f", tmp_path, "--strict")
+    assert (code, yaml.safe_load(out)["kind"]) == (0, "ConfigMap")
+    why = "(no apiVersion and kind)"
+    assert told == [
+        f"apiserver convert: {tmp_path}/rules.yaml: skipped 1 document that is not a manifest {why}",
+        f"apiserver convert: {tmp_path}/values.yaml: skipped 2 documents that are not manifests {why}",
+    ]
+    code, _, _ = run(capfd, "-f", tmp_path / "rules.yaml")
+    assert code == 1
+
+
+def test_the_documented_example_runs_on_this_repository(capfd: pytest.CaptureFixture[str]) -> None:
+    """docs/developing/api-upgrades.md: `apiserver convert -f deploy/ -R --strict`."""
+    code, out, told = run(capfd, "-f", ROOT / "deploy", "-R", "--strict")
+    assert code == 0
+    assert {"Deployment", "Service"} <= {each["kind"] for each in yaml.safe_load_all(out)}
+    assert all("skipped" in line for line in told)
 
 
 def test_standard_input() -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.cli import deprecations
-from apiserver.cli.api_client import RequestFailed
+from apiserver.cli.api_client import RequestFailed, user_agent
 from apiserver.cli.flag_values import WORKERS_MAX
 from tests.support.authority import Authority
 from tests.support.https_answers import serving
@@ -56,6 +56,16 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
             return printed.decode()
 
         yield run
+
+
+def test_calls_of_these_commands_are_left_out(ask: Ask) -> None:
+    """They ask for what the server has; no program has to be changed."""
+    row = {"group": "g", "version": "v1", "resource": "r", "count": 1, "lastSeen": "2026-01-01T00:00:00Z"}
+    row |= {"user": "u", "removedRelease": "1.37"}
+    agents = ("old-operator/1.0", user_agent("deprecations"), user_agent("storage rewrite"))
+    answer = {**NONE, "requests": [{**row, "userAgent": each} for each in agents]}
+    shown = json.loads(ask(answer))["requests"]
+    assert [each["userAgent"] for each in shown] == ["old-operator/1.0"]
 
 
 BELIEVED: Final = {

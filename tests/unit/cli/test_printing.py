@@ -176,7 +176,7 @@ def test_how_to_go_on_is_a_command_for_a_shell() -> None:
     position = f"widgets/it's \\ für {HOSTILE}"
     _, line = resume_hint(["migrate", "a b"], Interrupted(position))
     assert line.isprintable()
-    command = line.removeprefix("go on with: apiserver ")
+    command = line.removeprefix("continue with: apiserver ")
     shell = ["bash", "-c", f"printf '%s\\0' {command}"]
     printed = subprocess.run(shell, capture_output=True, check=True).stdout.decode()
     assert printed.split("\0")[:-1] == ["migrate", "a b", f"--after={position}"]

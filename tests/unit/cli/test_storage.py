@@ -268,7 +268,7 @@ def test_how_to_go_on(name: str, command: list[str]) -> None:
     hint = list(resume_hint(arguments, Interrupted("secrets/ns/x")))
     assert hint == [
         "interrupted",
-        f"go on with: apiserver {name} --data-dir 'a dir' secrets --after=secrets/ns/x",
+        f"continue with: apiserver {name} --data-dir 'a dir' secrets --after=secrets/ns/x",
     ]
     assert list(resume_hint(arguments, Interrupted(""))) == ["interrupted"]
 

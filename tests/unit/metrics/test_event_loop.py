@@ -75,6 +75,23 @@ def test_a_long_turn_is_counted_and_its_task_named(
         runner.run(_stall_is_named(caplog))
 
 
+async def test_stalls_of_the_start_are_counted_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    monitor = EventLoopMonitor(asyncio.get_running_loop(), is_logging=False)
+    monitor.start()
+    try:
+        with no_collections():
+            await asyncio.sleep(0)
+            work(LONG_S)
+            await eventually(lambda: counts(monitor)["wall"] == 1)
+            assert caplog.messages == []
+            monitor.begin_logging()
+            work(LONG_S)
+            await eventually(lambda: counts(monitor)["wall"] == 2)
+    finally:
+        monitor.close()
+    assert "was blocked" in caplog.text
+
+
 async def test_many_short_turns_are_no_stall() -> None:
     async with monitored() as monitor:
         for _ in range(100):

@@ -70,7 +70,7 @@ def test_text_has_time_level_and_origin(capsys: pytest.CaptureFixture[str]) -> N
     logs.configure(as_json=False, verbosity=0)
     logging.getLogger("apiserver.x").warning("%s happened", "it")
     stamp, rest = capsys.readouterr().err.split(" ", 1)
-    assert datetime.fromisoformat(stamp)
+    assert datetime.fromisoformat(stamp).utcoffset() is not None
     assert rest == "WARNING apiserver.x: it happened\n"
 
 
