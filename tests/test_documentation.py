@@ -16,7 +16,7 @@ import pytest
 from tests.support.pages import README, pages
 
 ROOT: Final = Path(__file__).parent.parent
-FOLDERS: Final = ("apiserver", "storage", "tests", "benchmarks", "deploy", "docs")
+FOLDERS: Final = ("apiserver", "storage", "tests", "benchmarks", "deploy", "docs", "examples")
 DOCUMENTS: Final = sorted(
     str(path.relative_to(ROOT))
     for path in (*ROOT.glob("*.md"), *(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.md")))
@@ -48,7 +48,7 @@ _TARGET: Final = re.compile(r"(?:`|^    )make (\w+)", re.MULTILINE)
 _COMMENT: Final = re.compile(r"(?:^|\s)#:? .*$", re.MULTILINE)
 _DOTTED: Final = re.compile(r"`([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)(?:\(\))?`")
 _API_GROUP: Final = re.compile(r"\.k8s\.io$")
-_FILE: Final = re.compile(r"\.(py|json|proto|crt)$")
+_FILE: Final = re.compile(r"\.(py|json|proto|crt|html)$")
 # What CEL has under names that our modules have, too.
 CEL_NAMES: Final = {"authorizer.requestResource", "strings.quote"}
 
