@@ -25,7 +25,6 @@ pytest-xdist has its own servers.
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import itertools
 from collections.abc import Generator, Iterator, Mapping, Sequence
@@ -282,6 +281,8 @@ def kubernetes_client(kube: ApiServer) -> Iterator[Any]:
 @pytest.fixture
 def kubernetes_asyncio_configuration(kube: ApiServer) -> Any:
     """Returns a configuration, for `async with kubernetes_asyncio.client.ApiClient(...)`."""
+    import asyncio  # takes 30 ms, which a suite that does not use it should not pay
+
     configuration = _library("kubernetes_asyncio.client").Configuration()
     load = _library("kubernetes_asyncio.config").load_kube_config_from_dict
     with ThreadPoolExecutor(1) as thread:  # There may be a loop that runs in this one.
