@@ -66,7 +66,8 @@ clean:
 	rm -rf $(VENV)
 
 $(VENV)/bin/python:
-	@test -n "$(PYTHON)" || { echo "Python 3.11 or later is needed; none was found" >&2; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "Python 3.11 or later \
+	is required: install it, or say where it is, as in make PYTHON=/opt/python3.13/bin/python3 run" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python

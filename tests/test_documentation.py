@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import tomllib
 from collections import deque
 from collections.abc import Iterator
 from functools import cache
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+import yaml
 
 from tests.support.pages import README, pages
 
@@ -74,6 +76,14 @@ def test_links_lead_somewhere(document: str) -> None:
         if not target.exists() or (anchor and anchor not in anchors(target)):
             broken.append(link)
     assert broken == []
+
+
+def test_only_the_metadata_of_the_package_has_addresses_of_the_project() -> None:
+    urls = tomllib.loads(text_of("pyproject.toml"))["project"]["urls"].values()
+    others = {name: text_of(name) for name in (*DOCUMENTS, "Dockerfile", "mkdocs.yml")}
+    assert {(name, url) for name, text in others.items() for url in urls if url in text} == set()
+    assert {"site_url", "repo_url", "edit_uri"} & yaml.safe_load(text_of("mkdocs.yml")).keys() == set()
+    assert re.findall(r"image\.(?:url|source|documentation)\b", text_of("Dockerfile")) == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
