@@ -3,13 +3,20 @@
 # docker run --read-only --tmpfs /tmp --volume apiserver:/var/lib/apiserver --publish 6443:6443 apiserver:0.1.0
 
 FROM python:3.13.11-slim-bookworm AS build
+# `make release` sets it to the time of the commit.
+ARG SOURCE_DATE_EPOCH
 WORKDIR /src
 COPY . .
+# Compiled modules are not checked against the times of their sources, which `make release` rewrites.
+ENV PIP_CONSTRAINT=/src/deploy/constraints.txt \
+    PYTHONHASHSEED=0
 RUN python -m pip wheel --no-cache-dir --no-deps --wheel-dir /wheels . \
     && python -m venv --without-pip /opt/apiserver \
-    && python -m pip --python /opt/apiserver/bin/python install --no-cache-dir /wheels/*.whl
+    && python -m pip --python /opt/apiserver/bin/python install --no-cache-dir --no-compile /wheels/*.whl \
+    && python -m compileall -q --invalidation-mode unchecked-hash /opt/apiserver/lib
 
 FROM python:3.13.11-slim-bookworm
+ARG SOURCE_DATE_EPOCH
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="apiserver" \
@@ -22,7 +29,7 @@ LABEL org.opencontainers.image.title="apiserver" \
 # The base image holds no compiled modules, and nobody can write them later: without this each start, and
 # each health check, would compile what it imports. The directories are there so that a new volume that is
 # mounted on one of them belongs to the server's user.
-RUN python -m compileall -q /usr/local/lib/python3.13 \
+RUN PYTHONHASHSEED=0 python -m compileall -q --invalidation-mode unchecked-hash /usr/local/lib/python3.13 \
     && groupadd --system --gid 65532 apiserver \
     && useradd --system --uid 65532 --gid 65532 --no-create-home --home-dir /nonexistent \
         --shell /usr/sbin/nologin apiserver \

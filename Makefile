@@ -6,6 +6,7 @@
 # make attack  what others notice of hostile clients             (ARGS="--only lists --scale 2", ARGS="--list")
 # make fuzz    feed every decoder what nobody would write      (ARGS="--minutes 10 --only patches --jobs 2")
 # make docs    write the pages that are made from tables, and build the site in build/site
+# make release build the files of a release in dist, the same bytes each time       (ARGS="--no-image")
 # make bench   what it does per second, beside bare limits    (ARGS="get list")
 #
 # All of them work from nothing but make and Python 3.11 or later; what they need goes to .venv.
@@ -26,7 +27,7 @@ export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/pycache
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test slow faults attack fuzz lint docs bench clean
+.PHONY: help run test slow faults attack fuzz lint docs release bench clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -58,6 +59,9 @@ lint: $(VENV)/.installed-test $(VENV)/.installed-lint $(VENV)/.installed-bench
 docs: $(VENV)/.installed-docs
 	$(BIN)/python -m tests.references
 	$(BIN)/zensical build --clean --strict
+
+release: $(VENV)/.installed-release
+	$(BIN)/python deploy/release.py $(ARGS)
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -19,6 +19,7 @@ from tests.support.required import library
 
 INSTALLS: Final = "installs packages from a registry; tests/deploy/test_wheel.py installs the wheel"
 CONTAINERS: Final = "needs a container engine; tests/deploy/test_image.py starts the image where there is one"
+REPLICAS: Final = "needs an etcd cluster; tests/deploy/test_replicas.py runs replicas on one"
 BESIDE: Final = "tests/testing/test_docs_testing.py runs or checks it, with the tools that it needs"
 GO_TEST: Final = 'KUBEBUILDER_ASSETS="$(apiserver envtest-assets)" go test ./...'
 MAVEN: Final = "needs a project in Java with Maven"
@@ -52,21 +53,34 @@ NOT_RUN: Final[dict[tuple[str, str], str]] = {
         "docs/testing/javascript.md",
         'KUBEBUILDER_ASSETS="$(apiserver envtest-assets)" npm test',
     ): "needs a suite with envtest-js",
+    (
+        "docs/operating/etcd-and-replicas.md",
+        "apiserver --etcd-servers=https://etcd-1:2379,https://etcd-2:2379,https://etcd-3:2379 \\",
+    ): REPLICAS,
+    (
+        "docs/developing/browsers.md",
+        "// dashboard.js",
+    ): "needs a browser; tests/server/test_websocket.py watches",
+    ("docs/operating/upgrade.md", "docker compose build"): CONTAINERS,
 }
 # Pages all of whose blocks are not run here.
 PAGES_NOT_RUN: Final[dict[str, str]] = {
     "docs/reference/conformance.md": "long; tests/server/test_conformance_command.py runs the command",
     "docs/reference/command-line.md": "the help of the commands, which `make docs` writes",
     "docs/reference/testing-api.md": "signatures, which `make docs` writes",
+    "docs/operating/install.md": f"{INSTALLS}; Docker {CONTAINERS}",
+    "docs/developing/releasing.md": "tests/deploy/test_release.py builds a release",
 }
 CLIENTS: Final = ("kubernetes", "kubernetes_asyncio", "kr8s", "lightkube", "pykube", "kopf")
+# Commands that ask a running server, or read its store.
+_ASKS_SERVER: Final = re.compile(
+    r"^(?:kubectl|curl|apiserver (?:auth|deprecations|migrate|snapshot|storage))\b", re.MULTILINE
+)
 _IMPORT: Final = re.compile(r"^\s*(?:import|from) (\w+)", re.MULTILINE)
 _TEST: Final = re.compile(r"^\s*(?:async )?def (test_\w+)", re.MULTILINE)
 
 
-# To be run block by block like the others; tests/server/test_readme.py runs their kubectl commands.
-_LATER: Final = ("docs/operating/", "docs/developing/")
-PAGES: Final = [page for page in pages() if not page.startswith(_LATER)]
+PAGES: Final = list(pages())
 
 
 def is_run(block: Block) -> bool:
@@ -121,6 +135,10 @@ def needs_kubectl(page: str) -> bool:
     )
 
 
+def asks_server(page: str) -> bool:
+    return any(_ASKS_SERVER.search(b.text) for b in blocks(page) if b.language == SHELL and is_run(b))
+
+
 RUN: Final = [pytest.param(page, marks=marks(page)) for page in PAGES if any(map(is_run, blocks(page)))]
 
 
@@ -133,7 +151,7 @@ def test_a_page_works(page: str, tmp_path: Path) -> None:
             library(name)
     kubectl = program((usable_versions() or [MISSING])[-1]) if needs_kubectl(page) else None
     with PageRunner(tmp_path, kubectl) as runner:
-        if needs_kubectl(page) and not any(map(starts_server, shell[:1])):
+        if asks_server(page) and not any(map(starts_server, shell[:1])):
             runner.start_server()
         for block in run:
             runner.run(block)

@@ -47,7 +47,9 @@ OTHERS: Final = {
         "group",
         "image",
         "list",
+        "non-resource-url",
         "raw",
+        "serviceaccount",
     }
     | {"recursive", "resource", "role", "type", "user", "verb", "watch"}
     | {"certificate-authority", "cluster", "embed-certs", "kubeconfig", "namespace", "output"}
@@ -59,8 +61,15 @@ OTHERS: Final = {
     "apiserver snapshot": {"force"},
     "apiserver storage": {"after", "rate"},
     "curl": {"cacert"},
+    "docker": {"build", "detach", "name", "no-deps", "publish", "read-only", "rm", "tag", "tmpfs", "volume"},
+    "etcd": {"quota-backend-bytes"},
     "etcdutl": {"bump-revision", "mark-compacted"},
+    "kubectl apply": {"force-conflicts"},
+    "make release": {"commit", "no-image"},
     "mypy": {"strict"},
+    "pip": {"find-links", "no-deps", "no-index", "wheel-dir"},
+    "prepare.py": {"print-kubeconfig"},
+    "sha256sum": {"check"},
 }
 
 

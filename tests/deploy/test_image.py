@@ -153,6 +153,7 @@ SENT: Final = {
     "apiserver/app.py": True,
     "apiserver/schema/go_fields.json": True,
     "storage/etcd/etcd_subset.proto": True,
+    "deploy/constraints.txt": True,
     "deploy/healthcheck.py": True,
     "deploy/prepare.py": True,
     "apiserver/__pycache__/app.cpython-313.pyc": False,

@@ -23,6 +23,8 @@ _PYTEST_INI: Final = "[pytest]\nasyncio_default_fixture_loop_scope = function\n"
 _PYTEST_OPTIONS: Final = "-rA -p no:cacheprovider"
 # The line of a block that starts a server; what `apiserver` does besides is a command.
 _SERVER: Final = re.compile(r"^apiserver(?: serve)?(?: --?\w(?:\\\n|[^\n])*)?$", re.MULTILINE)
+# A block that begins so tells the reader to stop the server.
+_STOP: Final = "# Stop the server"
 _PASSED: Final = re.compile(r"^PASSED \S+?::(?:\w+::)*(\w+)", re.MULTILINE)
 _FRACTION: Final = re.compile(r"\d+/\d+")
 # pytest adds it to the time of a run that takes longer than a minute.
@@ -60,6 +62,7 @@ class PageRunner:
         if kubectl is not None:
             (bin_directory / "kubectl").symlink_to(kubectl)
         (directory / "pytest.ini").write_text(_PYTEST_INI)
+        (directory / "deploy").symlink_to(ROOT / "deploy")  # readers are in a checkout
         self._environment = {
             **os.environ,
             "HOME": str(directory),
@@ -95,6 +98,8 @@ class PageRunner:
         self._run_commands(shlex.join(["apiserver", *flags]))
 
     def _run_commands(self, text: str) -> None:
+        if text.startswith(_STOP):
+            self._stop()
         while found := _SERVER.search(text):
             self._run_in_shell(text[: found.start()])
             self.finish()
