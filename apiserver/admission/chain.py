@@ -1,10 +1,10 @@
 """Runs admission plugins, which may change or refuse writes.
 
 Mutating admission comes first, validating admission once the resource's own rules have been applied; both
-call plugins in their order, and time them. Plugins that cannot be disabled may also check: they add errors to
-those of the resource's own rules, where these depend on more than the object. Which plugins handle a write
-depends on its resource, subresource and operation alone, and is cached: where there are none, admission costs
-a lookup and a microsecond.
+call plugins in their order, and time them. Plugins that cannot be disabled may also check: they add errors
+that depend on more than the object to those of the resource's own rules. The plugins that handle a write
+depend only on its resource, subresource and operation, and are cached: without plugins, admission costs a
+lookup and a microsecond.
 Source: k8s.io/apiserver, pkg/admission.
 """
 
@@ -52,7 +52,7 @@ def _replace(document: Document, other: Document) -> None:
 
 
 def _encoded(document: Document | None) -> bytes:
-    """Raises BadRequest."""
+    """Returns an encoded document."""
     try:
         return orjson.dumps(document)
     except orjson.JSONEncodeError:
@@ -60,34 +60,37 @@ def _encoded(document: Document | None) -> bytes:
 
 
 def _differ(one: bytes, other: bytes) -> bool:
-    """Are encoded documents different in more than the order of their members?"""
+    """Whether encoded documents differ in more than the order of their members."""
     before, after = (orjson.dumps(orjson.loads(each), option=orjson.OPT_SORT_KEYS) for each in (one, other))
     return before != after
 
 
 class Waiting(Protocol):
-    """The request of a write, as plugins see it. waited_s: how many seconds it has waited for others."""
+    """The request of a write, as plugins see it while they wait.
+
+    waited_s: how many seconds it has waited for other servers.
+    """
 
     waited_s: float
 
     def without_slot(self) -> AbstractContextManager[None]:
-        """Have the request hold nothing that others need while it waits for another server."""
+        """Releases the request's slot or seats while it waits for another server."""
         ...
 
 
 class AdmissionAttributes(NamedTuple):
-    """What a write is about, apart from its objects: k8s.io/apiserver's admission.Attributes.
+    """The attributes of a write except its objects: k8s.io/apiserver's admission.Attributes.
 
     name: empty for a create whose name is not known yet.
     offload: runs work for the user.
     path_name: the name in the request's path; empty if a collection is deleted, or an object created by POST.
     options: of the request; None for one that has none, as to connect.
-    view: of a subresource with a kind of its own.
+    view: of a subresource with its own kind.
     verb: by which a client's request is authorized; empty for a write that is no request.
     deadline: when the client gives up, by the loop's clock; None: when the server does.
     rounds: set while plugins may change the write.
-    audit: the record of the request, if there is one, to which plugins add annotations.
-    request: gets the time for which webhooks have had it wait; None for a write that is no request.
+    audit: the audit record of the request, if there is one, to which plugins add annotations.
+    request: records the time spent waiting for webhooks; None for a write that is no request.
     """
 
     operation: Operation
@@ -109,13 +112,13 @@ class AdmissionAttributes(NamedTuple):
 
     @property
     def allows_side_effects(self) -> bool:
-        """Whether what is called may have side effects beyond the answer. Row J08."""
+        """Whether calls to other servers may have side effects beyond their response (row J08)."""
         return not self.is_dry_run or (self.options is not None and EMPTY_DRY_RUN in self.options.warnings)
 
     def waited(self, layer: str, seconds: float) -> None:
-        """Note that the request has had to wait for webhooks.
+        """Note that the request has waited for webhooks.
 
-        layer: these webhooks, as annotations of the request's record name them.
+        layer: these webhooks, as annotations of the audit event name them.
         """
         if self.request is not None:
             self.request.waited_s += seconds
@@ -123,23 +126,23 @@ class AdmissionAttributes(NamedTuple):
             self.audit.took(layer, seconds)
 
     def without_slot(self) -> AbstractContextManager[None]:
-        """Have the request hold nothing that others need while a plugin waits: see `Waiting`."""
+        """Releases the request's slot or seats while a plugin waits: see `Waiting`."""
         return nullcontext() if self.request is None else self.request.without_slot()
 
     def annotate(self, key: str, value: str, level: AuditLevel = AuditLevel.METADATA) -> None:
-        """Add an annotation to the record of the request, if there is one, and the key is valid.
+        """Add an annotation to the audit record of the request, if there is one, and the key is valid.
 
-        level: from which on it is recorded. The first annotation of a key counts.
+        level: the lowest audit level that records it. The first annotation of a key counts.
         """
         if self.audit is not None and "/" in key and not qualified_name(key):
             self.audit.annotate(key, value, level)
 
 
 class SubresourceView(NamedTuple):
-    """What a subresource shows of the objects that plugins get.
+    """The view that a subresource gives plugins of the objects.
 
-    kind: of what a client sends and sees. of: returns that for an object. put: puts a changed one back into
-    the object. Where plugins get what the client has sent (an Eviction), both do nothing.
+    kind: that of the documents that clients send and see. of: returns the view of an object. put: puts a
+    changed view back into the object. Where plugins get the client's document (an Eviction), both do nothing.
     """
 
     kind: ServedResource
@@ -148,9 +151,9 @@ class SubresourceView(NamedTuple):
 
 
 class Rounds:
-    """The rounds in which plugins may change one write: a second one follows where a plugin asks for it.
+    """The rounds in which plugins may change one write: a second one runs if a plugin requests it.
 
-    is_second: whether the second round is on. is_wanted: whether it is to follow.
+    is_second: whether the second round is running. is_wanted: whether it is to follow.
     """
 
     def __init__(self) -> None:
@@ -159,7 +162,7 @@ class Rounds:
         self._by_plugin: dict[Plugin, PluginRounds] = {}
 
     def of(self, plugin: Plugin) -> PluginRounds:
-        """Returns the rounds as one of the plugins that have them sees them."""
+        """Returns the rounds for one of the plugins that take part in them."""
         found = self._by_plugin.get(plugin)
         if found is None:
             found = self._by_plugin[plugin] = PluginRounds(self)
@@ -167,12 +170,12 @@ class Rounds:
 
 
 class PluginRounds:
-    """The rounds of a plugin that asks others about the write: webhooks, policies.
+    """The rounds of a plugin that calls webhooks or policies.
 
-    It calls some of them again in the second round, if what came after them has changed the object.
+    It calls some of them again in the second round, if later plugins have changed the object.
     Source: k8s.io/apiserver, pkg/admission/plugin/webhook/mutating/reinvocationcontext.go.
 
-    called: those that were called and want to be called again. due: those that have to be.
+    called: those that were called and may be called again. due: those that must be.
     """
 
     def __init__(self, rounds: Rounds) -> None:
@@ -186,13 +189,14 @@ class PluginRounds:
         return self._rounds.is_second
 
     def on_change(self) -> None:
-        """One that was called has changed the object: those before it are called again."""
+        """Note that a webhook or policy has changed the object, so that those before it are called again."""
         self._rounds.is_wanted = True
         self.due |= self.called
         self.called = set()
 
     async def enter(self, document: Document | None, offload: Offload) -> None:
-        """The plugin has its turn. What has changed since it had the last one was done by others.
+        """Begin the plugin's turn, and detect changes by other plugins since its last one.
+
 
         Raises BadRequest for a document that is nested too deeply to be stored.
         """
@@ -204,7 +208,7 @@ class PluginRounds:
             self.on_change()
 
     def leave(self, document: Document | None) -> None:
-        """The plugin has had its turn. Raises BadRequest as `enter`."""
+        """End the plugin's turn. Raises BadRequest as `enter`."""
         if self.called:
             self._left = _encoded(document)
 
@@ -228,8 +232,8 @@ def writes(*resources: GroupResource, subresource: str = "") -> frozenset[Handle
 class Plugin:
     """An admission plugin. Documents are of the hub version (see `registry.version_codec`).
 
-    name: as `--enable-admission-plugins` has it. handled: the writes for which it is called; None: all.
-    has_rounds: whether it may want that all plugins have another turn (see `Rounds`).
+    name: as in `--enable-admission-plugins`. handled: the writes for which it is called; None: all.
+    has_rounds: whether it may request a second round of all plugins (see `Rounds`).
     The methods that admit a write return warnings for the client, if there are any, and raise ApiError to
     refuse the write.
     """
@@ -239,41 +243,41 @@ class Plugin:
     has_rounds: bool = False
 
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        """Returns whether the plugin is to be called for such writes.
+        """Returns whether the plugin is called for such writes.
 
         The answer is cached, for as long as `stamp` stays the same.
         """
         return self.handled is None or (resource, subresource, operation) in self.handled
 
     def stamp(self) -> object:
-        """Returns a value that changes whenever `handles` may answer otherwise; None: it never does."""
+        """Returns a value that changes whenever the result of `handles` may; None if it never does."""
         return None
 
     async def mutate(
         self, attributes: AdmissionAttributes, new: Document, old: Document | None
     ) -> Sequence[str] | None:
-        """Change what is written. old: the stored object; None for a create."""
+        """Change the object that is written. old: the stored object; None for a create."""
 
     async def mutate_deletion(
         self, attributes: AdmissionAttributes, old: Document | None
     ) -> Sequence[str] | None:
-        """Decide about a deletion when it is the turn of `mutate`: there is nothing to change."""
+        """Decide about a deletion in the mutating step, where nothing can be changed."""
 
     async def check(
         self, attributes: AdmissionAttributes, new: Document, old: Document | None
     ) -> Sequence[FieldError]:
-        """Return what is wrong with what will be written, for the Status that the rules of its type make."""
+        """Returns the errors in the object to be written, which join those of the type's own rules."""
         return ()
 
     async def validate(
         self, attributes: AdmissionAttributes, new: Document, old: Document | None
     ) -> Sequence[str] | None:
-        """Check what will be written."""
+        """Check the object to be written, and raise ApiError to refuse it."""
 
     async def validate_deletion(
         self, attributes: AdmissionAttributes, old: Document | None
     ) -> Sequence[str] | None:
-        """Check what will be deleted."""
+        """Check the object to be deleted, and raise ApiError to refuse it."""
 
 
 # Mutates or validates: takes the attributes, the new and the old object.
@@ -285,7 +289,7 @@ PluginMethod: TypeAlias = Callable[
 class AdmissionStep(NamedTuple):
     """Mutating or validating admission of some kind of write.
 
-    methods: of the plugins that take part, each with the place where its times are counted.
+    methods: those of the plugins that take part, each with its counter of times.
     """
 
     methods: tuple[tuple[PluginMethod, AdmissionDurations], ...]
@@ -294,7 +298,7 @@ class AdmissionStep(NamedTuple):
     async def run(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> list[str]:
-        """Call the plugins. A refusal carries the warnings of the plugins before it."""
+        """Call the plugins; a refusal carries the warnings of the plugins before it."""
         warnings: list[str] = []
         durations = self.durations
         began = plugin_began = perf_counter()
@@ -316,9 +320,9 @@ class AdmissionStep(NamedTuple):
 
 
 class PluginSteps(NamedTuple):
-    """The plugins that handle some kind of write: those that change it, check it, and validate it.
+    """The plugins that handle some kind of write: those that mutate, check and validate it.
 
-    has_rounds: whether one of them may ask for a second round.
+    has_rounds: whether one of them may request a second round.
     """
 
     mutation: AdmissionStep
@@ -336,11 +340,11 @@ class ApplicablePlugins:
 
     @property
     def may_mutate(self) -> bool:
-        """Whether a plugin might change what is written: see `registry.write_request.Admission`."""
+        """Whether a plugin might change the object: see `registry.write_request.Admission`."""
         return bool(self._steps.mutation.methods)
 
     async def mutate(self, new: Document | None, old: Document | None) -> list[str]:
-        """Run mutating admission, twice if a plugin wants that: see `registry.write_request.Admission`."""
+        """Run mutating admission, twice if a plugin requests it: see `registry.write_request.Admission`."""
         mutation = self._steps.mutation
         if not self._steps.has_rounds:
             return await mutation.run(self._attributes, new, old)
@@ -372,7 +376,7 @@ def _overrides(plugin: Plugin, method: str) -> bool:
 
 
 class AdmissionChain:
-    """All plugins that are enabled, in their order."""
+    """All enabled plugins, in their order."""
 
     def __init__(self, plugins: Sequence[Plugin], metrics: AdmissionMetrics | None = None) -> None:
         self._all = tuple(plugins)
@@ -383,7 +387,7 @@ class AdmissionChain:
         self._stamps: list[object] = []
 
     def admission_for(self, attributes: AdmissionAttributes) -> ApplicablePlugins:
-        """Returns the plugins that handle a write. There may be none: admission is counted nevertheless."""
+        """Returns the plugins that handle a write; admission is counted even if there are none."""
         stamps = [stamp() for stamp in self._stamp_getters]
         if stamps != self._stamps:
             self._stamps = stamps
@@ -393,7 +397,7 @@ class AdmissionChain:
         return ApplicablePlugins(attributes, steps)
 
     def _find(self, resource: GroupResource, subresource: str, operation: Operation) -> PluginSteps:
-        """Plugins that take no part in a step are not called in it, nor counted."""
+        """Find the plugins for a kind of write, without those that take no part in a step."""
         plugins = [each for each in self._all if each.handles(resource, subresource, operation)]
 
         def step(verb: str, type_: str) -> AdmissionStep:

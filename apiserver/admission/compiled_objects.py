@@ -1,4 +1,4 @@
-"""Objects that configure admission, compiled when the first write after their change asks for them."""
+"""Objects that configure admission, compiled on the first write after they change."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ T = TypeVar("T")
 
 
 class CompiledObjects(Generic[T]):
-    """What all objects of a resource are compiled to, ordered by their names.
+    """The compiled objects of a resource, ordered by name.
 
     An object is compiled once for each of its versions, off the event loop: it may have hundreds of
-    expressions. Of one that is damaged what it said before holds. What one says that could never be read
-    nobody knows: until it is removed, or can be read, nothing is admitted that might have to ask it.
+    expressions. A damaged object keeps its last readable content. While an object that was never readable
+    exists, writes that it might concern are refused.
     """
 
     def __init__(self, lister: Lister, compile_: Callable[[Document], Sequence[T]], offload: Offload) -> None:
-        """compile_: returns what is made of one object. It runs in a thread."""
+        """compile_: returns the compiled form of one object, and runs in a thread."""
         self._lister = lister
         self._compile = compile_
         self._offload = offload
@@ -37,7 +37,7 @@ class CompiledObjects(Generic[T]):
         self._by_object: WeakKeyDictionary[StoredObject, Sequence[T]] = WeakKeyDictionary()
         # By the keys of the objects that there were last.
         self._by_key: Mapping[str, Sequence[T]] = {}
-        # Whoever finds it taken waits, instead of compiling the same again.
+        # A task that finds it locked waits, instead of compiling the same objects again.
         self._compiling = asyncio.Lock()
         lister.on_change(self._forget)
 
@@ -47,13 +47,13 @@ class CompiledObjects(Generic[T]):
 
     @property
     def known(self) -> Sequence[T] | None:
-        """What there is now; None if that has to be found out by `current`."""
+        """The current compiled objects; None if `current` has to compile them first."""
         return self._known if self._is_current else None
 
     async def current(self) -> Sequence[T]:
-        """Returns what the objects are compiled to now, and compiles those that have changed.
+        """Returns the compiled form of the current objects, compiling those that have changed.
 
-        Raises InternalError (one cannot be read, and never could), and the storage's errors.
+        Raises InternalError (an object was never readable), and the storage's errors.
         """
         known = self.known
         if known is not None:
@@ -71,7 +71,7 @@ class CompiledObjects(Generic[T]):
             is_damaged = isinstance(each, DamagedObject)
             compiled = self._by_key.get(each.key) if is_damaged else self._by_object.get(each)
             if compiled is None:
-                if is_damaged:  # Why is in the log, and no business of who writes something else.
+                if is_damaged:  # The reason is in the log; clients that write other objects need not see it.
                     raise InternalError.of(f"admission is configured by what cannot be read: {each.key}")
                 compiled = await self._offload.run_begun(SizeClass.HUGE, self._compiled, each)
                 self._by_object[each] = compiled

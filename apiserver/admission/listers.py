@@ -1,4 +1,4 @@
-"""How plugins get other objects, and how they refuse a write."""
+"""Gets other objects for plugins, and makes the errors by which they refuse a write."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from apiserver.storage.keys import prefix_range
 
 
 class Lister:
-    """Gets and lists the objects of one resource. A resource that is not served has none.
+    """Gets and lists the objects of one resource; a resource that is not served has none.
+
 
     offload: the server's, which decodes large objects.
     """
@@ -34,19 +35,21 @@ class Lister:
         return self._place()[0]
 
     async def get_document(self, name: str, namespace: str = "") -> Document | None:
-        """Returns the cached object; if there is none, the stored one. Raises the storage's errors."""
+        """Returns the cached object, or else the stored one. Raises the storage's errors."""
         found = await self.get(name, namespace)
         return await self.offload.document(found) if found is not None else None
 
     async def require_document(self, name: str) -> Document:
-        """Returns what `get_document` does. Raises NotFound, and the storage's errors."""
+        """Returns the result of `get_document`, which must exist. Raises NotFound, and the storage's
+        errors.
+        """
         found = await self.get_document(name)
         if found is None:
             raise NotFound(self.group_resource, name)
         return found
 
     async def get(self, name: str, namespace: str = "") -> StoredObject | None:
-        """Returns what `get_document` does, without decoding the object."""
+        """Returns the result of `get_document`, without decoding the object."""
         resource = self.served
         if resource is None:
             return None
@@ -56,12 +59,12 @@ class Lister:
             return await self._get_stored(resource, name, namespace)
 
     async def get_live_document(self, name: str, namespace: str = "") -> Document | None:
-        """Returns the object as it is stored now. Raises the storage's errors."""
+        """Returns the currently stored object. Raises the storage's errors."""
         found = await self.get_live(name, namespace)
         return await self.offload.document(found) if found is not None else None
 
     async def get_live(self, name: str, namespace: str = "") -> StoredObject | None:
-        """Returns what `get_live_document` does, without decoding the object."""
+        """Returns the result of `get_live_document`, without decoding the object."""
         resource = self.served
         return await self._get_stored(resource, name, namespace) if resource is not None else None
 
@@ -88,16 +91,16 @@ class Lister:
         return self._registry.cache.is_filled
 
     def on_change(self, changed: Callable[[], None]) -> None:
-        """Have `changed` called whenever the cached objects have changed, or may have.
+        """Call `changed` whenever the cached objects have changed, or may have.
 
-        That holds for resources that are served from the start.
+        This works for resources that are served from the start.
         """
         resource, prefix = self._place()
         if resource is not None:
             self._registry.cache.on_change(prefix, changed)
 
     async def list_with_damaged(self) -> Sequence[StoredObject]:
-        """Returns all cached objects by name, those too that cannot be read. Raises the storage's errors."""
+        """Returns all cached objects by name, including unreadable ones. Raises the storage's errors."""
         resource, prefix = self._place()
         if resource is None:
             return ()
@@ -105,7 +108,7 @@ class Lister:
         return [version.value for version in listing.versions if version.value is not None]
 
     async def list_live(self, namespace: str) -> Sequence[StoredObject]:
-        """Returns all objects of a namespace, by name, as they are stored now.
+        """Returns the currently stored objects of a namespace, by name.
 
         Raises the storage's errors, and CorruptObject.
         """
@@ -120,7 +123,7 @@ class Lister:
         return found
 
     def _place(self) -> tuple[ServedResource | None, str]:
-        """Returns the resource as it is served now, and the prefix of its keys."""
+        """Returns the resource as currently served, and the prefix of its keys."""
         return self._served.current.derived(self, self._placed)
 
     def _placed(self, table: ResourceTable) -> tuple[ServedResource | None, str]:
@@ -155,7 +158,8 @@ def refused(attributes: AdmissionAttributes, document: Document | None, why: str
 
 
 def refused_name(attributes: AdmissionAttributes, document: Document | None) -> str:
-    """Returns the name of what a write is refused for. The object may have been named meanwhile, or not yet.
+    """Returns the name of the object of a refused write, which may have been generated meanwhile, or not yet.
+
 
     Source: k8s.io/apiserver, pkg/admission/errors.go, extractResourceName.
     """

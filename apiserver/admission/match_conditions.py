@@ -1,4 +1,4 @@
-"""Evaluates match conditions: whether a webhook or a policy is asked about a request. Pure.
+"""Evaluates match conditions, which decide whether a webhook or a policy sees a request. Pure.
 
 Source: k8s.io/apiserver, pkg/admission/plugin/webhook/matchconditions/matcher.go.
 """
@@ -40,14 +40,14 @@ class MatchCondition(Protocol):
 
 
 class ConditionsOutcome(NamedTuple):
-    """What has come of conditions. is_false: whether one is, which counts more than errors of others."""
+    """The outcome of match conditions. is_false: whether one is false, which outweighs errors of others."""
 
     is_false: bool
     errors: Sequence[str]
 
     @property
     def failure(self) -> str:
-        """What a client is told of the errors; empty if there are none, or if they do not matter."""
+        """The text about the errors for the client; empty if there are none, or if they do not matter."""
         return aggregate(self.errors) if self.errors and not self.is_false else ""
 
 
@@ -61,7 +61,7 @@ def outcome_of(
 ) -> ConditionsOutcome:
     """Evaluates the conditions of a webhook, up to the first that is false.
 
-    request: of a review, without its objects. namespace: see `namespace_object`; None if it belongs to none,
+    request: that of a review, without its objects. namespace: see `namespace_object`; None if there is none,
     or if no condition names it. Raises DecisionNeeded.
     """
     variables = {
@@ -112,7 +112,7 @@ def namespace_object(document: Document) -> Document:
 
 
 def authorizer_variables(request: Document, authorizer: UserAuthorizer) -> dict[str, Any]:
-    """Returns the variables by which expressions of admission ask what the user may do."""
+    """Returns the variables by which expressions of admission check the user's permissions."""
     resource = request["requestResource"]
     attributes = CheckAttributes(
         group=resource["group"],

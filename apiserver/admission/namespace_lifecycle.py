@@ -1,7 +1,7 @@
 """Refuses creates in namespaces that do not exist or are being deleted, and deletes of protected namespaces.
 
-Checking first and writing then would let an object into a namespace that is emptied in between, which it
-would outlive. So the state of the checked namespace is a condition of the write (`TransactionGuard`).
+With a check before the write, an object could be created in a namespace that is deleted in between, and
+outlive it. So the state of the checked namespace is a condition of the write (`TransactionGuard`).
 NamespaceAutoProvision, which comes before it and is off by default, creates the missing namespaces.
 Source: k8s.io/apiserver, pkg/admission/plugin/namespace/lifecycle; kubernetes,
 plugin/pkg/admission/namespace/autoprovision. Rows A12, A13, A16.
@@ -25,10 +25,10 @@ _NAMESPACES: Final = GroupResource("", "namespaces")
 
 
 class NamespaceLifecycle:
-    """Checks creates and deletes. Kubernetes has it as an admission plugin; here it cannot be disabled."""
+    """Checks creates and deletes against namespaces, like the Kubernetes plugin, but cannot be disabled."""
 
     def __init__(self, registry: Registry, namespaces: ServedResource, *, provisions: bool = False) -> None:
-        """provisions: whether requests may name namespaces that do not exist, which are created then."""
+        """provisions: whether missing namespaces of requests are created."""
         self._registry = registry
         self._namespaces = namespaces
         self._provisions = provisions
@@ -36,9 +36,9 @@ class NamespaceLifecycle:
     async def check_create(
         self, resource: ServedResource, namespace: str, name: str, *, may_provision: bool = False
     ) -> TransactionGuard | None:
-        """Returns what must still hold when the object is created. Raises NotFound, Forbidden.
+        """Returns the condition under which the object may be created. Raises NotFound, Forbidden.
 
-        may_provision: it is a request, and no dry run.
+        may_provision: whether it is a request and not a dry run.
         """
         if not resource.is_namespaced:
             return None
@@ -73,14 +73,14 @@ class NamespaceLifecycle:
         return Condition(found.key, int(found.resource_version))
 
     async def _provision(self, resource: ServedResource, namespace: str, name: str) -> None:
-        """Create the namespace, unless somebody else was faster. Raises Forbidden."""
+        """Create the namespace, unless another client has just created it. Raises Forbidden."""
         namespaces = self._namespaces
         document = {
             "apiVersion": namespaces.api_version,
             "kind": namespaces.kind,
             "metadata": {"name": namespace},
         }
-        namespaces.check(document)  # sets the defaults, which whoever creates it owns
+        namespaces.check(document)  # sets the defaults, whose owner is the creator
         try:
             request = WriteRequest(resource=namespaces, namespace="", name=namespace, writer=KUBE_APISERVER)
             await self._registry.create(request, Draft(document))

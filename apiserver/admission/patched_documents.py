@@ -1,4 +1,4 @@
-"""What admission has patched, made a document of its kind again. Pure."""
+"""Completes documents that admission has patched. Pure."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource
 from apiserver.schema.compile import TypeMismatch
 
-# Nobody reads more.
+# More would not be read.
 _TOLD_MAX: Final = 20
 
 
 def completed(document: Any, kind: ServedResource, *, is_strict: bool = False) -> Document:
     """Returns a patched document checked, pruned and completed.
 
-    is_strict: fields that its kind has not are errors, and not pruned.
+    is_strict: whether unknown fields are errors instead of being pruned.
 
-    Raises InternalError if it is of another kind, or a field is of a wrong type: whoever has configured
-    admission has to mend that, not who writes.
+    Raises InternalError if it has another kind, or a field of a wrong type, because the administrator of
+    admission has to fix that, not the client.
     """
     if not isinstance(document, dict):
         raise InternalError.of("the patched object is not an object")

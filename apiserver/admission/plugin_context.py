@@ -1,4 +1,4 @@
-"""What admission plugins need of the server that they are part of."""
+"""The parts of the server that admission plugins need."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from apiserver.registry.store import Registry
 
 
 class PluginContext(NamedTuple):
-    """What admission plugins need of the server that they are part of."""
+    """The parts of the server that admission plugins need."""
 
     registry: Registry
     served: ServedTable

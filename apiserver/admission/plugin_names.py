@@ -75,12 +75,12 @@ KNOWN: Final = IMPLEMENTED | ALWAYS_ON | NOT_IMPLEMENTED | REMOVED.keys()
 
 
 def is_known(name: str, minor: int) -> bool:
-    """Returns whether the release 1.`minor` has a plugin of this name. Older ones may name newer plugins."""
+    """Returns whether release 1.`minor` knows a plugin; older releases may list newer plugins, too."""
     return name in KNOWN and minor < REMOVED.get(name, minor + 1)
 
 
 def warnings(enabled: Collection[str], disabled: Collection[str]) -> list[str]:
-    """Returns a warning for each plugin that cannot be enabled or disabled as the flags ask for."""
+    """Returns a warning for each plugin that cannot be enabled or disabled as the flags request."""
     return [
         *(
             f"admission plugin {name} is not implemented by this server: enabling it has no effect yet"

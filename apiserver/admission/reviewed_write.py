@@ -1,4 +1,4 @@
-"""A write as webhooks and policies see it: what it is about, in which version, with which labels."""
+"""A write as webhooks and policies see it: its attributes, its version and its labels."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _NAMESPACES: Final = GroupResource("", "namespaces")
 
 
 class EquivalentResources:
-    """Which resources are the same objects in other versions, or in another group."""
+    """The resources that have the same objects in other versions, or in another group."""
 
     def __init__(self, served: ServedTable) -> None:
         self._served = served
 
     def of(self, stored: GroupResource) -> Sequence[ServedResource]:
-        """Returns all resources whose objects are stored as this one's."""
+        """Returns all resources whose objects are stored as those of a resource."""
         return self._served.current.derived(EquivalentResources, _by_stored).get(stored, ())
 
 
@@ -62,7 +62,7 @@ class ReviewedWrite:
 
     @property
     def namespace(self) -> str:
-        """What the review calls the namespace; that of a Namespace is its own name."""
+        """The namespace in the review; that of a Namespace is its own name."""
         attributes = self.attributes
         return self.name_sent if self.is_namespace else attributes.namespace
 
@@ -72,12 +72,12 @@ class ReviewedWrite:
 
     @property
     def name_sent(self) -> str:
-        """The name in the request; empty for one of a collection, or one that is to be generated."""
+        """The name in the request; empty for a collection, or if it will be generated."""
         attributes = self.attributes
         return attributes.path_name if attributes.operation is Operation.DELETE else attributes.name
 
     def target(self, resource: ServedResource) -> MatchAttributes:
-        """Returns what rules see of it as a request for this resource."""
+        """Returns the attributes that rules match, for a resource."""
         attributes, (group, version) = self.attributes, resource.group_version
         if resource is attributes.resource and self._target is not None:
             return self._target
@@ -95,7 +95,7 @@ class ReviewedWrite:
         return target
 
     def equivalents(self) -> Iterator[ServedResource]:
-        """Yields the resources by which a client might have asked for the same, but for the one it has."""
+        """Yields the other resources by which a client might have made the same request."""
         attributes = self.attributes
         for each in self._equivalents.of(attributes.resource.stored_group_resource):
             has_subresource = not attributes.subresource or attributes.subresource in each.subresources
@@ -115,7 +115,7 @@ class ReviewedWrite:
     # ---- what is sent
 
     def description(self, resource: ServedResource, meta_group: str) -> Document:
-        """Returns the request of a review, for a webhook that wants it as of a resource, without objects."""
+        """Returns the request of a review as of a resource, without objects."""
         attributes, user = self.attributes, self.attributes.user
         found: Document = {"kind": self._kind(resource), "resource": _resource(resource)}
         if attributes.subresource:
@@ -142,7 +142,7 @@ class ReviewedWrite:
         return found
 
     async def review_request(self, resource: ServedResource, description: Document) -> tuple[str, Document]:
-        """Returns the uid of a new request, and the request with objects of the version of a resource.
+        """Returns the uid of a new request, and the request with objects in the version of a resource.
 
         Raises ApiError as `encoded`.
         """
@@ -164,7 +164,7 @@ class ReviewedWrite:
     async def encoded(self, document: Document, resource: ServedResource, *, is_old: bool) -> bytes:
         """Returns the new or the old document in the version of a resource, as JSON.
 
-        Raises ApiError where it cannot be converted, or is nested too deeply.
+        Raises ApiError if it cannot be converted, or is nested too deeply.
         """
         key = is_old, resource.cache_key
         found = self._encoded.get(key)
@@ -190,7 +190,7 @@ class ReviewedWrite:
         return await self.offload.run_begun(size_class(len(encoded)), _from_hub, encoded, resource, version)
 
     async def documents(self, resource: ServedResource) -> tuple[Document | None, Document | None]:
-        """Returns the new and the old document in the version of a resource. They must not be changed."""
+        """Returns the new and the old document in the version of a resource, which must not be changed."""
         attributes = self.attributes
         if attributes.view is None and resource is attributes.resource and not resource.codec.converts_hub:
             return self.new, self.old
@@ -198,7 +198,7 @@ class ReviewedWrite:
         return new, await self._decoded(self.old, resource, is_old=True)
 
     async def size(self, resource: ServedResource) -> int:
-        """Returns how many bytes the larger document has in the version of a resource."""
+        """Returns the size in bytes of the larger document in the version of a resource."""
         encoded = [
             await self.encoded(document, resource, is_old=is_old)
             for document, is_old in ((self.new, False), (self.old, True))
@@ -218,9 +218,9 @@ class ReviewedWrite:
     # ---- what is changed
 
     async def changed(self, document: Document, resource: ServedResource) -> Document:
-        """Returns what the new document becomes by a changed one of the version of a resource.
+        """Returns the new document after a change in the version of a resource.
 
-        document: is taken over. Raises ApiError where it cannot be converted.
+        document: the changed one, which is taken over. Raises ApiError if it cannot be converted.
         """
         attributes, new = self.attributes, self.new
         assert new is not None
@@ -238,9 +238,9 @@ class ReviewedWrite:
         return converted
 
     def replace(self, changed: Document) -> None:
-        """Put another document of the hub version in place of the new one."""
+        """Replace the new document by another one of the hub version."""
         assert self.new is not None
-        # Whoever has made the write holds the document.
+        # The caller that has made the write holds the document.
         self.new.clear()
         self.new.update(changed)
         self._encoded = {key: value for key, value in self._encoded.items() if key[0]}
@@ -253,7 +253,10 @@ class ReviewedWrite:
 
 
 def _with_view(encoded: bytes, view: SubresourceView, shown: Document) -> Document:
-    """Returns an encoded object with what a subresource shows of it put back. shown: as it was changed."""
+    """Returns an encoded object into which a changed view of a subresource is put back.
+
+    shown: the changed view.
+    """
     document: Document = orjson.loads(encoded)
     view.put(document, shown)
     return document

@@ -1,4 +1,4 @@
-"""Which requests the rules of webhooks and policies match. Pure.
+"""Matches requests with the rules of webhooks and policies. Pure.
 
 Source: k8s.io/apiserver, pkg/admission/plugin/webhook/predicates/rules.
 """
@@ -15,7 +15,7 @@ _ALL: Final = "*"
 
 
 class LabelSelector(NamedTuple):
-    """A LabelSelector that is asked often. It selects everything if it is empty."""
+    """A compiled LabelSelector; an empty one selects everything."""
 
     document: Document
 
@@ -28,9 +28,9 @@ class LabelSelector(NamedTuple):
 
 
 class MatchAttributes(NamedTuple):
-    """What a request is about, as far as rules look at it.
+    """The attributes of a request that rules match.
 
-    namespace: empty for what belongs to the cluster; a Namespace belongs to the cluster. name: may be empty.
+    namespace: empty for cluster-scoped objects, Namespaces included. name: may be empty.
     """
 
     group: str
@@ -43,10 +43,10 @@ class MatchAttributes(NamedTuple):
 
 
 class RuleWithOperations(NamedTuple):
-    """One rule. `*` in a set stands for everything.
+    """A rule; `*` in a set matches everything.
 
     resources: pairs of resource and subresource, which is empty for the resource itself.
-    names: of the objects; None: all of them.
+    names: those of the objects; None: all of them.
     """
 
     operations: frozenset[str]
@@ -78,7 +78,7 @@ class RuleWithOperations(NamedTuple):
         )
 
     def concerns(self, group: str, resource: str, subresource: str, operation: str) -> bool:
-        """Returns whether it may match a request for some object in some version."""
+        """Returns whether the rule may match a request for some object in some version."""
         return (
             (operation in self.operations or _ALL in self.operations)
             and (group in self.groups or _ALL in self.groups)

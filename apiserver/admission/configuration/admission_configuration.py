@@ -1,4 +1,4 @@
-"""The file of `--admission-control-config-file`: which plugin is configured by what.
+"""Reads the file of `--admission-control-config-file`, which configures each plugin.
 
 Source: k8s.io/apiserver, pkg/admission/config.go and pkg/apis/apiserver/v1.
 """
@@ -27,7 +27,7 @@ _FORMER: Final = {
 def read_admission_configuration(
     path: Path | None, brand: Brand, is_on: Callable[[str], bool], read: ReadFile = Path.read_bytes
 ) -> tuple[PluginConfigurations, list[str]]:
-    """Returns what a file says of the plugins that are enabled, and warnings.
+    """Returns the configuration of the enabled plugins in a file, and warnings.
 
     path: None if there is no file. is_on: whether the plugin of a name is enabled.
     Raises InvalidConfiguration.
@@ -64,7 +64,7 @@ def read_admission_configuration(
 
 
 def _documents(document: Any, path: Path, brand: Brand, read: ReadFile) -> dict[str, Any]:
-    """Returns what configures each plugin. Raises InvalidConfiguration."""
+    """Returns the document that configures each plugin. Raises InvalidConfiguration."""
     with ConfigurationObject(document) as fields:
         if not fields.has("kind") and (
             former := [name for field, name in _FORMER.items() if fields.has(field)]
@@ -93,7 +93,7 @@ def _documents(document: Any, path: Path, brand: Brand, read: ReadFile) -> dict[
 
 
 def _of_file(path: Path, read: ReadFile) -> Any:
-    """Raises InvalidConfiguration."""
+    """Returns the configuration of a plugin in a file."""
     content = read(path)
     try:
         return decode(content)

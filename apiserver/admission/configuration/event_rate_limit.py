@@ -21,10 +21,11 @@ _NUMBER_MAX: Final = 2**31 - 1
 
 
 class EventLimit(NamedTuple):
-    """How many requests about Events pass.
+    """The limits on requests about Events.
 
-    type: who shares a bucket of tokens. qps: tokens that a bucket gets in a second. burst: that it holds.
-    cache_size: buckets that are kept, those used last.
+    type: the requests that share a bucket of tokens. qps: tokens added to a bucket per second. burst: its
+        capacity.
+    cache_size: how many of the last used buckets are kept.
     """
 
     type: str

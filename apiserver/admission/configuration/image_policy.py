@@ -1,4 +1,4 @@
-"""The configuration of the plugin ImagePolicyWebhook.
+"""Reads the configuration of the plugin ImagePolicyWebhook.
 
 Source: kubernetes, plugin/pkg/admission/imagepolicy/config.go.
 """
@@ -24,11 +24,11 @@ _DISABLED: Final = -1
 
 
 class ImagePolicy(NamedTuple):
-    """The webhook that decides about images, and how its answers are used.
+    """The webhook that decides about images, and how its responses are used.
 
-    allow_ttl_s, deny_ttl_s: how long answers are remembered; 0: not at all.
-    backoff_s: the pause before the second attempt to call; those after it are longer.
-    allows_by_default: whether pods pass about which nobody could be asked.
+    allow_ttl_s, deny_ttl_s: how long responses are cached; 0: not at all.
+    backoff_s: the pause before the second attempt; later pauses are longer.
+    allows_by_default: whether pods are allowed when the webhook cannot be called.
     """
 
     cluster: KubeconfigCluster
@@ -40,7 +40,7 @@ class ImagePolicy(NamedTuple):
 
 
 def parse(document: Any, read: ReadFile) -> ImagePolicy:
-    """Returns the image policy of a file. Raises InvalidConfiguration, and what `read` raises."""
+    """Returns the image policy of a file. Raises InvalidConfiguration, and the errors of `read`."""
     whole = ConfigurationObject(document)  # The same file may configure another plugin.
     if not whole.has(FIELD):
         raise InvalidConfiguration(f"{FIELD}: is required")
@@ -70,7 +70,7 @@ def _duration_s(
     bounds: tuple[float, float],
     default: float,
 ) -> float:
-    """bounds: of which the first is not allowed, the last is. 0 means the default, -1 none."""
+    """Returns a duration in seconds. 0 means the default, -1 none."""
     number = fields.integer(name)
     if number == _DISABLED:
         return 0.0

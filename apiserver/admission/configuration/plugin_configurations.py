@@ -1,4 +1,4 @@
-"""What all admission plugins are configured with."""
+"""The configurations of all admission plugins."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TOLERATION_S: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class PluginConfigurations:
-    """What all admission plugins are configured with. image_policy: None if there is none."""
+    """The configurations of all admission plugins. image_policy: None if there is none."""
 
     mutating_webhooks: HostCredentials = field(default_factory=HostCredentials)
     validating_webhooks: HostCredentials = field(default_factory=HostCredentials)
@@ -49,7 +49,7 @@ class PluginConfigurations:
 
 
 def _webhook_credentials(document: Any, brand: Brand, read: ReadFile) -> HostCredentials:
-    """Returns the credentials for webhooks, by host. Raises InvalidConfiguration, and what `read` raises.
+    """Returns the credentials for webhooks, by host. Raises InvalidConfiguration, and the errors of `read`.
 
     Source: k8s.io/apiserver, pkg/admission/plugin/webhook/config.
     """

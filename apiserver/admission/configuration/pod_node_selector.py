@@ -1,4 +1,4 @@
-"""The selectors of the plugin PodNodeSelector: which nodes the pods of a namespace may run on.
+"""Reads the selectors of the plugin PodNodeSelector: the nodes that pods of a namespace may run on.
 
 Source: kubernetes, plugin/pkg/admission/podnodeselector.
 """
@@ -22,7 +22,7 @@ NodeSelectors = Mapping[str, Mapping[str, str]]
 
 
 class InvalidSelector(ValueError):
-    """A text is no selector of labels by their values."""
+    """A text is not a selector of labels by their values."""
 
 
 def parse(document: Any) -> NodeSelectors:

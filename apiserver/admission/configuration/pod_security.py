@@ -32,9 +32,9 @@ class LevelVersion(NamedTuple):
 
 
 class PodSecurityConfiguration(NamedTuple):
-    """What holds for namespaces whose labels say nothing, and for whom nothing holds.
+    """The policy for namespaces without labels, and the exemptions from all policies.
 
-    audited: what is recorded of pods that it does not allow.
+    audited: the level whose violations are recorded in audit events.
     """
 
     enforced: LevelVersion = LevelVersion()

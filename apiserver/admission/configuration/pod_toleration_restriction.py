@@ -1,4 +1,4 @@
-"""The tolerations of the plugin PodTolerationRestriction, for namespaces whose annotations say nothing.
+"""Reads the tolerations of the plugin PodTolerationRestriction, for namespaces without annotations.
 
 Source: kubernetes, plugin/pkg/admission/podtolerationrestriction/apis/podtolerationrestriction.
 """

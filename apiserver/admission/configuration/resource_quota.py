@@ -1,4 +1,4 @@
-"""What the plugin ResourceQuota limits by default: what may be used only where a quota covers it.
+"""Reads the resources that the plugin ResourceQuota limits by default, so that a quota has to cover them.
 
 Source: k8s.io/apiserver, pkg/admission/plugin/resourcequota/apis/resourcequota.
 """
@@ -19,10 +19,10 @@ _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 class LimitedResource(NamedTuple):
-    """Objects that use something only where a quota covers it.
+    """Objects that may use a resource only if a quota covers it.
 
-    names: parts of the names under which quotas count what is limited.
-    scopes: of a quota, as in its `scopeSelector`; what matches one of them is limited.
+    names: parts of the resource names that are limited in quotas.
+    scopes: as in a quota's `scopeSelector`; objects that match one of them are limited.
     """
 
     resource: GroupResource

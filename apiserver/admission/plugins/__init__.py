@@ -1,11 +1,12 @@
-"""The admission plugins of this server, and their order, which is kube-apiserver's. Before them are, always,
-the checks of who issues certificates of pods, which claims have access to devices in use, and who may change
-which part of a claim's status; after them the check of who may use parameters of policies, and, with RBAC,
-the check for privilege escalation. Which of them are enabled by default, and which of kube-apiserver's are
-left out, is in `plugin_names`.
+"""The admission plugins of this server, and their order, which is kube-apiserver's.
 
-One that concerns a resource which is not served lets everything pass. To add one, write its module, build it
-in `builtin_plugins`, and list it in `plugin_names`. `NamespaceLifecycle` is not among them: see
+Some checks cannot be disabled. Before the plugins: the signers of pod certificates, claims with access to
+devices in use, and writers of a claim's status; after them: access to parameters of policies, and, with RBAC,
+privilege escalation. `plugin_names` lists the plugins that are enabled by default, and those of
+kube-apiserver that are missing.
+
+A plugin for a resource that is not served allows everything. To add one, write its module, build it in
+`builtin_plugins`, and list it in `plugin_names`. `NamespaceLifecycle` is not among them: see
 `admission.namespace_lifecycle`.
 """
 
@@ -89,7 +90,7 @@ def builtin_plugins(
 ) -> Sequence[Plugin]:
     """Returns the plugins in the order in which they are called, which is kube-apiserver's.
 
-    caller_with: of webhooks. is_on: whether the plugin of a name is enabled.
+    caller_with: makes clients of webhooks. is_on: whether the plugin of a name is enabled.
     gates: of the release that is served.
     """
     brand, authorize, offload, lister = context.brand, context.authorize, context.offload, context.lister
@@ -157,8 +158,8 @@ def builtin_plugins(
         ResourceQuota(context, configured.limited_resources, context.clock.time),
         AlwaysDeny(),
     )
-    # Those at both ends have no names by which they could be disabled. In Kubernetes the first are part of
-    # validation: a write that they refuse is shown to nobody, and no quota is charged for it.
+    # The plugins at both ends have no names by which they could be disabled. In Kubernetes the first are part
+    # of validation: a write that they refuse reaches no other plugin, and is not charged to a quota.
     enabled: list[Plugin] = [PodCertificateSigning(authorize, brand, context.clock.time)]
     if gates.minor >= ADMIN_ACCESS_SINCE:
         enabled.append(DeviceAdminAccess(context))

@@ -1,4 +1,4 @@
-"""Has images pulled anew for each pod: who may not pull an image may not use what others have pulled.
+"""Makes kubelets pull images for each pod, since nodes may hold images that the pod's author may not pull.
 
 Source: kubernetes, plugin/pkg/admission/alwayspullimages.
 """
@@ -34,14 +34,14 @@ class AlwaysPullImages(Plugin):
 
 
 def always_pull(pod: Document, old: Document | None) -> None:
-    """Have all images of a pod pulled, unless an update brings no new one."""
+    """Set all images of a pod to be pulled always, unless an update brings no new image."""
     if not _has_no_new_image(pod, old):
         for field, _, holder in _holders(pod["spec"]):
             holder[field] = _ALWAYS
 
 
 def problems(pod: Document, old: Document | None) -> list[str]:
-    """Returns where an image is not always pulled, in words for the client."""
+    """Returns the error for each image that is not always pulled."""
     if _has_no_new_image(pod, old):
         return []
     errors = (
@@ -53,7 +53,7 @@ def problems(pod: Document, old: Document | None) -> list[str]:
 
 
 def _holders(spec: Document) -> Iterator[tuple[str, str, Document]]:
-    """Yields what says when an image is pulled: its field for that, its path, and itself."""
+    """Yields the holders of images in a pod, each with its path and pull policy field."""
     for field in CONTAINERS:
         for index, container in enumerate(spec.get(field) or ()):
             yield "imagePullPolicy", f"spec.{field}[{index}]", container
@@ -70,5 +70,5 @@ def _images(pod: Document) -> set[str]:
 
 
 def _has_no_new_image(new: Document, old: Document | None) -> bool:
-    """Pods that were there before the plugin was enabled can be updated."""
+    """Returns whether an update brings no new image, so that pods older than the plugin can be updated."""
     return old is not None and _images(new) <= _images(old)

@@ -1,4 +1,4 @@
-"""Checks who may approve and sign certificate requests, and refuses requests for `system:masters`.
+"""Checks permission to approve and sign certificate requests, and refuses requests for `system:masters`.
 
 Source: kubernetes, plugin/pkg/admission/certificates.
 """
@@ -24,7 +24,7 @@ _CLIENTS: Final = "kubernetes.io/kube-apiserver-client"
 
 
 class SignerPlugin(Plugin):
-    """A plugin that asks whether the caller may act for a signer, or for all signers of its domain."""
+    """Checks whether the caller may act for a signer, or for all signers of its domain."""
 
     verb = ""
     done = ""
@@ -37,7 +37,7 @@ class SignerPlugin(Plugin):
         self.handled = updates(requests, subresource=self.subresource)
 
     def changes(self, new: Document, old: Document) -> bool:
-        """Whether the write is one that needs this permission."""
+        """Returns whether the write needs this permission."""
         return True
 
     async def validate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
@@ -51,7 +51,7 @@ class SignerPlugin(Plugin):
             )
 
     async def may_for(self, attributes: AdmissionAttributes, signer: str) -> bool:
-        """Whether the caller may act for a signer, or for all of its domain."""
+        """Returns whether the caller may act for a signer, or for its whole domain."""
         asked = Attributes(
             attributes.user, self.verb, group=self._group, resource="signers", version=ANY_VERSION
         )
@@ -78,7 +78,7 @@ class CertificateSigning(SignerPlugin):
 
 
 class ClusterTrustBundleAttest(SignerPlugin):
-    """Checks who may say which certificates are to be trusted in the name of a signer."""
+    """Checks permission to publish trusted certificates in the name of a signer."""
 
     name = "ClusterTrustBundleAttest"
     verb = "attest"

@@ -1,8 +1,8 @@
-"""Only in namespaces that are labelled for it, claims have access to devices that others use.
+"""Allows claims access to devices in use by others only in namespaces labelled for admin access.
 
-Such access is for administrators, who monitor devices, or repair them. Who may label a namespace decides.
-This is not a plugin that can be disabled. Kubernetes checks in the storage of these types, from 1.34 on.
-Source: k8s.io/kubernetes, pkg/registry/resource/utils.go; KEP-5018.
+Such access is for administrators, who monitor devices, or repair them; users who may label a namespace grant
+it. The check cannot be disabled, as Kubernetes has it in the storage of these types, from 1.34 on. Source:
+k8s.io/kubernetes, pkg/registry/resource/utils.go; KEP-5018.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SINCE: Final = 34
 
 
 class DeviceAdminAccess(Plugin):
-    """The check. It has no name by which it could be disabled."""
+    """Checks admin access of claims; it has no name by which it could be disabled."""
 
     def __init__(self, context: PluginContext) -> None:
         group = context.brand.group("resource")
@@ -52,7 +52,9 @@ class DeviceAdminAccess(Plugin):
 
 
 def _asked(document: Document) -> str:
-    """Returns the field by which a claim, or a template of claims, asks for it; empty if none does."""
+    """Returns the field by which a claim, or a template of claims, requests admin access; empty if none
+    does.
+    """
     spec = document.get("spec") or {}
     requests = at(spec, "devices", "requests") or at(spec, "spec", "devices", "requests") or ()
     for index, request in enumerate(requests):
@@ -63,7 +65,7 @@ def _asked(document: Document) -> str:
 
 
 def _granted(document: Document) -> str:
-    """Returns the field by which a claim has such access; empty if it has none."""
+    """Returns the field by which a claim has admin access; empty if it has none."""
     for index, result in enumerate(at(document, "status", "allocation", "devices", "results") or ()):
         if result.get("adminAccess"):
             return f"status.allocation.devices.results[{index}].adminAccess"

@@ -1,7 +1,7 @@
-"""Limits how many Events are written: by anybody, in a namespace, by a user, or about one thing.
+"""Limits the rate of Events: of the server, of a namespace, of a user, or about one object.
 
-Events of both groups count. kube-apiserver does not limit those that are written as `events.k8s.io`, by which
-a client could pass the limits.
+Events of both groups count. kube-apiserver does not limit Events of `events.k8s.io`, with which a client
+could bypass the limits.
 Source: kubernetes, plugin/pkg/admission/eventratelimit.
 """
 
@@ -24,7 +24,7 @@ KEY_LENGTH_MAX: Final = 1_024
 
 
 class TooManyEvents(TooManyRequests):
-    """A limit is reached. The server refuses what it is told to refuse, and does not protect itself."""
+    """A rate limit of Events is reached, by configuration and not because the server is overloaded."""
 
     is_termination = False
 
@@ -53,7 +53,7 @@ class EventRateLimit(Plugin):
 
 
 class _Limit:
-    """The buckets of one limit: of each key, how many tokens it had when."""
+    """The buckets of one limit: the tokens of each key at a time."""
 
     def __init__(self, limit: EventLimit, clock: Callable[[], float]) -> None:
         self.limit = limit
@@ -61,7 +61,7 @@ class _Limit:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # the one used last at the end
 
     def accepts(self, key: str) -> bool:
-        """Returns whether there is a token for the key, and takes it."""
+        """Takes a token for the key, and returns whether there was one."""
         now, burst = self._clock(), self.limit.burst
         tokens, then = self._buckets.pop(key, (float(burst), now))
         tokens = min(float(burst), tokens + (now - then) * self.limit.qps)
@@ -73,7 +73,7 @@ class _Limit:
 
 
 def _key(type_: str, attributes: AdmissionAttributes, event: Document) -> str:
-    """Returns what stands for all that share a bucket."""
+    """Returns the key of the bucket that an Event belongs to."""
     if type_ == SERVER:
         return ""
     if type_ == NAMESPACE:

@@ -1,6 +1,6 @@
-"""Asks another server about the images of pods, and remembers for a while what it has answered.
+"""Asks a webhook about the images of pods, and caches its responses.
 
-Its annotations are recorded with the request.
+Its annotations are added to the audit event of the request.
 Source: kubernetes, plugin/pkg/admission/imagepolicy.
 """
 
@@ -33,7 +33,7 @@ ANSWERS_MAX: Final = 1_024
 FAILED_OPEN: Final = "alpha.image-policy.k8s.io/failed-open"
 # What its annotations of audit events begin with.
 _AUDIT_PREFIX: Final = "imagepolicywebhook.image-policy.k8s.io/"
-# Annotations of pods that the other server is told.
+# Annotations of pods that are sent to the webhook.
 _TOLD: Final = ".image-policy.k8s.io/"
 
 
@@ -99,7 +99,7 @@ def _review(attributes: AdmissionAttributes, pod: Document) -> Document:
 
 
 def _status(document: Any) -> Document:
-    """Raises CallFailed for what is no review that has been answered."""
+    """Returns the status of an answered review."""
     if isinstance(document, dict) and document.get("kind") in (None, "", "ImageReview"):
         status = document.get("status")
         if isinstance(status, dict) and isinstance(status.get("allowed", False), bool):
@@ -113,7 +113,7 @@ def _status(document: Any) -> Document:
 
 
 def _texts(found: object) -> dict[str, str]:
-    """Returns the members of an object that are texts."""
+    """Returns the members of an object whose values are strings."""
     if not isinstance(found, dict):
         return {}
     return {key: value for key, value in found.items() if isinstance(value, str)}

@@ -98,7 +98,7 @@ def pod_problems(pod: Document, limit_range: Document) -> Iterator[str]:
 
 
 def claim_problems(claim: Document, limit_range: Document) -> Iterator[str]:
-    """Yields how the requests of a claim break a LimitRange: nothing else of a claim is bounded."""
+    """Yields how the requests of a claim violate a LimitRange; only these are bounded."""
     requests = quantities((claim["spec"].get("resources") or {}).get("requests"))
     for item in limit_range["spec"].get("limits") or ():
         if item.get("type") == "PersistentVolumeClaim":

@@ -1,4 +1,5 @@
-"""Finds the API objects that a mirror pod refers to. It must refer to none: its node could read them.
+"""Finds the API objects that a mirror pod refers to, which must be none, as its node could read them.
+
 
 Source: kubernetes, pkg/api/pod/util.go (HasAPIObjectReference).
 """
@@ -42,11 +43,11 @@ _PROJECTED: Final = {
 
 
 class UnknownVolume(ValueError):
-    """A volume may refer to anything."""
+    """A volume of an unknown type might refer to any object."""
 
 
 def api_references(spec: Document) -> Iterator[str]:
-    """Yields what a pod refers to, as messages name it, in Kubernetes' order. Raises UnknownVolume."""
+    """Yields the references of a pod, as messages name them, in Kubernetes' order. Raises UnknownVolume."""
     if spec.get("serviceAccountName"):
         yield "serviceaccounts"
     if any(secret_names(spec)):

@@ -22,7 +22,7 @@ _DEFAULT_STORAGE_CLASS: Final = (
 
 
 class DefaultIngressClass(Plugin):
-    """Sets the class of ingresses that name none."""
+    """Sets the class of ingresses without one."""
 
     name = "DefaultIngressClass"
 
@@ -42,7 +42,7 @@ class DefaultIngressClass(Plugin):
 
 
 class DefaultStorageClass(Plugin):
-    """Sets the storage class of claims that name none."""
+    """Sets the storage class of claims without one."""
 
     name = "DefaultStorageClass"
     handled = creates(CLAIMS)
@@ -64,7 +64,9 @@ class StorageObjectInUseProtection(Plugin):
     name = "StorageObjectInUseProtection"
 
     def __init__(self, storage_group: str, *, protects_classes: bool) -> None:
-        """storage_group: `storage.k8s.io`, as branded. protects_classes: VolumeAttributesClasses, too."""
+        """storage_group: `storage.k8s.io`, as branded. protects_classes: whether VolumeAttributesClasses are
+        protected, too.
+        """
         self._finalizers = {
             GroupResource("", "persistentvolumes"): "kubernetes.io/pv-protection",
             CLAIMS: "kubernetes.io/pvc-protection",
@@ -83,7 +85,7 @@ class StorageObjectInUseProtection(Plugin):
 
 
 class TaintNodesByCondition(Plugin):
-    """Taints new nodes as not ready: they get no pods until the node controller removes the taint."""
+    """Taints new nodes as not ready, so that they get no pods until the node controller removes the taint."""
 
     name = "TaintNodesByCondition"
     handled = creates(GroupResource("", "nodes"))

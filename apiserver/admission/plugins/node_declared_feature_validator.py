@@ -1,7 +1,7 @@
-"""Refuses updates of pods that need a feature which their nodes do not declare in `status.declaredFeatures`.
+"""Refuses resizes of pods that need a feature which their node does not declare in `status.declaredFeatures`.
 
-Those are resizes: nothing else that needs such a feature can change in a pod that is bound to a node.
-Sources: kubernetes, plugin/pkg/admission/nodedeclaredfeatures; component-helpers, nodedeclaredfeatures.
+Nothing else that needs such a feature can change in a pod that is bound to a node. Sources: kubernetes,
+plugin/pkg/admission/nodedeclaredfeatures; component-helpers, nodedeclaredfeatures.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ def _resizes_pod(spec: Document, old_spec: Document) -> bool:
 
 
 def _resizes_init_containers(spec: Document, old_spec: Document) -> bool:
-    """Tells whether one changes that ends before the others start. Containers are not added, or removed."""
+    """Returns whether a resize changes an init container that is not a sidecar.
+
+    Resizes do not add or remove containers.
+    """
     return any(
         old.get("restartPolicy") != "Always" and new.get("resources") != old.get("resources")
         for new, old in zip(

@@ -1,7 +1,7 @@
-"""Confines nodes to what is theirs: a kubelet changes its own Node, pods that are bound to it, and its lease.
+"""Confines nodes: a kubelet may change only its own Node, the pods bound to it, and its lease.
 
-A node is a user `system:node:NAME` of the group `system:nodes`. Whether it may ask at all is a matter of
-authorization; what is checked here is what a request would do.
+A node is a user `system:node:NAME` of the group `system:nodes`. Authorization decides whether it may make a
+request at all; this plugin checks the effect of the request.
 Source: kubernetes, plugin/pkg/admission/noderestriction.
 """
 
@@ -135,7 +135,7 @@ class NodeRestriction(Plugin):
     async def _check(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> None:
-        """Raises Forbidden, NotFound."""
+        """Check a write by a node."""
         node = node_of(attributes.user)
         if node is None:
             return
@@ -184,7 +184,7 @@ class NodeRestriction(Plugin):
                 )
 
     async def _check_new_pod(self, write: _Write) -> None:
-        """A node creates only pods that it runs anyway, which give it access to nothing."""
+        """Check that a node creates only mirror pods, which give it access to no object."""
         meta, spec, who = write.new["metadata"], write.new["spec"], write.who
         if MIRROR not in (meta.get("annotations") or {}):
             raise write.refuse(
@@ -213,7 +213,7 @@ class NodeRestriction(Plugin):
             raise write.refuse(f"{who} can not create pods that reference {what}")
 
     def _reference(self, spec: Document) -> str | None:
-        """Returns the first object of those to which a mirror pod must not refer. Raises UnknownVolume."""
+        """Returns the first API object that a mirror pod refers to. Raises UnknownVolume."""
         references = api_references(spec)
         if self._names_all_references:
             return next(references, None)
@@ -222,7 +222,7 @@ class NodeRestriction(Plugin):
     # ---- certificates of pods
 
     async def _check_pod_certificate_request(self, write: _Write) -> None:
-        """A node asks for certificates only of pods that it runs, as they are."""
+        """Check that a node requests certificates only for pods that run on it."""
         attributes, spec = write.attributes, write.new.get("spec") or {}
         if write.operation is not Operation.CREATE:
             raise write.refuse(f"unexpected operation {write.operation.value}")
@@ -271,7 +271,7 @@ class NodeRestriction(Plugin):
     # ---- tokens
 
     async def _check_token(self, write: _Write) -> None:
-        """A node gets tokens only for pods that it runs, with audiences that these ask for."""
+        """Check that a node gets tokens only for pods that run on it, with audiences that these request."""
         attributes, spec = write.attributes, write.new.get("spec") or {}
         bound = spec.get("boundObjectRef") or {}
         if (bound.get("apiVersion"), bound.get("kind")) != ("v1", "Pod") or not bound.get("name"):
@@ -292,7 +292,9 @@ class NodeRestriction(Plugin):
             await self._check_audience(write, pod, spec.get("audiences") or ())
 
     async def _check_audience(self, write: _Write, pod: Document, audiences: Sequence[str]) -> None:
-        """A node asks for the audiences that the pod's volumes ask for, and for those that it is allowed."""
+        """Check the audience that a node requests: one of the pod's volumes, or one that the node is
+        allowed.
+        """
         if len(audiences) > 1:
             raise write.refuse("node may only request 0 or 1 audiences")
         audience = audiences[0] if audiences else ""
@@ -324,7 +326,7 @@ class NodeRestriction(Plugin):
             )
 
     async def _tokens_of_driver(self, pod: Document, volume: Document) -> Sequence[Document]:
-        """Returns the tokens that the CSI driver of a volume wants to have of the pod's account.
+        """Returns the tokens that the CSI driver of a volume requests for the pod's account.
 
         Raises NotFound.
         """
@@ -362,7 +364,7 @@ def _check_pod_status(write: _Write) -> None:
 
 
 def driver_of(source: Document) -> str:
-    """Returns the CSI driver of a volume, in a pod or of its own; empty if it has none."""
+    """Returns the CSI driver of an inline or persistent volume; empty if it has none."""
     if source.get("csi") is not None:
         driver: str = source["csi"].get("driver", "")
         return driver
@@ -370,7 +372,7 @@ def driver_of(source: Document) -> str:
 
 
 async def _existing(lister: Lister, name: str, namespace: str = "") -> Document:
-    """Raises NotFound, which names the resource in the singular, as one out of an informer of Kubernetes."""
+    """Returns an existing object."""
     found = await lister.get_document(name, namespace)
     if found is None:
         group, plural = lister.group_resource
@@ -400,7 +402,7 @@ def _check_claim(reported: frozenset[str], write: _Write) -> None:
 
 
 def _without(reported: frozenset[str], claim: Document) -> Document:
-    """Returns a claim without what a node may change, and what changes by itself."""
+    """Returns a claim without the fields that a node may change, and those that change by themselves."""
     meta = {
         field: value
         for field, value in claim["metadata"].items()
@@ -411,7 +413,7 @@ def _without(reported: frozenset[str], claim: Document) -> Document:
 
 
 def _check_node(write: _Write) -> None:
-    """A node may not draw other pods to itself than those that are meant for it."""
+    """Check that a node does not attract pods that are not meant for it."""
     name, who = write.attributes.name, write.who
     if name != write.node:
         raise write.refuse(f"{who} is not allowed to modify node {quote(name)}")
@@ -428,7 +430,7 @@ def _check_node(write: _Write) -> None:
             raise write.refuse(f"{who} is not allowed to modify taints")
         before, after = (each["metadata"].get("ownerReferences") or [] for each in (write.old, write.new))
         if before != after:
-            # Who has an owner that does not exist is deleted.
+            # Objects whose owners do not exist are deleted.
             raise write.refuse(f"{who} is not allowed to modify ownerReferences")
         if labels := _forbidden_labels(write):
             raise write.refuse(f"is not allowed to modify labels: {', '.join(labels)}")
@@ -439,7 +441,7 @@ def _labels(document: Document) -> Mapping[str, str]:
 
 
 def _forbidden_labels(write: _Write) -> list[str]:
-    """Returns the labels that a write changes, and that a node may not change."""
+    """Returns the labels that a node changes in a write, but may not change."""
     before, after = _labels(write.old), _labels(write.new)
     changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
     return sorted(filter(_is_forbidden, changed))
@@ -484,7 +486,7 @@ def _check_resource_slice(write: _Write) -> None:
 
 
 def _check_certificate_request(write: _Write) -> None:
-    """A node gets certificates for itself only."""
+    """Check that a node requests certificates only for itself."""
     spec = write.new.get("spec") or {}
     if write.operation is not Operation.CREATE or spec.get("signerName") not in _KUBELET_SIGNERS:
         return

@@ -1,7 +1,7 @@
-"""Protects objects and their owners from who may not delete them, as deletion follows owner references.
+"""Protects objects and their owners from deletion through owner references by users without permission.
 
-Who changes the owners of an object must be allowed to delete it; who has a deletion of the owner wait for the
-object must be allowed to change the owner's finalizers, which has the same effect.
+A user who changes the owners of an object must be allowed to delete it; a user who sets `blockOwnerDeletion`
+must be allowed to change the owner's finalizers, which has the same effect.
 Source: kubernetes, plugin/pkg/admission/gc.
 """
 
@@ -48,7 +48,7 @@ class OwnerReferencesPermissionEnforcement(Plugin):
     async def _require_finalizers(
         self, attributes: AdmissionAttributes, new: Document, owner: Document
     ) -> None:
-        """Raises Forbidden unless the caller may change the finalizers of an owner."""
+        """Require that the caller may change the finalizers of an owner."""
         api_version, kind = owner.get("apiVersion", ""), owner.get("kind", "")
         resources = self._resources(api_version, kind)
         if not resources:
@@ -98,7 +98,7 @@ class OwnerReferencesPermissionEnforcement(Plugin):
         )
 
     async def _refusal(self, asked: Attributes) -> str | None:
-        """Returns why something is not allowed, in the words of Go; None if it is."""
+        """Returns why something is not allowed, in Go's words; None if it is allowed."""
         verdict = await self._authorize.decide(asked)
         return None if verdict.decision is Decision.ALLOW else f"{verdict.reason}, {verdict.error or '<nil>'}"
 

@@ -1,6 +1,6 @@
-"""Checks who issues the certificates that pods ask for, and that these are valid from now on.
+"""Checks that only authorized signers issue certificates of pods, which must be valid from now on.
 
-This is not a plugin that can be disabled, but it is called as one: after validation, which says all that
+The check cannot be disabled, but is called like a plugin, after validation, which covers everything that
 needs neither the caller nor the time. Kubernetes checks at the same place, in the storage of the type.
 Source: pkg/registry/certificates/podcertificaterequest/strategy.go, StatusStrategy (release 1.36).
 """

@@ -1,4 +1,4 @@
-"""Confines the pods of a namespace to nodes: by an annotation of the namespace, or by configuration.
+"""Confines the pods of a namespace to nodes, by an annotation of the namespace or by configuration.
 
 Source: kubernetes, plugin/pkg/admission/podnodeselector.
 """
@@ -27,7 +27,7 @@ class PodNodeSelector(Plugin):
     handled = creates(PODS)
 
     def __init__(self, namespaces: Lister, configured: NodeSelectors) -> None:
-        """configured: by namespace what its pods may select; and what they do without the annotation."""
+        """configured: the selectors that pods of a namespace may use, by namespace, and the default."""
         self._namespaces = namespaces
         self._default = configured.get(CLUSTER_DEFAULT, {})
         self._allowed = configured
@@ -44,7 +44,7 @@ class PodNodeSelector(Plugin):
         self._require_allowed(attributes, new)
 
     def _require_allowed(self, attributes: AdmissionAttributes, pod: Document) -> None:
-        """Raises Forbidden."""
+        """Require that a pod's selector is allowed."""
         selector = pod["spec"].get("nodeSelector") or {}
         allowed = self._allowed.get(attributes.namespace)
         if allowed and not selector.items() <= allowed.items():
@@ -54,7 +54,7 @@ class PodNodeSelector(Plugin):
     async def _selector_of_namespace(
         self, attributes: AdmissionAttributes, pod: Document
     ) -> Mapping[str, str]:
-        """Raises Forbidden, NotFound."""
+        """Returns the node selector of a namespace."""
         namespace = await self._namespaces.require_document(attributes.namespace)
         text = (namespace["metadata"].get("annotations") or {}).get(ANNOTATION)
         if text is None:
@@ -69,7 +69,10 @@ class PodNodeSelector(Plugin):
 def _compatible(
     attributes: AdmissionAttributes, pod: Document, wanted: Mapping[str, str]
 ) -> Mapping[str, str]:
-    """Returns the pod's own selector. Raises Forbidden if it contradicts the namespace's."""
+    """Returns the pod's own selector, which must be compatible with the namespace's.
+
+    Raises Forbidden if they conflict.
+    """
     selector: Mapping[str, str] = pod["spec"].get("nodeSelector") or {}
     if any(selector.get(key, value) != value for key, value in wanted.items()):
         why = "pod node label selector conflicts with its namespace node label selector"

@@ -1,6 +1,6 @@
-"""Refuses to resize a pod beyond what its node has, or on a node that cannot do it.
+"""Refuses to resize a pod beyond the capacity of its node, or on a node without support.
 
-Without it the pod's status would say later that the resize is infeasible.
+Otherwise the pod's status would report later that the resize is infeasible.
 Source: kubernetes, plugin/pkg/admission/podresize (release 1.36).
 """
 
@@ -61,7 +61,7 @@ def _refused(pod: Document, why: str, reason: str = "") -> Forbidden:
 
 
 def _lacking(spec: Document, allocatable: Document) -> list[str]:
-    """Returns what the node has less of than the pod requests, told in thousandths of a CPU and in bytes."""
+    """Returns the resources that exceed the node's capacity, in thousandths of a CPU and in bytes."""
     requested, there = {**_NOTHING, **requests_of_pod(spec)}, {**_NOTHING, **quantities(allocatable)}
     return [
         f"{name}, requested: {_units(requested[name], scale)}, allocatable: {_units(there[name], scale)}"

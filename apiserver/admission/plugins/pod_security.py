@@ -1,8 +1,8 @@
 """Enforces the Pod Security Standards that a namespace's labels name, and warns about others.
 
-What holds without labels, and who is exempt, is configured (`configuration.pod_security`). Templates of pods
-are only warned about: the controller that creates pods from them is refused. What the level for audit events
-does not allow is an annotation of theirs.
+The defaults and the exemptions are configured (`configuration.pod_security`). Pod templates only cause
+warnings: the controller that creates pods from them is refused. Violations of the audit level become an
+annotation of the audit event.
 Source: https://kubernetes.io/docs/concepts/security/pod-security-admission/; k8s.io/pod-security-admission,
 admission and api.
 """
@@ -66,7 +66,7 @@ EXISTING_PODS_MAX: Final = 3_000
 
 
 def violations(pod: Document, standard: LevelVersion, *, in_detail: bool = True) -> str:
-    """Returns what a pod, or a template of pods, violates, in one line; empty if nothing."""
+    """Returns the violations of a pod, or of a pod template, in one line; empty if there are none."""
     minor = LATEST_MINOR if standard.version == LATEST else _minor(standard)
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
     found = findings(standard.level, minor, annotations, pod.get("spec") or {})
@@ -85,7 +85,7 @@ def _evaluated(attributes: AdmissionAttributes) -> EvaluatedWrite:
 
 
 class Policy(NamedTuple):
-    """What holds for a namespace. errors: of its labels."""
+    """The policy for a namespace. errors: those in its labels."""
 
     enforced: LevelVersion = LevelVersion()
     audited: LevelVersion = LevelVersion()
@@ -94,7 +94,7 @@ class Policy(NamedTuple):
 
     @property
     def is_privileged(self) -> bool:
-        """Whether it has no effect."""
+        """Whether the policy has no effect."""
         return self.enforced.level == self.audited.level == self.warned.level == PRIVILEGED
 
     def __str__(self) -> str:
@@ -102,7 +102,7 @@ class Policy(NamedTuple):
         return ", ".join(f"{mode}={each}" for mode, each in modes if each.level != PRIVILEGED)
 
     def warnings(self, pod: Document) -> Sequence[str]:
-        """What the client is to know of a pod, or of a template of pods."""
+        """Returns the warnings about a pod, or a pod template, for the client."""
         problem = violations(pod, self.warned)
         return (f"would violate PodSecurity {quote(str(self.warned))}: {problem}",) if problem else ()
 
@@ -111,12 +111,12 @@ PRIVILEGED_POLICY: Final = Policy()
 
 
 def policy_of(namespace: Document, default: Policy = PRIVILEGED_POLICY) -> Policy:
-    """Returns the policy in a namespace's labels. An invalid level to enforce is `restricted`."""
+    """Returns the policy in a namespace's labels; an invalid enforced level becomes `restricted`."""
     return _policy_of_labels(namespace["metadata"].get("labels") or {}, default)
 
 
 def _policy_of_labels(labels: Mapping[str, str], default: Policy) -> Policy:
-    """Source: k8s.io/pod-security-admission, api/helpers.go, PolicyToEvaluate."""
+    """Returns the policy in labels."""
     if not any(key.startswith(_PREFIX) for key in labels):
         return default
     errors: list[FieldError] = []
@@ -150,7 +150,7 @@ def _is_stricter(one: LevelVersion, other: LevelVersion) -> bool:
 
 
 def _violations(pod: StoredObject, enforced: LevelVersion, exempt: frozenset[str]) -> str:
-    """Returns what an existing pod violates. exempt: runtime classes."""
+    """Returns the violations of an existing pod. exempt: runtime classes."""
     document = pod.document()
     if exempt and document["spec"].get("runtimeClassName") in exempt:
         return ""
@@ -233,7 +233,7 @@ class PodSecurity(Plugin):
         return warnings
 
     def _passed(self, attributes: AdmissionAttributes, policy: Policy) -> EvaluationCounter:
-        """Returns the count of pods in namespaces whose policy has no effect: of nearly all."""
+        """Returns the counter of pods in namespaces whose policy has no effect, which are nearly all."""
         if policy is not self._default:
             return self._evaluations(attributes, ENFORCE, policy.enforced, is_allowed=True)
         key = attributes.operation.value, attributes.subresource
@@ -308,7 +308,7 @@ def _first_and_others(names: list[str]) -> str:
 
 
 def _runs_something_else(new: Document, old: Document) -> bool:
-    """Whether an update changes a container's name or image."""
+    """Returns whether an update changes a container's name or image."""
     after, before = (
         [(each.get("name"), each.get("image")) for each in containers(pod["spec"])] for pod in (new, old)
     )

@@ -20,7 +20,10 @@ LATEST_MINOR: Final = DEFAULT_MINOR
 
 
 class Finding(NamedTuple):
-    """One violation. reason: which field it is about. detail: which containers violate it, and how."""
+    """A violation of the Pod Security Standards.
+
+    reason: the field that it is about. detail: the containers that violate it, and how.
+    """
 
     reason: str
     detail: str
@@ -30,7 +33,7 @@ class Finding(NamedTuple):
 
 
 class PodView(NamedTuple):
-    """A pod, or a template of pods, as checks see it. minor: of the standards' version."""
+    """A pod, or a pod template, as checks see it. minor: that of the standards' version."""
 
     annotations: dict[str, str]
     spec: Document
@@ -46,7 +49,7 @@ class PodView(NamedTuple):
 
     @property
     def has_users_of_its_own(self) -> bool:
-        """It is in a user namespace; from 1.35 on, less is forbidden there."""
+        """Whether the pod has its own user namespace, in which less is forbidden from 1.35 on."""
         return self.minor >= 35 and self.spec.get("hostUsers") is False
 
     def context(self, *path: str) -> Any:
@@ -54,15 +57,15 @@ class PodView(NamedTuple):
         return at(self.spec, "securityContext", *path)
 
     def with_context(self, *path: str) -> Iterator[tuple[str, Any]]:
-        """Yields the name of each container, and a field of its security context."""
+        """Yields the name of each container, with a field of its security context."""
         for each in self.containers:
             yield each.get("name", ""), at(each, "securityContext", *path)
 
 
 class Check(NamedTuple):
-    """One check. since: the minor version from which it is part of the standards.
+    """A check of the Pod Security Standards. since: the minor version from which it is part of the standards.
 
-    stricter: the one that takes its place at the next level.
+    stricter: the check that replaces it at the next level.
     """
 
     level: str
@@ -101,7 +104,7 @@ def _uses(names: list[str]) -> str:
 
 
 def _violators_text(is_pod: bool, names: list[str]) -> str:
-    """Returns `pod and containers "a", "b"`; empty if neither is meant."""
+    """Returns `pod and containers "a", "b"`; empty if neither violates it."""
     return " and ".join(filter(None, ["pod" if is_pod else "", _containers_text(names) if names else ""]))
 
 
@@ -148,7 +151,7 @@ _USUAL_CAPABILITIES: Final = frozenset(
 
 
 def _added(pod: PodView, allowed: frozenset[str]) -> str:
-    """Returns which containers add which capabilities that are not allowed; empty if none does."""
+    """Returns the disallowed capabilities that containers add; empty if there are none."""
     adding = [(name, set(added or ()) - allowed) for name, added in pod.with_context("capabilities", "add")]
     names = [name for name, added in adding if added]
     if not names:
@@ -388,7 +391,7 @@ def _seccomp_is_set(pod: PodView) -> Finding | None:
     )
 
 
-# In the order in which findings are told.
+# In the order of the messages.
 _CHECKS: Final = (
     Check(BASELINE, _app_armor),
     Check(BASELINE, _capabilities, stricter=_unrestricted_capabilities),

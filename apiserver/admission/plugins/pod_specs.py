@@ -28,7 +28,7 @@ def containers(spec: Document, *fields: str) -> Iterator[Document]:
 
 
 def work_with(spec: Document) -> SizeClass:
-    """Returns how much work it is to check all containers of a pod."""
+    """Returns how much work checking all containers of a pod is."""
     count = sum(len(spec.get(field) or ()) for field in CONTAINERS)
     if count <= LARGE_CONTAINERS:
         return SizeClass.SMALL

@@ -1,4 +1,4 @@
-"""Copies the labels of a node that tell its zone and region to pods that are bound to it.
+"""Copies the zone and region labels of a node to pods that are bound to it.
 
 Source: kubernetes, plugin/pkg/admission/podtopologylabels.
 """

@@ -79,7 +79,7 @@ class Priority(Plugin):
 
     @staticmethod
     def _keep(spec: Document, old: Document) -> None:
-        """Clients that replace a pod need not repeat what was added to it."""
+        """Keep the priority of an updated pod, as clients need not repeat what was added to it."""
         for field in ("priority", "preemptionPolicy"):
             if spec.get(field) is None and old.get(field) is not None:
                 spec[field] = old[field]

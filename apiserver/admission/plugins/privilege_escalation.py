@@ -1,11 +1,11 @@
-"""Prevents privilege escalation: users grant only permissions that they hold.
+"""Prevents privilege escalation: users can grant only permissions that they hold.
 
-Who writes a role must hold all permissions in it, or be allowed to `escalate`; who writes a binding must hold
-all permissions of its role, or be allowed to `bind`. All permissions are checked, as in Kubernetes, and not
-only those that an update adds.
+A user who writes a role must hold all permissions in it, or be allowed to `escalate`; a user who writes a
+binding must hold all permissions of its role, or be allowed to `bind`. All permissions are checked, as in
+Kubernetes, not only those that an update adds.
 
-This is not a plugin that can be disabled, but it is called as one: after all that change what is written, and
-before the resource's own rules. Kubernetes checks at the same place, in the storage of these types.
+The check cannot be disabled, but is called like a plugin: after all that change the object, and before the
+resource's own rules. Kubernetes checks at the same place, in the storage of these types.
 Source: k8s.io/kubernetes, pkg/registry/rbac. Row O08.
 """
 
@@ -57,7 +57,10 @@ class PrivilegeEscalationCheck(Plugin):
         }
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
-        """Changes nothing. Raises Forbidden, NotFound for a binding to no role, and the storage's errors."""
+        """Checks a role or a binding without changing it.
+
+        Raises Forbidden, NotFound for a binding to no role, and the storage's errors.
+        """
         if MASTERS in attributes.user.groups:
             return
         if attributes.resource.stored_group_resource in (self._roles, self._cluster_roles):
@@ -123,7 +126,7 @@ class PrivilegeEscalationCheck(Plugin):
     async def _require_held(
         self, attributes: AdmissionAttributes, new: Document, rules: Sequence[PolicyRule]
     ) -> None:
-        """Raises Forbidden."""
+        """Require that the user holds the permissions."""
         missing, problems = await self._missing(attributes, new, rules)
         if not missing:
             return
@@ -136,7 +139,8 @@ class PrivilegeEscalationCheck(Plugin):
     async def _missing(
         self, attributes: AdmissionAttributes, new: Document, rules: Sequence[PolicyRule]
     ) -> tuple[Sequence[PolicyRule], Sequence[str]]:
-        """Returns the rules that the caller does not hold in the namespace, and errors of finding theirs.
+        """Returns the rules that the caller does not hold in the namespace, and the errors of finding the
+        caller's rules.
 
         Raises Forbidden if there are too many rules to compare.
         """
@@ -157,9 +161,9 @@ def _uncovered(
     rules: Sequence[PolicyRule],
     is_bounded: bool,
 ) -> tuple[Sequence[PolicyRule], Sequence[str]]:
-    """Returns the rules that the caller does not hold, and the errors of finding theirs.
+    """Returns the rules that the caller does not hold, and the errors of finding the caller's rules.
 
-    held: takes how many words it may look at. Raises TooManyRules, and TakesLong.
+    held: gets the number of words that it may look at. Raises TooManyRules, and TakesLong.
     """
     if not is_bounded:
         owned, problems = held(math.inf)
@@ -185,7 +189,7 @@ def _has_aggregation(role: Document) -> bool:
 
 
 def is_only_gc_change(new: Document, old: Document | None) -> bool:
-    """Returns whether a write changes only what the garbage collector changes."""
+    """Returns whether a write changes only fields that the garbage collector changes."""
     return old is not None and _compared(new) == _compared(old)
 
 

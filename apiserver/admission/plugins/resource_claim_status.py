@@ -1,8 +1,8 @@
-"""Restricts who may change which part of a ResourceClaim's status.
+"""Restricts the users that may change each part of a ResourceClaim's status.
 
 The scheduler writes the allocation and its consumers, and a driver the state of its devices: permission for
-the status alone is not enough. This check cannot be disabled like a plugin, since Kubernetes has it in the
-storage of the type. It depends on the gate DRAResourceClaimGranularStatusAuthorization.
+the status is not enough. This check cannot be disabled like a plugin, since Kubernetes has it in the storage
+of the type. It depends on the gate DRAResourceClaimGranularStatusAuthorization.
 Source: k8s.io/kubernetes, pkg/registry/resource/authorization.go (release 1.36).
 """
 
@@ -35,14 +35,16 @@ _OPAQUE: Final = "data"
 
 
 class Changes(NamedTuple):
-    """What a write changes of a status: whether the binding, and of which drivers the state of devices."""
+    """The changes that a write makes to a claim's status: its binding, and the drivers whose device state
+    differs.
+    """
 
     binding: bool
     drivers: Sequence[str] = ()
 
 
 class ResourceClaimStatus(Plugin):
-    """The check. It has no name by which it could be disabled."""
+    """Checks writes of a claim's status; it has no name by which it could be disabled."""
 
     def __init__(self, context: PluginContext, gates: FeatureGates) -> None:
         self._authorize = context.authorize
@@ -92,7 +94,9 @@ class ResourceClaimStatus(Plugin):
         return errors
 
     def _runs_on(self, user: UserInfo, node: str) -> bool:
-        """Whether the caller is the service account of a pod on a node. node: empty if none is known."""
+        """Returns whether the caller is the service account of a pod on a node. node: empty if none is
+        known.
+        """
         if not node or service_account_of(user.name) is None or names.dns_subdomain(node):
             return False
         return [value for key, values in user.extra if key == self._node_key for value in values] == [node]
@@ -117,7 +121,7 @@ class ResourceClaimStatus(Plugin):
         )
 
     async def _refusal(self, asked: Attributes) -> str:
-        """Returns why something is not allowed; empty if it is."""
+        """Returns why something is not allowed; empty if it is allowed."""
         verdict = await decided(self._authorize, asked)
         if verdict.decision is Decision.ALLOW:
             return ""
@@ -125,7 +129,7 @@ class ResourceClaimStatus(Plugin):
 
 
 def changes_of(status: Document, before: Document) -> Changes:
-    """Returns in what two statuses differ. Raises BadRequest for one that is nested too deeply."""
+    """Returns the differences between two statuses. Raises BadRequest if one is nested too deeply."""
     binding = any(_differ(status.get(field), before.get(field)) for field in _BINDING)
     if status.get("allocation") is None:
         # Then there is no state of devices, either.
@@ -140,7 +144,7 @@ def _by_share(status: Document) -> Mapping[Share, Document]:
 
 
 def allocated_node(allocation: Document) -> str:
-    """Returns the name of the one node for which there is an allocation; empty if there may be others."""
+    """Returns the only node to which the claim is allocated; empty if there may be others."""
     match at(allocation, "nodeSelector", "nodeSelectorTerms"):
         case [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [str(name)]}]} as term]:
             return "" if term.get("matchExpressions") else name
@@ -159,7 +163,7 @@ def _comparable(value: Any) -> bytes:
 
 
 def _without_nothing(value: Any) -> Any:
-    """Returns a value without nulls and empty lists, which are the same in Go; null for one of these."""
+    """Returns a value without nulls and empty lists, which are equal in Go; null for one of these."""
     if isinstance(value, dict):
         pairs = ((k, v if k == _OPAQUE else _without_nothing(v)) for k, v in value.items())
         return {k: v for k, v in pairs if v is not None}

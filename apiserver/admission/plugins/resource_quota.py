@@ -1,11 +1,11 @@
-"""Refuses writes that would exceed a quota of their namespace, whoever else writes at the same time.
+"""Refuses writes that would exceed a quota of their namespace, even with concurrent writers.
 
 Before an object is written, its usage is added to `status.used` of each quota by compare-and-swap, so that
-two servers cannot both take the last of something. If the write fails after that, the quota shows too much
-until the controller measures its usage; it never shows too little.
+two servers cannot both take the last unit. If the write fails after that, the quota shows too much usage
+until the controller recalculates it; it never shows too little.
 
-What is limited by default (`configuration.resource_quota`) may be used only where a quota covers it.
-Source: k8s.io/apiserver, pkg/admission/plugin/resourcequota.
+Resources that are limited by default (`configuration.resource_quota`) may be used only if a quota covers
+them. Source: k8s.io/apiserver, pkg/admission/plugin/resourcequota.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Charge(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What a write changes. now: seconds since 1970."""
+    """The change that a write makes. now: seconds since 1970."""
 
     new: Document
     old: Document | None
@@ -70,7 +70,7 @@ _CHANGES: Final = frozenset({(SERVICES, ""), (CLAIMS, ""), (CLAIMS, "status"), (
 
 
 def handles(resource: GroupResource, subresource: str, operation: Operation) -> bool:
-    """Whether such a write can change usage."""
+    """Returns whether such a write can change usage."""
     if operation is Operation.CREATE:
         return not subresource
     return operation is Operation.UPDATE and (resource, subresource) in _CHANGES
@@ -85,7 +85,10 @@ class ResourceQuota(Plugin):
         limited: Sequence[LimitedResource] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """limited: what is limited by default. clock: seconds since 1970."""
+        """limited: the resources that are limited by default. clock: seconds since 1970.
+
+        clock: seconds since 1970.
+        """
         self._registry = context.registry
         self._offload = context.offload
         self._quotas = context.lister("", "resourcequotas")
@@ -137,7 +140,7 @@ class ResourceQuota(Plugin):
     async def _require_covered(
         self, namespace: str, found: Sequence[StoredObject], evaluator: QuotaEvaluator, change: Change
     ) -> None:
-        """Raises QuotaViolation."""
+        """Require that quotas cover the limited resources of a write."""
         try:
             require_covered(self._limited, await self._decoded(found), evaluator, change)
         except QuotaViolation:
@@ -149,9 +152,9 @@ class ResourceQuota(Plugin):
         return [await self._offload.document(each) async for each in in_turns(quotas)]
 
     async def _list_live(self, namespace: str) -> Sequence[StoredObject]:
-        """Returns the stored quotas of a namespace of which none is cached: one may be new.
+        """Returns the stored quotas of a namespace without cached ones, since one may be new.
 
-        That there are none is assumed for a while, as in Kubernetes.
+        An empty result is cached for a while, as in Kubernetes.
         """
         now = self._clock()
         if now < self._without_quota.get(namespace, 0.0):
@@ -164,7 +167,7 @@ class ResourceQuota(Plugin):
         return found
 
     async def _concerned(self, cached: StoredObject, namespace: str, charge: _Charge) -> str:
-        """Returns the name of the quota if it has to be charged, else "". Raises QuotaViolation."""
+        """Returns the name of the quota if it has to be charged, otherwise "". Raises QuotaViolation."""
         offload = charge.offload
         quota: Document | None = await offload.document(cached)
         assert quota is not None
@@ -204,7 +207,7 @@ def require_covered(
     evaluator: QuotaEvaluator,
     change: Change,
 ) -> None:
-    """Check that quotas cover what a write uses more of, where it is limited. Raises QuotaViolation.
+    """Require that quotas cover the increased usage of a write, where it is limited. Raises QuotaViolation.
 
     Source: k8s.io/apiserver, pkg/admission/plugin/resourcequota/controller.go, CheckRequest.
     """
@@ -236,6 +239,6 @@ def require_covered(
 
 
 def _scope_text(scope: Document) -> str:
-    """As Go prints it."""
+    """Returns a scope selector as Go prints it."""
     values = " ".join(scope.get("values") or ())
     return f"{{{scope['scopeName']} {scope['operator']} [{values}]}}"

@@ -26,7 +26,7 @@ ATTEMPT_INTERVAL_S: Final = 0.15
 
 _VOLUME: Final = "kube-api-access-"
 _MOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
-# An hour and seven seconds: the seconds tell that nobody requested this duration.
+# An hour and seven seconds: the seconds show that the duration is the default.
 _TOKEN_S: Final = 3607
 _FILE_MODE: Final = 0o644
 _ENFORCES: Final = "kubernetes.io/enforce-mountable-secrets"
@@ -75,7 +75,7 @@ class ServiceAccount(Plugin):
                 raise refused(attributes, new, problem)
 
     async def _account(self, attributes: AdmissionAttributes, pod: Document, name: str) -> Document:
-        """Raises Forbidden."""
+        """Returns the service account of a pod."""
         account = await self._accounts.get_document(name, attributes.namespace)
         attempts = DEFAULT_ATTEMPTS if name == DEFAULT else 1
         while account is None and (attempts := attempts - 1):
@@ -133,18 +133,18 @@ def _random_suffix() -> str:
 
 
 def _is_mirror(pod: Document) -> bool:
-    """Whether a kubelet runs the pod from a file of its own, and only shows it here."""
+    """Whether a kubelet runs the pod from a file, and shows it in the API as a mirror pod."""
     return MIRROR in (pod["metadata"].get("annotations") or {})
 
 
 def _check_mirror(attributes: AdmissionAttributes, pod: Document) -> None:
-    """Raises Forbidden."""
+    """Check a mirror pod."""
     if problem := mirror_problem(pod["spec"]):
         raise refused(attributes, pod, problem)
 
 
 def mirror_problem(spec: Document) -> str | None:
-    """Returns what is wrong with a mirror pod: its node could get access to secrets to which it refers."""
+    """Returns the error in a mirror pod through which its node could read secrets."""
     if spec.get("serviceAccountName"):
         return "a mirror pod may not reference service accounts"
     if any(secret_names(spec)):
@@ -160,7 +160,7 @@ def mirror_problem(spec: Document) -> str | None:
 
 
 def unmountable_secret(spec: Document, account: Document, *fields: str) -> str | None:
-    """Returns what is wrong if the pod uses a secret that its account does not list, where that is enforced.
+    """Returns the error if the pod uses a secret that its account does not list, where this is enforced.
 
     fields: those whose containers are checked. With `containers`, volumes and pull secrets are checked, too.
     """

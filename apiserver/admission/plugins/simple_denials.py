@@ -1,4 +1,4 @@
-"""Plugins that refuse a write by the object alone.
+"""Plugins that refuse a write because of its object alone.
 
 Source: kubernetes, plugin/pkg/admission/{antiaffinity,network/denyserviceexternalips,deny}.
 """
@@ -19,7 +19,7 @@ _TERMS: Final = ("affinity", "podAntiAffinity", "requiredDuringSchedulingIgnored
 
 
 class LimitPodHardAntiAffinityTopology(Plugin):
-    """Refuses pods that keep others off more than their own node, as off a whole zone."""
+    """Refuses pods whose anti-affinity covers more than a node, as a whole zone."""
 
     name = "LimitPodHardAntiAffinityTopology"
     handled = writes(PODS)
@@ -36,7 +36,7 @@ class LimitPodHardAntiAffinityTopology(Plugin):
 
 
 class DenyServiceExternalIPs(Plugin):
-    """Refuses Services that name new external IPs: they could take the traffic of others."""
+    """Refuses Services with new external IPs, which could take over the traffic of others."""
 
     name = "DenyServiceExternalIPs"
     handled = writes(GroupResource("", "services"))
@@ -51,7 +51,7 @@ def _external_ips(service: Document | None) -> set[str]:
 
 
 class AlwaysDeny(Plugin):
-    """Refuses every write, so that tests can see what clients do then."""
+    """Refuses every write, so that tests can see how clients react."""
 
     name = "AlwaysDeny"
 

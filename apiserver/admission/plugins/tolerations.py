@@ -1,4 +1,4 @@
-"""Plugins that give tolerations to pods.
+"""Plugins that add tolerations to pods.
 
 Source: kubernetes, plugin/pkg/admission/{defaulttolerationseconds,extendedresourcetoleration,
 podtolerationrestriction} and pkg/util/tolerations.
@@ -27,7 +27,7 @@ _OF_PODS_WITH_REQUESTS: Final = {
     "operator": "Exists",
     "effect": "NoSchedule",
 }
-# The fields that tell tolerations apart.
+# The fields that identify a toleration.
 _TEXTS: Final = ("key", "operator", "value", "effect")
 _SECONDS: Final = "tolerationSeconds"
 SECONDS_MAX: Final = (1 << 63) - 1
@@ -38,13 +38,13 @@ COMPARED_MAX: Final = 10_000
 
 
 class DefaultTolerationSeconds(Plugin):
-    """Has pods stay for a while on nodes that do not answer, unless they say how long."""
+    """Lets pods without such tolerations stay for a while on nodes that are unreachable or not ready."""
 
     name = "DefaultTolerationSeconds"
     handled = writes(PODS)
 
     def __init__(self, not_ready_s: int, unreachable_s: int) -> None:
-        """How long pods stay on nodes with each of the two taints."""
+        """Sets how long pods stay on nodes with each of the two taints, in seconds."""
         self._stay_s = {
             "node.kubernetes.io/not-ready": not_ready_s,
             "node.kubernetes.io/unreachable": unreachable_s,
@@ -55,7 +55,9 @@ class DefaultTolerationSeconds(Plugin):
 
 
 def add_tolerations(spec: Document, stay_s: Mapping[str, int]) -> None:
-    """Add tolerations of taints that the pod does not tolerate. stay_s: for how long, by taint."""
+    """Add tolerations of taints that the pod does not tolerate. stay_s: their duration in seconds, by
+    taint.
+    """
     there = spec.get("tolerations") or []
     tolerated = {each.get("key", "") for each in there if each.get("effect", "") in ("NoExecute", "")}
     added = [
@@ -68,7 +70,7 @@ def add_tolerations(spec: Document, stay_s: Mapping[str, int]) -> None:
 
 
 class ExtendedResourceToleration(Plugin):
-    """Lets pods that ask for an extended resource run on nodes that are kept for such pods."""
+    """Lets pods that request an extended resource run on nodes that are reserved for such pods."""
 
     name = "ExtendedResourceToleration"
     handled = writes(PODS)
@@ -79,7 +81,7 @@ class ExtendedResourceToleration(Plugin):
 
 
 def tolerate_resources(spec: Document) -> None:
-    """Add a toleration for each extended resource that the containers of a pod ask for."""
+    """Add a toleration for each extended resource that the containers of a pod request."""
     asked = {
         name
         for container in containers(spec, "containers", "initContainers")
@@ -99,8 +101,8 @@ def tolerate_resources(spec: Document) -> None:
 class PodTolerationRestriction(Plugin):
     """Gives pods the tolerations of their namespace, and refuses those that the namespace does not allow.
 
-    Both come from annotations of the namespace, or from configuration. Where kube-apiserver answers 500, this
-    server forbids the pod: the client has asked for what it may not have.
+    Both come from annotations of the namespace, or from configuration. Where kube-apiserver responds with
+    500, this server responds with 403, as the pod is not allowed.
     """
 
     name = "PodTolerationRestriction"
@@ -128,7 +130,7 @@ class PodTolerationRestriction(Plugin):
         await self._require_allowed(attributes, new)
 
     async def _require_allowed(self, attributes: AdmissionAttributes, pod: Document) -> None:
-        """Raises Forbidden."""
+        """Require that tolerations are allowed."""
         tolerations = pod["spec"].get("tolerations")
         if not tolerations:
             return
@@ -149,7 +151,7 @@ class PodTolerationRestriction(Plugin):
     async def _of_namespace(
         self, attributes: AdmissionAttributes, pod: Document, annotation: str
     ) -> Sequence[Document] | None:
-        """Returns what an annotation of the pod's namespace says; None if it is absent.
+        """Returns the tolerations in an annotation of the pod's namespace; None if it is absent.
 
         Raises Forbidden, NotFound.
         """
@@ -165,9 +167,9 @@ class PodTolerationRestriction(Plugin):
 
 
 def tolerations_of(text: str) -> list[Document]:
-    """Returns the tolerations of an annotation, without what else its objects have. Raises ValueError.
+    """Returns the tolerations in an annotation, without unknown fields. Raises ValueError.
 
-    As Go reads them: letters of fields may be of either case, and null is as if it was absent.
+    They are read as in Go: names of fields are case-insensitive, and null counts as absent.
     """
     found = orjson.loads(text)
     if found is None:
@@ -180,7 +182,7 @@ def tolerations_of(text: str) -> list[Document]:
 
 
 def _toleration(value: Any) -> Document:
-    """Raises ValueError."""
+    """Returns a toleration."""
     if not isinstance(value, dict | None):
         raise ValueError("it is not a list of tolerations")
     given = {name.lower(): each for name, each in (value or {}).items() if each is not None}
@@ -200,9 +202,10 @@ def _toleration(value: Any) -> Document:
 
 
 def merged(first: Sequence[Document], second: Sequence[Document]) -> list[Document]:
-    """Joins both, without tolerations that another one includes; of equal ones the first stays.
+    """Joins two lists of tolerations, without those that another one includes; of equal ones the first is
+    kept.
 
-    If there are too many to compare, redundant ones stay.
+    If there are too many to compare, redundant ones are kept.
     """
     unique = list({tuple(sorted(each.items())): each for each in (*first, *second)}.values())
     if len(unique) ** 2 > COMPARED_MAX:
@@ -216,7 +219,7 @@ def merged(first: Sequence[Document], second: Sequence[Document]) -> list[Docume
 
 
 def includes(wide: Document, narrow: Document) -> bool:
-    """Whether `wide` tolerates all that `narrow` does."""
+    """Returns whether `wide` tolerates everything that `narrow` does."""
     return wide == narrow or _contains(wide, narrow)
 
 

@@ -1,4 +1,4 @@
-"""Policies with their bindings: which of them have to be evaluated for a write, and with which parameters.
+"""Policies with their bindings: finds those to evaluate for a write, and their parameters.
 
 Source: k8s.io/apiserver, pkg/admission/plugin/policy/generic/policy_dispatcher.go.
 """
@@ -21,8 +21,8 @@ from apiserver.storage.event_loop_turns import in_turns
 
 P = TypeVar("P", bound=Policy)
 
-# Else a policy about everything would end authentication and authorization for all who delegate them.
-# Source: k8s.io/kubernetes, pkg/kubeapiserver/admission/exclusion/resources.go.
+# Otherwise a policy about everything would end authentication and authorization for all servers that delegate
+# them. Source: k8s.io/kubernetes, pkg/kubeapiserver/admission/exclusion/resources.go.
 _UNASKED_REVIEWS: Final = {
     "authentication": ("tokenreviews", "selfsubjectreviews"),
     "authorization": (
@@ -39,14 +39,14 @@ _POLICIES: Final = frozenset(
     }
 )
 _REGISTRATION_GROUP: Final = "admissionregistration"
-# Kinds of writes of which it is kept which policies may match them.
+# How many kinds of writes are kept with the policies that may match them.
 PLANS_MAX: Final = 1_024
 
 
 class PolicyInvocation(NamedTuple, Generic[P]):
     """A policy that has to be evaluated for a write.
 
-    resource: in whose version. params: the object that the binding refers to, if it does.
+    resource: its version is used. params: the object that the binding refers to, if any.
     error: why the policy cannot be evaluated.
     """
 
@@ -71,12 +71,15 @@ class _ConditionalPolicy(NamedTuple, Generic[P]):
 
 
 class BoundPolicies(Generic[P]):
-    """All policies of one kind, ordered by their names, each with its bindings."""
+    """All policies of one kind, ordered by name, each with its bindings."""
 
     def __init__(
         self, context: PluginContext, params: Params, kind: str, compile_: Callable[[Document], P]
     ) -> None:
-        """kind: what the names of the two resources begin with. compile_: returns a policy."""
+        """kind: the prefix of the names of the two resources. compile_: returns a policy.
+
+        compile_: returns a policy.
+        """
         brand, offload = context.brand, context.offload
         self._exempt_group = brand.group(_REGISTRATION_GROUP)
         policies = context.lister(self._exempt_group, f"{kind}admissionpolicies")
@@ -99,7 +102,7 @@ class BoundPolicies(Generic[P]):
         self._planned: tuple[object, object, object] = (None, None, None)
 
     def may_concern(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        """Returns whether any policy may have to be evaluated for such writes. See `chain.Plugin.handles`."""
+        """Returns whether any policy may have to be evaluated for such writes: see `chain.Plugin.handles`."""
         if resource.group == self._exempt_group and resource.resource in _POLICIES:
             return False  # Else a policy could prevent its own removal.
         if resource in self._unasked:
@@ -124,14 +127,14 @@ class BoundPolicies(Generic[P]):
     def write(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> tuple[ReviewedWrite, RequestVariables]:
-        """Returns a write as policies see it, and what their expressions see of it."""
+        """Returns a write as policies see it, and the variables for their expressions."""
         context = self._context
         write = ReviewedWrite(attributes, self._equivalents, new, old)
         variables = RequestVariables(write, context.authorize, context.brand.meta_group, self._namespaces)
         return write, variables
 
     async def cases(self, write: ReviewedWrite, variables: RequestVariables) -> Sequence[PolicyInvocation[P]]:
-        """Returns what has to be evaluated for a write. Raises the storage's errors."""
+        """Returns the evaluations that a write needs. Raises the storage's errors."""
         steps = await self._steps(write)
         if len(steps) == 1 and isinstance(steps[0], _UnconditionalPolicies):
             return steps[0].cases
@@ -166,10 +169,10 @@ class BoundPolicies(Generic[P]):
     async def _steps(
         self, write: ReviewedWrite
     ) -> Sequence[_UnconditionalPolicies[P] | _ConditionalPolicy[P]]:
-        """Returns the policies that may match a write, as far as that depends on its kind alone.
+        """Returns the policies that may match a write, as far as that depends on its kind.
 
-        It is kept for each kind of write: policies about other types cost nothing, and those that match
-        every object of a type next to nothing.
+        The result is cached for each kind of write: policies for other types cost nothing, and those that
+        match every object of a type very little.
         """
         policies, bound = await self._policies.current(), await self._bindings_by_policy()
         of = (policies, bound, self._context.served.current)

@@ -1,4 +1,4 @@
-"""Evaluates expressions of policies, within what they may cost: conditions, and variables. Pure.
+"""Evaluates expressions of policies within a cost budget: conditions and variables. Pure.
 
 Source: k8s.io/apiserver, pkg/admission/plugin/cel.
 """
@@ -30,9 +30,9 @@ OUT_OF_BUDGET: Final = (
 
 
 class Budget:
-    """What evaluations may still cost.
+    """The remaining cost budget of evaluations.
 
-    bounded: how much of it may be spent where others wait; None: all.
+    bounded: how much of it may be spent on the event loop; None: all.
     """
 
     __slots__ = ("bounded", "left")
@@ -72,7 +72,7 @@ class Budget:
 
 
 class PolicyVariables(dict[str, Any]):
-    """The variables of a policy: each is evaluated when it is first used."""
+    """The variables of a policy, each evaluated on first use."""
 
     def __init__(
         self, expressions: Sequence[tuple[str, Expression]], budget: Budget, others: dict[str, Any]
@@ -106,11 +106,11 @@ class PolicyVariables(dict[str, Any]):
 
 
 class ConditionsCheck(NamedTuple):
-    """What has come of the conditions of a policy.
+    """The outcome of the conditions of a policy.
 
-    is_met: whether the policy has something to say. failure: why that cannot be told, which refuses the
-        write; in words for the client.
-    errors: of how many conditions. seconds: how long all of them took.
+    is_met: whether the policy applies. failure: the error that prevents the decision and refuses the write; a
+        text for the client.
+    errors: the number of failed conditions. seconds: how long all of them took.
     """
 
     policy: str
@@ -121,9 +121,9 @@ class ConditionsCheck(NamedTuple):
 
 
 def check_conditions(policy: Policy, known: Mapping[str, Any], budget: Budget) -> ConditionsCheck:
-    """Returns whether all conditions are met; a false one counts more than errors of others.
+    """Returns whether all conditions are met; a false one outweighs errors of others.
 
-    budget: of what may be spent where others wait. Raises TakesLong.
+    budget: limits the cost on the event loop. Raises TakesLong.
     """
     began, is_false = perf_counter(), False
     own = Budget(COST_BUDGET, budget.bounded)

@@ -1,4 +1,4 @@
-"""What a validating policy says about one write with one set of parameters. Pure.
+"""Evaluates a validating policy on one write with one set of parameters. Pure.
 
 Source: k8s.io/apiserver, pkg/admission/plugin/policy/validating/validator.go and pkg/admission/plugin/cel.
 """
@@ -28,12 +28,12 @@ ANNOTATION_BYTES_MAX: Final = 10 * 1024
 
 
 class Denial(NamedTuple):
-    """Why a write is not allowed.
+    """The reason why a policy does not allow a write.
 
-    reason: as a Status has it. is_error: an expression has failed.
-    is_ignored: the policy's failurePolicy lets the write pass.
-    is_final: it refuses the write whatever the binding's actions are.
-    number: of the validation, from 0.
+    reason: that of the Status. is_error: whether an expression has failed.
+    is_ignored: whether the policy's failurePolicy allows the write.
+    is_final: whether it refuses the write regardless of the binding's actions.
+    number: that of the validation, from 0.
     """
 
     message: str
@@ -45,10 +45,10 @@ class Denial(NamedTuple):
 
 
 class Evaluation(NamedTuple):
-    """What a policy says about a write. denials: why it does not allow it; empty if it does.
+    """The result of a policy for a write. denials: why the write is not allowed; empty if it is.
 
-    annotations: what it adds to the record of the request, by its keys.
-    conditions: what has come of its conditions; None if it has none.
+    annotations: those for the audit event, by key.
+    conditions: their outcome; None if the policy has none.
     """
 
     denials: Sequence[Denial] = ()
@@ -60,10 +60,10 @@ _NOTHING: Final = Evaluation()
 
 
 def holds(policy: ValidatingPolicy, variables: Mapping[str, Any], budget: Budget) -> bool:
-    """Returns whether a policy allows a write, as far as that can be told quickly.
+    """Returns whether a policy allows a write, if that can be decided quickly.
 
-    If it does not, or cannot, the budget is as it was, and `evaluate` tells. Most policies are a few short
-    expressions that are true: to evaluate them takes no longer than to find out what else a policy has.
+    If not, the budget is unchanged, and `evaluate` decides. Most policies are a few short expressions that
+    are true: evaluating them takes no longer than finding out what else a policy has.
     """
     left, bounded = budget.left, budget.bounded
     for program in policy.plain:
@@ -86,7 +86,7 @@ def holds(policy: ValidatingPolicy, variables: Mapping[str, Any], budget: Budget
 def evaluate(
     policy: ValidatingPolicy, variables: Mapping[str, Any], params: Any, budget: Budget
 ) -> Evaluation:
-    """Returns what a policy says about a write.
+    """Returns the result of a policy for a write.
 
     variables: those of the request. params: the object that a binding refers to; None if there is none.
     Raises TakesLong.
@@ -140,7 +140,9 @@ def _validated(
 
 
 def _message(validation: Validation, known: Mapping[str, Any], budget: Budget) -> str:
-    """Returns what a client is told. An expression for it that fails, or gives no line, does not count."""
+    """Returns the message for the client. A message expression that fails, or does not return a line, is
+    ignored.
+    """
     expression = validation.message_expression
     if expression is not None and expression.program is not None:
         try:
@@ -154,14 +156,14 @@ def _message(validation: Validation, known: Mapping[str, Any], budget: Budget) -
 
 
 def _cut(annotation: str) -> str:
-    """Returns the characters that fit. Kubernetes shows U+FFFD for the rest of the last one; we drop it."""
+    """Returns the characters that fit, dropping a partial last one, which Kubernetes shows as U+FFFD."""
     if byte_length(annotation) <= ANNOTATION_BYTES_MAX:
         return annotation
     return annotation.encode()[:ANNOTATION_BYTES_MAX].decode(errors="ignore")
 
 
 def _annotation(expression: Expression, known: Mapping[str, Any], budget: Budget) -> tuple[str, str]:
-    """Returns the value of an annotation, which is empty if there is to be none, and why it has no value."""
+    """Returns the value of an audit annotation, empty for none, and the error if it has no value."""
     if expression.program is None:
         return "", f"compilation error: {expression.error}"
     try:

@@ -1,4 +1,4 @@
-"""Which requests a policy or a binding is about. Pure.
+"""Matches requests with a policy or a binding. Pure.
 
 Source: k8s.io/apiserver, pkg/admission/plugin/policy/matching/matching.go.
 """
@@ -15,7 +15,7 @@ from apiserver.registry.served_resource import ServedResource
 
 
 class MatchResources(NamedTuple):
-    """A MatchResources. No rules match everything."""
+    """A MatchResources; without rules it matches everything."""
 
     rules: Sequence[RuleWithOperations]
     excluded: Sequence[RuleWithOperations]
@@ -35,7 +35,7 @@ class MatchResources(NamedTuple):
 
     @property
     def is_about_kinds(self) -> bool:
-        """Whether a write matches, or does not, whatever its object and its namespace are."""
+        """Whether matching depends only on the kind of a write, and not on its object and namespace."""
         return (
             self.objects.is_empty
             and self.namespaces.is_empty
@@ -53,9 +53,9 @@ class MatchResources(NamedTuple):
         )
 
     def resource(self, write: ReviewedWrite) -> ServedResource | None:
-        """Returns the resource as which a write matches; None if it does not.
+        """Returns the resource under which a write matches; None if it does not.
 
-        The namespace selector is not looked at.
+        The namespace selector is not checked here.
         """
         if self.excluded and _matched(self.excluded, write, self.matches_equivalents) is not None:
             return None

@@ -1,4 +1,4 @@
-"""The plugin that asks MutatingAdmissionPolicies.
+"""The admission plugin for MutatingAdmissionPolicies.
 
 Source: k8s.io/apiserver, pkg/admission/plugin/policy/mutating/{plugin,dispatcher}.go.
 """
@@ -31,12 +31,12 @@ from apiserver.storage.event_loop_turns import in_turns
 # So many mutations of a policy are made on the event loop: each works on the whole object, for which it takes
 # up to 0.3 ms if that is small.
 MUTATIONS_ON_LOOP_MAX: Final = 20
-# Nobody reads more, and each of a thousand parameters may fail.
+# More would not be read, and each of a thousand parameters may fail.
 CAUSES_MAX: Final = 100
 
 
 class MutationRefused(ApiError):
-    """Policies whose failures refuse a write have failed."""
+    """Failed policies refuse a write."""
 
     code = 403
 
@@ -51,10 +51,10 @@ class MutationRefused(ApiError):
 
 
 class MutatingAdmissionPolicy(Plugin):
-    """Evaluates policies, ordered by their names, one after the other: each sees what those before changed.
+    """Evaluates policies in the order of their names; each sees the changes of those before it.
 
-    One that wants it is evaluated a second time, if a later one or another plugin has changed the object.
-    Which policies match is decided by the object as it came.
+    A policy with `reinvocationPolicy: IfNeeded` is evaluated again if a later one or another plugin has
+    changed the object. Matching uses the object as it arrived.
     """
 
     name = "MutatingAdmissionPolicy"
@@ -112,9 +112,10 @@ class MutatingAdmissionPolicy(Plugin):
         variables: RequestVariables,
         whys: list[str],
     ) -> bool:
-        """Change what is written as one policy wants it. Returns whether that has changed anything.
+        """Apply the mutations of one policy. Returns whether the object has changed.
 
-        whys: gets what refuses the write. Raises ApiError if the result is no object of its kind.
+        whys: receives the errors that refuse the write. Raises ApiError if the result is not a valid object
+            of its kind.
         """
         policy, resource = case.policy, case.resource
         known = await variables.of(resource, policy.sees)
@@ -149,7 +150,7 @@ class MutatingAdmissionPolicy(Plugin):
 
 
 def _key(case: PolicyInvocation[MutatingPolicy]) -> tuple[str, ...]:
-    """Returns what tells a case from the others of a write, in both rounds."""
+    """Returns a key that identifies an evaluation of a write in both rounds."""
     meta = (case.params or {}).get("metadata") or {}
     return case.policy.name, case.binding.name, meta.get("namespace", ""), meta.get("name", "")
 

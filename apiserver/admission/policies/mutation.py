@@ -1,4 +1,4 @@
-"""What a mutating policy makes of an object, for one write and one set of parameters. Pure.
+"""Applies a mutating policy to an object, for one write and one set of parameters. Pure.
 
 Source: k8s.io/apiserver, pkg/admission/plugin/policy/mutating/dispatcher.go and patch/{smd,json_patch}.go.
 """
@@ -44,7 +44,10 @@ PATCH_BYTES_MAX: Final = 3 * 1024 * 1024
 
 
 class MutationFailed(Exception):
-    """A mutation cannot be made. The message is for the client. error_type: as metrics have it."""
+    """A mutation cannot be made; the message is for the client.
+
+    error_type: as in metrics.
+    """
 
     def __init__(self, why: str, error_type: str = INVALID_ERROR) -> None:
         super().__init__(why)
@@ -52,7 +55,7 @@ class MutationFailed(Exception):
 
 
 class MutationTarget(NamedTuple):
-    """What is changed. kind: of the document. type_def: of all its fields."""
+    """The document that a policy mutates. kind: that of the document. type_def: that of all its fields."""
 
     document: Document
     kind: ServedResource
@@ -61,12 +64,12 @@ class MutationTarget(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """What a policy has done.
+    """The outcome of a mutating policy.
 
-    document: as it has changed it; the same one if it has not.
-    errors: why mutations, or conditions, have failed.
-    checks: what has come of each mutation, as metrics have it, and how many seconds that took.
-    conditions: what has come of its conditions; None if it has none.
+    document: the mutated one; the same object if unchanged.
+    errors: those of failed mutations or conditions.
+    checks: the outcome of each mutation, as in metrics, and its seconds.
+    conditions: their outcome; None if the policy has none.
     """
 
     document: Document
@@ -83,11 +86,11 @@ def mutated(
     clock: Callable[[], float],
     is_bounded: bool,
 ) -> Outcome:
-    """Make all mutations of a policy, in their order: each sees what those before it have changed.
+    """Make all mutations of a policy, in their order; each sees the changes of those before it.
 
-    variables: those of the request. params: the object that a binding refers to; None if there is none.
-    Does not change the target's document. Raises TakesLong if it is bounded; InternalError if the result is
-    no object of its kind.
+    variables: those of the request. params: the object that a binding refers to; None if there is none. Does
+    not change the target's document. Raises TakesLong if it is bounded; InternalError if the result is not a
+    valid object of its kind.
     """
     outcome = Outcome(target.document)
     known: dict[str, Any] = {**variables, OBJECT: target.document}
@@ -135,9 +138,9 @@ def _evaluated(mutation: Mutation, known: Mapping[str, Any], budget: Budget) -> 
 def _patched(
     mutation: Mutation, value: Any, target: MutationTarget, bounded_values: JsonValues | None
 ) -> Document:
-    """Returns the document with what an expression has made; the same one if that changes nothing.
+    """Returns the document with the result of an expression; the same one if nothing changes.
 
-    bounded_values: makes what is added, if the work is bounded.
+    bounded_values: makes the added values, if the work is bounded.
     """
     values = bounded_values or JsonValues(PATCH_BYTES_MAX)
     is_bounded = bounded_values is not None
@@ -157,15 +160,15 @@ def _patched(
 
 
 def _has_large_defaults(made: Any, kind: ServedResource) -> bool:
-    """Whether what is added may get so many defaults that others would wait for it."""
+    """Returns whether the defaults of an added value may take too long on the event loop."""
     try:
         return kind.size_of_defaults(orjson.dumps(made)) is not SizeClass.SMALL
     except orjson.JSONEncodeError:
-        return True  # It is nested too deeply, which whatever takes it will tell.
+        return True  # It is nested too deeply, which the next step reports.
 
 
 def _merged(configuration: Document, target: MutationTarget) -> Document:
-    """It must have been made for this call: parts of it go into the result, and are completed there."""
+    """Returns the document merged with a value, which is taken over: it must have been made for this call."""
     document, kind, type_def = target
     configuration |= {"apiVersion": kind.api_version, "kind": kind.kind}
     try:
@@ -181,7 +184,7 @@ def _merged(configuration: Document, target: MutationTarget) -> Document:
 
 
 def _operations(value: Any, values: JsonValues) -> list[dict[str, Any]]:
-    """Returns the operations of a JSON patch. value: a list of JSONPatch, as the expression's type says."""
+    """Returns the operations of a JSON patch. value: a list of JSONPatch, by the type of the expression."""
     operations: list[dict[str, Any]] = []
     for each in value:
         if not isinstance(each, Message):

@@ -1,6 +1,6 @@
-"""Who writes a policy or a binding must be allowed to read the objects that it refers to.
+"""Requires that writers of policies and bindings may read the parameters that these refer to.
 
-Else a policy's message would tell what they hold.
+Otherwise a policy's message could reveal their content.
 Source: k8s.io/kubernetes, pkg/registry/admissionregistration, authz.go of policies and bindings.
 """
 
@@ -27,7 +27,7 @@ _POLICIES: Final = {
 
 
 class ParamAccess(Plugin):
-    """The check. It has no name by which it could be disabled."""
+    """Checks read access to parameters; it has no name by which it could be disabled."""
 
     def __init__(self, context: PluginContext, params: Params) -> None:
         group = context.brand.group("admissionregistration")
@@ -85,7 +85,7 @@ class ParamAccess(Plugin):
         return f'user {_told(user)} does not have "{verb}" permission on the object referenced by paramRef'
 
     def _resource(self, user: UserInfo, kind: ParamKind) -> Attributes:
-        """Returns attributes about the resource of a kind; about all of its version if it is not served."""
+        """Returns the attributes for the resource of a kind, or for its whole version if it is not served."""
         found = self._params.resource(kind)
         group, _, version = kind.api_version.rpartition("/")
         return _asked(user, group, version, _ALL if found is None else found.resource)

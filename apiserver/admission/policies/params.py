@@ -24,7 +24,7 @@ PARAMS_MAX: Final = 1_000
 
 
 class UnusableParams(Exception):
-    """What a binding refers to cannot be used. The message is for the client."""
+    """The parameters that a binding refers to cannot be used; the message is for the client."""
 
 
 class Params:
@@ -36,9 +36,9 @@ class Params:
         self._served = served
 
     async def of(self, policy: Policy, binding: Binding, namespace: str) -> Sequence[Document | None]:
-        """Returns the parameters with which a policy is evaluated, each by itself; None for without any.
+        """Returns the parameters with which a policy is evaluated, one by one; None means without parameters.
 
-        namespace: of the write; empty if it has none. Raises UnusableParams, and what reads raise.
+        namespace: that of the write; empty if it has none. Raises UnusableParams, and the errors of reads.
         """
         if policy.params is None or binding.params is None:
             return (None,)
@@ -65,7 +65,7 @@ class Params:
         return found
 
     def resource(self, kind: ParamKind) -> ServedResource | None:
-        """Returns the resource of a kind; None if none is served."""
+        """Returns the resource of a kind; None if it is not served."""
         table = self._served.current
         known = table.derived(Params, _no_kinds)
         if kind not in known:
@@ -89,7 +89,7 @@ class Params:
     async def _selected(
         self, resource: ServedResource, namespace: str, selector: Document
     ) -> Sequence[Document]:
-        """Raises UnusableParams if there are too many."""
+        """Returns the selected parameters."""
         everything = ListOptions.for_list({"resourceVersion": ["0"]}, resource.known_fields, "")
         try:
             selected = everything._replace(labels=label_selector_of(selector), limit=PARAMS_MAX + 1)
@@ -103,5 +103,5 @@ class Params:
 
 
 def _no_kinds(_: ResourceTable) -> dict[ParamKind, ServedResource | None]:
-    """Returns where the resources of kinds are noted as they are asked for."""
+    """Returns an empty cache of the resources of kinds."""
     return {}

@@ -1,4 +1,4 @@
-"""Policies and their bindings, compiled. Pure.
+"""Compiled policies and their bindings. Pure.
 
 Source: k8s.io/apiserver, pkg/admission/plugin/policy, compilePolicy in validating/plugin.go and
 mutating/compilation.go.
@@ -27,7 +27,7 @@ from apiserver.meta.vocabulary import Document
 
 
 class Expression(NamedTuple):
-    """An expression. program: None if it does not compile; then `error` says why."""
+    """A compiled expression. program: None if it does not compile; then `error` has the reason."""
 
     text: str
     program: Program | None
@@ -35,7 +35,7 @@ class Expression(NamedTuple):
 
 
 class Validation(NamedTuple):
-    """One validation. message_expression: None if there is none."""
+    """A validation of a policy. message_expression: None if there is none."""
 
     expression: Expression
     message: str
@@ -52,7 +52,9 @@ class ParamKind(NamedTuple):
 
 
 class Mutation(NamedTuple):
-    """One mutation. is_json_patch: it makes the operations of a JSON patch; else, what is merged."""
+    """A mutation of a policy. is_json_patch: whether it makes the operations of a JSON patch, rather than a
+    value to merge.
+    """
 
     expression: Expression
     is_json_patch: bool
@@ -60,7 +62,7 @@ class Mutation(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Policy:
-    """What validating and mutating policies have in common.
+    """The common base of validating and mutating policies.
 
     params: the kind of its parameters, if it has any. variables: by name, in their order.
     sees: the variables that its expressions name.
@@ -118,7 +120,7 @@ class ValidatingPolicy(Policy):
 class MutatingPolicy(Policy):
     """A MutatingAdmissionPolicy whose expressions are compiled.
 
-    is_called_again: it runs once more if others change the object after it (reinvocationPolicy IfNeeded).
+    is_called_again: whether it runs again if others change the object after it (reinvocationPolicy IfNeeded).
     """
 
     mutations: Sequence[Mutation]
@@ -141,7 +143,7 @@ class MutatingPolicy(Policy):
 
 
 def _common(document: Document, own: AdmissionCompiler) -> dict[str, Any]:
-    """Returns the fields of `Policy`. own: knows the policy's variables afterwards."""
+    """Returns the fields of `Policy`. own: gets the policy's variables."""
     spec = document.get("spec") or {}
     kind = spec.get("paramKind")
     without_variables = AdmissionCompiler(has_params=kind is not None)
@@ -162,7 +164,7 @@ def _common(document: Document, own: AdmissionCompiler) -> dict[str, Any]:
 
 
 def _names(expressions: Iterable[Expression]) -> frozenset[str]:
-    """Returns the variables that expressions name; those that do not compile are not evaluated."""
+    """Returns the variables that expressions use; expressions that do not compile are not evaluated."""
     return frozenset(
         chain.from_iterable(each.program.names for each in expressions if each.program is not None)
     )
@@ -203,7 +205,7 @@ def _compiled(compiler: AdmissionCompiler, text: str, kind: ExpressionKind) -> E
 
 
 class ParamRef(NamedTuple):
-    """Which parameters a binding refers to: one of a name, or all that a selector selects.
+    """The parameters that a binding refers to: one by name, or all that a selector selects.
 
     needs_params: whether it is an error if there are none.
     """
@@ -216,7 +218,9 @@ class ParamRef(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Binding:
-    """A binding. matches: None if it is about all that its policy is. actions: of a validating policy.
+    """A binding of a policy.
+
+    matches: None if it matches everything that its policy does. actions: those of a validating policy.
 
     action_names: the same, in their order.
     """

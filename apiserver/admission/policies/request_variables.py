@@ -1,4 +1,4 @@
-"""What expressions of policies see of a write."""
+"""The variables of a write for expressions of policies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from apiserver.registry.served_resource import ServedResource
 
 
 class RequestVariables:
-    """The variables: each is made when it is first needed, once for all policies."""
+    """The variables of a write, each made on first use, once for all policies."""
 
     def __init__(
         self, write: ReviewedWrite, authorize: AuthorizationChain, meta_group: str, namespaces: Lister
@@ -40,9 +40,9 @@ class RequestVariables:
         self._descriptions: dict[object, Document] = {}
 
     async def of(self, resource: ServedResource, names: frozenset[str]) -> Mapping[str, Any]:
-        """Returns the objects, and those of the other variables that are named, as of a resource.
+        """Returns the objects, and the other variables that are named, for a resource.
 
-        Raises ApiError where an object cannot be converted, NotFound.
+        Raises ApiError if an object cannot be converted, NotFound.
         """
         key = resource.cache_key, names
         known = self._known.get(key)
@@ -67,7 +67,11 @@ class RequestVariables:
         return found
 
     async def selects_namespace(self, selector: LabelSelector) -> bool:
-        """What belongs to the cluster is always selected. Raises NotFound, and the storage's errors."""
+        """Returns whether a selector selects the write's namespace; cluster-scoped objects are always
+        selected.
+
+        Raises NotFound, and the storage's errors.
+        """
         if selector.is_empty:
             return True
         write = self._write
@@ -78,13 +82,13 @@ class RequestVariables:
         return selector.selects((await self._document())["metadata"].get("labels") or {})
 
     async def _namespace_object(self) -> Document | None:
-        """Returns nothing for requests about Namespaces themselves."""
+        """Returns the namespace of a write; nothing for requests about Namespaces themselves."""
         if self._write.is_namespace or not self._write.attributes.namespace:
             return None
         return namespace_object(await self._document())
 
     async def _document(self) -> Document:
-        """Raises NotFound."""
+        """Returns a document."""
         if self._found is None:
             self._found = await self._namespaces.require_document(self._write.namespace)
         return self._found

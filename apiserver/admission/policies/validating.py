@@ -1,4 +1,4 @@
-"""The plugin that asks ValidatingAdmissionPolicies.
+"""The admission plugin for ValidatingAdmissionPolicies.
 
 Source: k8s.io/apiserver, pkg/admission/plugin/policy/validating/{plugin,dispatcher}.go.
 """
@@ -60,11 +60,11 @@ class PolicyDenied(ApiError):
 
 @dataclass(slots=True)
 class _Findings:
-    """What the policies have found so far. denied: what refuses the write, in words for the client.
+    """The findings of the policies so far. denied: the text that refuses the write, for the client.
 
-    conditions: what has come of the conditions of policies that have some.
-    failures: what is recorded of what is not valid. annotations: what policies add to the record, by policy
-    and key; each value once.
+    conditions: the outcomes of the conditions of policies.
+    failures: the failed validations for the audit event. annotations: those of policies, by policy and key;
+    each value once.
     """
 
     denied: list[tuple[str, str]] = field(default_factory=list)
@@ -75,13 +75,15 @@ class _Findings:
     annotations: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     def add_error(self, policy: Policy, binding: Binding | None, error: Exception) -> None:
-        """A policy or a binding cannot be evaluated, which refuses the write whatever its actions are."""
+        """Add the error of a policy or binding, which refuses the write regardless of the binding's
+        actions.
+        """
         if policy.is_required:
             what = "policy" if binding is None else "binding"
             self.denied.append((f"{_by(policy, binding)}failed to configure {what}: {error}", "Invalid"))
 
     def add(self, policy: Policy, binding: Binding, denial: Denial, seconds: float) -> None:
-        """Record a denial as the actions of its binding ask. seconds: how long the policy took."""
+        """Record a denial by the actions of its binding. seconds: how long the policy took."""
         if denial.is_ignored:
             enforced: frozenset[str] = frozenset({"Allow"})
         else:
@@ -109,7 +111,7 @@ class _Findings:
 
 
 class _Check(NamedTuple):
-    """What metrics tell of a validation that does not simply pass. seconds: how long its policy took."""
+    """The metrics of a validation that does not simply pass. seconds: how long its policy took."""
 
     policy: str
     binding: str
@@ -119,7 +121,7 @@ class _Check(NamedTuple):
 
 
 def _error_type(denial: Denial) -> str:
-    """Returns the kind of an error as metrics have it. What is not valid is one for Kubernetes, too."""
+    """Returns the type of an error for metrics; for Kubernetes a failed validation is one, too."""
     if denial.message.startswith("compilation"):
         return COMPILE_ERROR
     return OUT_OF_BUDGET_ERROR if denial.message == OUT_OF_BUDGET else INVALID_ERROR
@@ -131,7 +133,7 @@ def _by(policy: Policy, binding: Binding | None) -> str:
 
 
 class ValidatingAdmissionPolicy(Plugin):
-    """Evaluates policies, ordered by their names, with each of their bindings."""
+    """Evaluates policies, ordered by name, with each of their bindings."""
 
     name = "ValidatingAdmissionPolicy"
 
@@ -183,7 +185,7 @@ class ValidatingAdmissionPolicy(Plugin):
         return found.warnings
 
     def _annotate(self, attributes: AdmissionAttributes, found: _Findings) -> None:
-        """Record what was found."""
+        """Add the findings to the audit event."""
         for (policy, key), values in found.annotations.items():
             attributes.annotate(f"{policy}/{key}", ", ".join(values))
         if found.failures:
@@ -193,7 +195,7 @@ class ValidatingAdmissionPolicy(Plugin):
 def _evaluated(
     cases: Sequence[PolicyInvocation[ValidatingPolicy]], known: Sequence[Mapping[str, Any]], is_bounded: bool
 ) -> _Findings:
-    """known: the variables of each case. Raises TakesLong, if it is bounded: all cases together are."""
+    """Evaluate policies. Raises TakesLong, if it is bounded: all cases together are."""
     found = _Findings()
     budget = Budget(COST_BUDGET, BOUNDED_COST_MAX if is_bounded else None)
     for (policy, binding, _, params, error), variables in zip(cases, known, strict=True):

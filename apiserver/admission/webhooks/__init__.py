@@ -1,14 +1,15 @@
-"""Admission webhooks: other servers that are asked about a write, and may change or refuse it.
+"""Admission webhooks: other servers that may change or refuse a write.
 
-    admission_reviews  what a webhook is sent, and what its answer says. Pure
-    webhook            one webhook of a configuration, ready to be asked
-    configurations     all webhooks of one kind, as the watch cache has their configurations
-    plugins            the two plugins of the chain: mutating webhooks in turn, validating ones at once
+    admission_reviews  the requests to webhooks and their responses. Pure
+    webhook            one webhook of a configuration, ready to be called
+    configurations     all webhooks of one kind, from configurations in the watch cache
+    plugins            the two plugins of the chain: mutating webhooks one by one, validating ones
+    concurrently
 
-Who makes the HTTP calls is `apiserver.webhooks`; a plugin knows only `review_server.ReviewCaller`.
+`apiserver.webhooks` makes the HTTP calls; a plugin knows only `review_server.ReviewCaller`.
 
-What it guarantees: configurations are read from the watch cache at each write, so one that has arrived there
-counts for the next write. Types that no webhook names pay nothing: the chain leaves the plugins out.
+What it guarantees: configurations are read from the watch cache at each write, so a new one counts for the
+next write. Types that no webhook names cost nothing: the chain leaves the plugins out.
 
 Source: k8s.io/apiserver, pkg/admission/plugin/webhook.
 """

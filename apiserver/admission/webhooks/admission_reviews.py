@@ -1,6 +1,6 @@
-"""AdmissionReviews: what a webhook is sent, and what it may answer. Pure.
+"""AdmissionReviews: the requests to webhooks, and the validation of their responses. Pure.
 
-Invalid answers are described in Kubernetes' words.
+Errors about invalid responses have Kubernetes' texts.
 Source: k8s.io/apiserver, pkg/admission/plugin/webhook/request/admissionreview.go.
 """
 
@@ -23,7 +23,7 @@ _KIND: Final = "AdmissionReview"
 _JSON_PATCH: Final = "JSONPatch"
 # Of one answer. All warnings of a response share 4 KB.
 WARNINGS_MAX: Final = 100
-# Of the Status in one answer; it is passed on to the client, and nobody reads more.
+# How much of the Status in one response is passed on to the client, where more would not be read.
 CAUSES_MAX: Final = 1_000
 
 _STRING: Final = Schema(ValueKind.STRING, "string")
@@ -64,15 +64,15 @@ _CHECK_STATUS: Final = SchemaCompiler().compile(
 
 
 class InvalidAnswer(Exception):
-    """A webhook has answered what it must not. The message is for the client."""
+    """A webhook's response is invalid; the message is for the client."""
 
 
 class ReviewResponse(NamedTuple):
-    """What a webhook has answered.
+    """The response of a webhook.
 
     patch: the operations of a JSON patch, undecoded; empty if there is none.
-    patch_type: as the answer has it. result: the Status of a refusal, of the right types.
-    audit_annotations: what it adds to the record of the request.
+    patch_type: as in the response. result: the Status of a refusal, of the right types.
+    audit_annotations: those for the audit event.
     """
 
     is_allowed: bool
@@ -89,14 +89,14 @@ def review_version(accepted: Sequence[str]) -> str | None:
 
 
 def encode(group: str, version: str, request: Document) -> bytes:
-    """Returns the body that a webhook is sent. request: its objects are encoded already."""
+    """Returns the body that is sent to a webhook. request: contains encoded objects."""
     return orjson.dumps({"kind": _KIND, "apiVersion": f"{group}/{version}", "request": request})
 
 
 def read(review: Any, group: str, version: str, uid: str, *, may_patch: bool) -> ReviewResponse:
-    """Returns what a review that has come back says.
+    """Returns the response in a review.
 
-    version: of the review that was sent. uid: of its request. may_patch: the webhook is a mutating one.
+    version: that of the sent review. uid: that of its request. may_patch: whether it is a mutating webhook.
     Raises InvalidAnswer.
     """
     if not isinstance(review, dict):
@@ -150,7 +150,7 @@ def _patch(response: Document, version: str, *, may_patch: bool) -> tuple[bytes,
 
 
 def operations(answer: ReviewResponse) -> list[Any]:
-    """Returns the operations of an answer's patch. Raises InvalidAnswer."""
+    """Returns the operations of a response's patch. Raises InvalidAnswer."""
     try:
         decoded = json_text.load(answer.patch)
     except (json_text.InvalidJson, json_text.TooManyValues) as error:

@@ -1,4 +1,4 @@
-"""All webhooks of one kind, as the watch cache has their configurations."""
+"""All webhooks of one kind, from configurations in the watch cache."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from apiserver.meta.vocabulary import Document, GroupResource
 
 
 class WebhookConfigurations(CompiledObjects[AdmissionWebhook]):
-    """The webhooks in all configurations, ordered by the names of these, and then as each lists them."""
+    """The webhooks in all configurations, ordered by the names of these, and then as listed in each."""
 
     def __init__(self, lister: Lister, offload: Offload) -> None:
         super().__init__(lister, _webhooks_in, offload)
 
     def may_concern(self, resources: Iterable[GroupResource], subresource: str, operation: str) -> bool:
-        """Returns whether any webhook may have to be asked about writes of these equivalent resources.
+        """Returns whether any webhook may have to be called for writes of these equivalent resources.
 
-        True if that is not known yet.
+        True while this is unknown.
         """
         webhooks = self.known
         if webhooks is None:

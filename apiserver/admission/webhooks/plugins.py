@@ -1,4 +1,4 @@
-"""The two plugins of the admission chain that ask webhooks: to change a write, and to check it.
+"""The two admission plugins that call webhooks: one to change a write, and one to validate it.
 
 Source: k8s.io/apiserver, pkg/admission/plugin/webhook/{generic,mutating,validating}.
 """
@@ -64,7 +64,7 @@ _EXEMPT: Final = frozenset(
 
 
 class AdmissionDenied(ApiError):
-    """A webhook has refused a write. Its Status is the webhook's, with what lists have of metadata."""
+    """A webhook has refused a write, with its Status."""
 
     def __init__(self, webhook: str, result: Document) -> None:
         reason = result.get("reason", "")
@@ -84,14 +84,14 @@ class AdmissionDenied(ApiError):
 
 
 class WebhookFailed(Exception):
-    """A webhook could not be asked, or has answered as it must not: its failurePolicy decides."""
+    """A call of a webhook failed, or its response was invalid, so that its failurePolicy decides."""
 
     def __init__(self, webhook: AdmissionWebhook, why: str) -> None:
         super().__init__(f'failed calling webhook "{webhook.name}": {why}')
 
 
 class Collaborators(NamedTuple):
-    """What both plugins need.
+    """The collaborators that both plugins need.
 
     namespaces: to select by the labels of a write's namespace, and for conditions about it.
     """
@@ -105,9 +105,9 @@ class Collaborators(NamedTuple):
 
 
 class Invocation(NamedTuple):
-    """A webhook that has to be asked.
+    """A webhook that has to be called.
 
-    resource: in whose version. description: the request of its review, without objects.
+    resource: its version is used. description: the request of its review, without objects.
     """
 
     webhook: AdmissionWebhook
@@ -116,9 +116,9 @@ class Invocation(NamedTuple):
 
 
 class WebhookPlugin(Plugin):
-    """What both plugins have in common.
+    """The common base of both plugins.
 
-    step: as metrics have it. audit_step: as annotations of audit events have it.
+    step: as in metrics. audit_step: as in annotations of audit events.
     """
 
     step = ""
@@ -145,9 +145,9 @@ class WebhookPlugin(Plugin):
     # ---- which webhooks are asked
 
     async def _invocation(self, webhook: AdmissionWebhook, write: ReviewedWrite) -> Invocation | None:
-        """Returns how a webhook has to be asked; None if it has not to be.
+        """Returns how a webhook has to be called; None if it does not have to be.
 
-        Raises ApiError if it has to be, and cannot be for another reason than its own.
+        Raises ApiError if the call is not possible for a reason outside the webhook.
         """
         resource = _matched_resource(webhook, write)
         if resource is None:
@@ -164,7 +164,7 @@ class WebhookPlugin(Plugin):
         return Invocation(webhook, resource, description)
 
     async def _selects_namespace(self, webhook: AdmissionWebhook, write: ReviewedWrite) -> bool:
-        """Whether the namespace of a write is selected; what belongs to the cluster always is.
+        """Returns whether the namespace of a write is selected; cluster-scoped objects always are.
 
         Raises NotFound if the namespace does not exist, and the storage's errors.
         """
@@ -188,7 +188,7 @@ class WebhookPlugin(Plugin):
         resource: ServedResource,
         description: Document,
     ) -> bool:
-        """Raises Forbidden if that cannot be told, and the webhook is required."""
+        """Returns whether the match conditions are met."""
         new, old = await write.documents(resource)
         size = size_class(await write.size(resource))
         authorizer = UserAuthorizer(on_event_loop(self._with.authorize), write.attributes.user)
@@ -214,9 +214,10 @@ class WebhookPlugin(Plugin):
         return is_asked
 
     async def _namespace_object(self, write: ReviewedWrite) -> Document | None:
-        """Returns the namespace of a write as conditions see it, as those of policies do.
+        """Returns the namespace of a write for conditions, as those of policies get it.
 
-        kube-apiserver has them see none, so that they fail or mean something else. Raises NotFound.
+        In kube-apiserver conditions of webhooks get none, so that they fail or mean something else. Raises
+        NotFound.
         """
         if write.is_namespace or not write.attributes.namespace:
             return None
@@ -225,7 +226,7 @@ class WebhookPlugin(Plugin):
     # ---- asking one
 
     async def _ask(self, invocation: Invocation, write: ReviewedWrite, *, may_patch: bool) -> ReviewResponse:
-        """Raises WebhookFailed, and ApiError where an object cannot be converted."""
+        """Call a webhook."""
         webhook = invocation.webhook
         if webhook.version is None:
             raise WebhookFailed(webhook, _NO_VERSION)
@@ -255,9 +256,9 @@ class WebhookPlugin(Plugin):
     def _failed(
         self, failure: WebhookFailed, webhook: AdmissionWebhook, turn: str, write: ReviewedWrite
     ) -> ApiError | None:
-        """Returns the error that refuses a write because a webhook has failed; None if it may pass.
+        """Returns the error that refuses a write because a webhook failed; None if the write is allowed.
 
-        turn: the webhook's, as annotations have it.
+        turn: the webhook's round and index, as in annotations.
         """
         if webhook.is_required:
             return InternalError.of(str(failure))
@@ -268,7 +269,7 @@ class WebhookPlugin(Plugin):
 
 
 def _matched_resource(webhook: AdmissionWebhook, write: ReviewedWrite) -> ServedResource | None:
-    """Returns the resource as which a webhook sees a write; None if no rule matches."""
+    """Returns the resource under which a webhook sees a write; None if no rule matches."""
     own = write.attributes.resource
     target = write.target(own)
     if any(rule.matches(target) for rule in webhook.rules):
@@ -286,9 +287,10 @@ def _matched_resource(webhook: AdmissionWebhook, write: ReviewedWrite) -> Served
 
 
 class MutatingAdmissionWebhook(WebhookPlugin):
-    """Asks webhooks one after the other; each sees what those before it have changed.
+    """Calls webhooks one after the other; each sees the changes of those before it.
 
-    One that wants it is asked a second time, if a later one or another plugin has changed the object.
+    A webhook with `reinvocationPolicy: IfNeeded` is called again if a later one or another plugin has changed
+    the object.
     """
 
     name = "MutatingAdmissionWebhook"
@@ -336,9 +338,9 @@ class MutatingAdmissionWebhook(WebhookPlugin):
     async def _call(
         self, invocation: Invocation, write: ReviewedWrite, warnings: list[str], turn: str
     ) -> bool:
-        """Ask one webhook, and change the object as it says. Returns whether it has changed.
+        """Call one webhook, and apply its patch to the object. Returns whether it has changed.
 
-        turn: the webhook's, as annotations have it.
+        turn: the webhook's round and index, as in annotations.
         Raises ApiError to refuse the write.
         """
         webhook, operation = invocation.webhook, write.attributes.operation
@@ -372,7 +374,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
     def _annotate_patch(
         self, invocation: Invocation, write: ReviewedWrite, answer: ReviewResponse, turn: str
     ) -> None:
-        """Record a patch that was applied."""
+        """Record an applied patch in the audit event."""
         audit = write.attributes.audit
         if audit is not None and audit.wants_request and answer.patch.strip() not in (b"null", b"[]"):
             webhook = invocation.webhook
@@ -386,7 +388,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
             write.attributes.annotate(key, orjson.dumps(told).decode(), AuditLevel.REQUEST)
 
     async def _patch(self, invocation: Invocation, write: ReviewedWrite, answer: ReviewResponse) -> bool:
-        """Raises WebhookFailed for what is no patch, InternalError for one that cannot be applied."""
+        """Apply the patch of a response."""
         size = size_class(len(answer.patch))
         try:
             operations = await write.offload.run_begun(size, admission_reviews.operations, answer)
@@ -411,7 +413,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         size = SizeClass.HUGE if json_patch.may_multiply(operations) else size
         patched = await write.offload.run_begun(size, _patched, encoded, operations, kind)
         changed = await write.changed(patched, invocation.resource)
-        # Of a subresource with a kind of its own, what was patched is no more than a part of it.
+        # For a subresource with its own kind, the patched document is only a part of the object.
         size = size_class_of_document(changed)
         if await write.offload.run_begun(size, write_stages.is_same, changed, write.new):
             return False
@@ -429,7 +431,7 @@ def _patched(encoded: bytes, operations: list[Any], kind: ServedResource) -> Doc
 
 
 class ValidatingAdmissionWebhook(WebhookPlugin):
-    """Asks webhooks at the same time. If several refuse, the first of them by order is heard."""
+    """Calls webhooks concurrently; if several refuse, the first of them in order determines the response."""
 
     name = "ValidatingAdmissionWebhook"
     step = VALIDATING
@@ -467,7 +469,7 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
     async def _call_all(
         self, invocations: Sequence[Invocation], write: ReviewedWrite
     ) -> Sequence[tuple[Sequence[str], ApiError | None]]:
-        """Returns what `_call` does, of each."""
+        """Returns the result of `_call` for each webhook."""
         if len(invocations) == 1:
             return [await self._call(invocations[0], write, 0)]
         slots = asyncio.Semaphore(CONCURRENT_CALLS_MAX)
@@ -485,7 +487,7 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
     ) -> tuple[Sequence[str], ApiError | None]:
         """Returns warnings, and the error that refuses the write if there is one.
 
-        index: of the webhook among those that are asked.
+        index: that of the webhook among those that are called.
         """
         webhook, operation = invocation.webhook, write.attributes.operation
         began = perf_counter()

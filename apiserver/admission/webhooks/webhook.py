@@ -1,4 +1,4 @@
-"""One admission webhook of a configuration, ready to be asked."""
+"""One admission webhook of a configuration, ready to be called."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WITHOUT_SIDE_EFFECTS: Final = frozenset({"None", "NoneOnDryRun"})
 
 
 class MatchCondition(NamedTuple):
-    """One match condition. program: None if it does not compile, and then `error` says why."""
+    """A match condition of a webhook. program: None if it does not compile; then `error` has the reason."""
 
     text: str
     program: Program | None
@@ -27,10 +27,11 @@ class MatchCondition(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AdmissionWebhook:
-    """One webhook. Its fields are those of ValidatingWebhook and MutatingWebhook.
+    """An admission webhook, with the fields of ValidatingWebhook and MutatingWebhook.
+
 
     configuration: the name of the object that has it.
-    version: in which reviews are sent; None if it takes none that is known here.
+    version: the version of reviews that it gets; None if it accepts none that is known here.
     """
 
     configuration: str
@@ -49,7 +50,7 @@ class AdmissionWebhook:
 
     @property
     def sees_namespace(self) -> bool:
-        """Whether its conditions name the namespace of a write."""
+        """Whether its conditions use the namespace of a write."""
         return any(
             each.program is not None and NAMESPACE_OBJECT in each.program.names for each in self.conditions
         )
