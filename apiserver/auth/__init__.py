@@ -1,4 +1,4 @@
-"""Access: who makes a request (`authn`), and whether they may (`authz`).
+"""Access control: identifies the user of a request (`authn`), and decides what the user may do (`authz`).
 
-The two know nothing of each other; what passes between them is a `meta.vocabulary.UserInfo`.
+The two packages are independent; their interface is `meta.vocabulary.UserInfo`.
 """

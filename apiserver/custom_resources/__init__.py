@@ -1,23 +1,23 @@
-"""Custom resources: CustomResourceDefinitions as objects, and all that they define.
+"""Custom resources: CustomResourceDefinitions as objects, and everything that they define.
 
-    definitions  CustomResourceDefinitions as objects: what they say, what is set and checked, their status
+    definitions  CustomResourceDefinitions as objects: their fields, defaults, validation and status
     schemas      their schemas: pruning, defaults and validation of custom resources
     rules        the rules in CEL in their schemas (`x-kubernetes-validations`), with their budgets
     serving      the served versions: strategies, conversion, columns; the controllers that keep them served
 
 A room imports only those below it in this order: `serving`, `definitions`, `rules`, `schemas`; import-linter
 checks it. All but parts of `serving` are pure. `catalogue.apiextensions` declares the type
-CustomResourceDefinition as it declares all others, with what is in `definitions`. What built-in types need of
-schemas, too, is in `apiserver.schema`.
+CustomResourceDefinition like all others, with the functions in `definitions`. `apiserver.schema` has the
+parts of schemas that built-in types need, too.
 
 What it guarantees:
 
 - *Like any other resource.* A definition becomes one `ServedResource` for each version, in a table that is
-  replaced as a whole; requests, admission, apply and watches do not know the difference.
-- *Served milliseconds after it is created*, on each server on the store. Watches of what is served no more,
-  or otherwise, end, and their clients begin again.
-- *Nothing is compiled before somebody needs it*, and nothing of a definition is parsed twice while it stays
-  as it is: thousands of definitions may be stored, and most are never used.
+  replaced as a whole; requests, admission, apply and watches treat it like a built-in type.
+- *Served milliseconds after it is created*, on each server on the store. Watches of removed or changed
+  resources end, and their clients begin again.
+- *Nothing is compiled before it is needed*, and nothing of an unchanged definition is parsed twice: thousands
+  of definitions may be stored, and most are never used.
 - *No object outlives its definition.* That the definition is not being deleted is a condition of each
   creation.
 

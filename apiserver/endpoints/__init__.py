@@ -32,7 +32,7 @@ On the way out:
     authorization_recheck  ends watches whose users are no longer authorized
     websocket        writes it as messages of a WebSocket, if the client asks for one
 
-Endpoints of its own: `discovery`, `openapi`, `openid`, `health`, `version`, `zpages`, and
+Endpoints in this package: `discovery`, `openapi`, `openid`, `health`, `version`, `zpages`, and
 `deprecated_requests`, which lists the users of deprecated APIs.
 
 What it guarantees: a client that is slow, silent or gone costs bounded memory and no time of others (see the

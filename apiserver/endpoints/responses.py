@@ -185,7 +185,8 @@ async def send_object(call: ApiCall, encoder: Encoder, found: StoredObject, stat
 async def _record_object(
     call: ApiCall, audit: RequestAudit, encoder: Encoder, found: StoredObject, body: bytes
 ) -> None:
-    """Record the object of a response for auditing. It is recorded as it is, if it is what is recorded."""
+    """Record the object of a response for auditing. The body is recorded unchanged if
+    it has the recorded form."""
     recorded = call.audit_encoder
     if recorded is None:
         return

@@ -1,9 +1,9 @@
 """The form in which objects of a type are stored, if it is not the hub version.
 
 A server that emulates a release, or shares a store with an older one, stores objects in a version that the
-older release has, too. That is decided at the very border of the store: documents are converted as the last
-thing before they are written, and values as the first thing after they are read
-(`object_decoder.ObjectDecoder`). All that stands between sees the hub version alone.
+older release has, too. The conversion happens next to the store: documents are converted last, before they
+are written, and values first, after they are read (`object_decoder.ObjectDecoder`). Everything in between
+sees only the hub version.
 
 The form of a type depends on the release (`ServedResource.storage_form`), except while servers of an older
 release share the store: then `StorageForms` has other forms, until they are gone.

@@ -1,32 +1,31 @@
-"""A real API server inside of tests: `with ApiServer() as server:`.
+"""A real API server inside tests: `with ApiServer() as server:`.
 
 What it guarantees:
 
 - *It is the server that users run*, over HTTPS, with all its admission and controllers. Only the store is
   in memory, unless a directory is given for it: the same code, without files.
-- *The process stays as it was.* A server in a thread sets no signal handler, no limit, no option of the
+- *The process is not changed.* A server in a thread sets no signal handler, no limit, no option of the
   allocator, the interpreter or logging. Its loggers are below `apiserver`, and propagate. The garbage
-  collector rests while a fork begins, or a server is reset, which takes milliseconds. One filter of warnings
-  stays: of those that `cryptography` gives of certificates that others have made (`golang.x509_parsing`).
-- *Any number of servers*, one after another or together, in one process or several: each has a free port and
-  a directory of its own.
-- *A fork is a server of its own*, with the same objects and revisions that go on, and shares their bytes. A
-  server that is reset goes on at its address as one that was restored from a backup: its connections end, and
-  whoever asks for a resourceVersion of before gets 410 Gone.
-- *A server has a clock of its own*, which can be put forward: whatever a client can see follows
+  collector pauses while a fork begins, or a server is reset, which takes milliseconds. One filter of warnings
+  remains, for those of `cryptography` about foreign certificates (`golang.x509_parsing`).
+- *Any number of servers*, one after another or together, in one process or several: each has its own free
+  port and directory.
+- *A fork is a separate server*, which begins with the same objects and revisions, and shares their bytes. A
+  server that is reset continues at its address as if it was restored from a backup: its connections end, and
+  requests for an earlier resourceVersion get 410 Gone.
+- *Each server has its own clock*, which can be advanced: everything that a client can see follows
   (`apiserver.registry.clock`).
-- *It ends at once, and whole*: `stop` leaves no thread, task, socket or file, whatever was under way.
+- *It stops at once and completely*: `stop` leaves no thread, task, socket or file, whatever was under way.
 
-`server` has `ApiServer`. What runs it is in `runners`: `ServerThread` in this process, and `ServerChild` in
-one that `child` is the program of, which also ends when its parent has been killed. `etcd_probe` tells at
-once where no etcd is, or something else. `credentials` makes kubeconfigs of users and service accounts, and
-`snapshots` has what servers begin with again. `clock` puts a server's clock forward, and `server_time` has
-what such a server goes by. `manifests` loads files, `faults` has what goes wrong on purpose (what can:
-`apiserver.testkit.faults`), `resources` finds what a kind is in URLs, and `waiting` watches for what should
-happen, or not. `timeline` tells who has written an object, `differences` what has changed in it, and
-`failure_report` what to know of a server when a test has failed. `errors` has what is raised.
-`apiserver.pytest_plugin` has fixtures of all that. `containers`, for those who have testcontainers, has a
-server in a container.
+`server` has `ApiServer`. `runners` runs it: `ServerThread` in this process, and `ServerChild` in a child
+process, whose program is `child` and which also ends when its parent is killed. `etcd_probe` quickly detects
+a missing etcd. `credentials` makes kubeconfigs of users and service accounts, and `snapshots` has the state
+that servers can begin with. `clock` advances a server's clock, and `server_time` implements such a clock.
+`manifests` loads files, `faults` injects faults (the effects are in `apiserver.testkit.faults`), `resources`
+finds the resource of a kind, and `waiting` waits for conditions by watches. `timeline` lists the writes of an
+object, `differences` the changed fields, and `failure_report` describes a server when a test fails. `errors`
+has the exceptions. `apiserver.pytest_plugin` has the fixtures. `containers`, for users of testcontainers, has
+a server in a container.
 
 docs/testing is for users. What this module exports is public, and part of the semantic version.
 It needs neither pytest nor a client library.

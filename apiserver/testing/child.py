@@ -1,8 +1,8 @@
-"""The program of a server that tests have started as a child process.
+"""The program of a server that tests start as a child process.
 
-It is `apiserver`, and ends as on SIGTERM when its standard input does: when the process of the tests has
-ended, however that was. Each line there is a number of seconds by which to put the server's clock forward; a
-line of standard output answers it.
+It is `apiserver`, and stops as on SIGTERM when its standard input ends, as it does when the process of the
+tests ends in any way. Each line of the input is a number of seconds by which to advance the server's clock; a
+line of standard output confirms it.
 """
 
 from __future__ import annotations

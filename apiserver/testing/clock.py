@@ -1,4 +1,4 @@
-"""The clock of a server for tests, which can be put forward."""
+"""The clock of a server for tests, which can be advanced."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Clock:
     """
 
     def __init__(self, time: ServerTime, put_forward: Callable[[float], None]) -> None:
-        """put_forward: by a number of seconds."""
+        """put_forward: advances the clock by a number of seconds."""
         self._time, self._put_forward = time, put_forward
 
     def now(self) -> datetime:

@@ -1,7 +1,7 @@
 """A server in a container, for testcontainers: `with ApiServerContainer() as server:`.
 
-It needs the library testcontainers and a container engine, and the image of this project's Dockerfile. Where
-Python is at hand, `apiserver.testing.ApiServer` is the same server, without either of them.
+It needs the library testcontainers and a container engine, and the image of this project's Dockerfile. In
+Python itself, `apiserver.testing.ApiServer` is the same server without a container.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _CERTIFIED: Final = ("localhost", "127.0.0.1")
 
 
 class ApiServerContainer(DockerContainer):
-    """A server with its objects in memory, as a container; whatever testcontainers can do, it can.
+    """A server with its objects in memory, as a container with all features of testcontainers.
 
     image: by default the one of this version.
     flags: as on the command line; see `apiserver --help`.
@@ -57,7 +57,7 @@ class ApiServerContainer(DockerContainer):
         self.waiting_for(LogMessageWaitStrategy(_READY))
 
     def start(self) -> Self:
-        """Start it, and return when it is ready."""
+        """Start the container, and return when the server is ready."""
         super().start()
         read = self.get_wrapped_container().exec_run(["cat", _KUBECONFIG_IN_IMAGE])
         if read.exit_code:
@@ -65,7 +65,7 @@ class ApiServerContainer(DockerContainer):
         url = f"https://{self.get_container_host_ip()}:{self.get_exposed_port(PORT)}"
         self._kubeconfig = kubeconfig_from_outside(read.output, url)
         self._directory = directory = Path(tempfile.mkdtemp(prefix="apiserver-container-"))
-        # It has the administrator's key; mkdtemp lets nobody else in.
+        # It contains the administrator's key; mkdtemp makes it private.
         (directory / "admin.kubeconfig").write_text(yaml.safe_dump(self._kubeconfig))
         (directory / "ca.crt").write_bytes(
             base64.b64decode(self._kubeconfig["clusters"][0]["cluster"]["certificate-authority-data"])
@@ -87,7 +87,7 @@ class ApiServerContainer(DockerContainer):
 
     @property
     def kubeconfig(self) -> Path:
-        """The administrator's kubeconfig. It is removed with the container."""
+        """The administrator's kubeconfig, which is removed with the container."""
         return self._own_directory("kubeconfig") / "admin.kubeconfig"
 
     @property
@@ -108,9 +108,10 @@ class ApiServerContainer(DockerContainer):
 
 
 def kubeconfig_from_outside(content: bytes, url: str) -> dict[str, Any]:
-    """Returns a kubeconfig that was written in a container, for those outside of it.
+    """Returns a kubeconfig from inside a container, changed for clients outside of it.
 
-    url: where they reach it. If the certificate has not the name in it, it is verified by one that it has.
+    url: the URL that they use. If the certificate does not contain its host, it is verified by a name that it
+        contains.
     """
     document: dict[str, Any] = yaml.safe_load(content)
     for each in document["clusters"]:

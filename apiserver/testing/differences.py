@@ -1,4 +1,4 @@
-"""What has changed between two versions of an object, without what is secret."""
+"""Finds the fields that differ between two versions of an object, with secret values redacted."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Change(NamedTuple):
 
 
 def differences(old: Document, new: Document) -> Iterator[Change]:
-    """Yields the fields that have changed; what is secret of a Secret is redacted."""
+    """Yields the changed fields, with the values of Secrets redacted."""
     is_secret = _is_secret(new) or _is_secret(old)
     for path, before, now in _differences(old, new, ()):
         if is_secret and _is_redacted(path):
@@ -43,7 +43,7 @@ def differences(old: Document, new: Document) -> Iterator[Change]:
 
 
 def shown(document: Document) -> str:
-    """Returns an object as one line, without what is secret or says nothing."""
+    """Returns an object as one line, without secret values and empty fields."""
     metadata = {key: value for key, value in document.get("metadata", {}).items() if key != "managedFields"}
     rest = {key: value for key, value in document.items() if key not in ("apiVersion", "kind")}
     found = {**rest, "metadata": metadata}
@@ -56,7 +56,7 @@ def shown(document: Document) -> str:
 
 
 def text_of(value: Any) -> str:
-    """Returns a value as JSON that is not too long."""
+    """Returns a value as JSON of limited length."""
     text = orjson.dumps(value).decode()
     return text if len(text) <= _TEXT_SHOWN else text[:_TEXT_SHOWN] + "..."
 
@@ -80,7 +80,7 @@ def _is_redacted(path: tuple[str, ...]) -> bool:
 
 
 def _redacted(value: Any) -> Any:
-    """Returns a value with the same fields, of which nothing is told."""
+    """Returns a value with the same fields, whose contents are redacted."""
     if isinstance(value, dict):
         return dict.fromkeys(value, REDACTED)
     return value if value is None else REDACTED

@@ -1,12 +1,12 @@
-"""Finds out, before a server for tests is started, that its etcd is not there, or that something else is.
+"""Checks, before a server for tests starts, whether its etcd is reachable and is an etcd.
 
-The server itself waits for etcd for as long as it takes, as it has to where both start together. Nobody wants
-to wait for that in a test.
+The server itself waits for etcd indefinitely, as it must when both start together. Tests should not wait that
+long.
 
-An etcd is asked no more than to begin HTTP/2: its status needs gRPC, which does not go well with forks of the
-process of the tests. Who answers so may be any server with HTTP/2; that is for the server to find out. One
-who takes connections and stays silent may be an etcd: a member of a cluster that has had no leader yet does
-not answer a single byte (seen with 3.5). So that is told, and no reason not to start.
+The probe only begins HTTP/2: the status of etcd needs gRPC, which does not work well with forks of the test
+process. Any HTTP/2 server passes; the server itself detects that. An endpoint that accepts connections but
+stays silent may be an etcd: a member of a cluster that had no leader yet does not send a single byte (seen
+with 3.5). So that is only logged, and the server starts.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _SILENCE: Final = "it takes connections and does not answer: it has no leader ye
 
 
 class EtcdTls(NamedTuple):
-    """The files in PEM with which etcd is asked, as the server's flags name them."""
+    """The PEM files for calls of etcd, as the server's flags name them."""
 
     ca: Path | None = None
     certificate: Path | None = None
@@ -54,23 +54,23 @@ class EtcdTls(NamedTuple):
 
 
 class _Finding(NamedTuple):
-    """Why an endpoint is of no use. may_pass: an etcd that is slow may look the same."""
+    """The reason why an endpoint is not usable. may_pass: whether a slow etcd may look the same."""
 
     why: str
     may_pass: bool = False
 
 
 class EtcdProbe:
-    """Asks the endpoints of etcd, which are URLs."""
+    """Probes the endpoints of etcd, which are URLs."""
 
     def __init__(self, endpoints: Sequence[str], tls: EtcdTls | None = None) -> None:
         self._endpoints, self._tls = endpoints, tls or EtcdTls()
 
     def require(self, *, within_s: float = ANSWERS_WITHIN_S) -> None:
-        """Returns when one of the endpoints answers; at once if there are none.
+        """Returns when one of the endpoints responds; at once if there are none.
 
-        Raises ServerDidNotStart, which names the endpoints and what is wrong with each, if none has done so
-        in time. If one is silent, which an etcd may be, it is logged instead.
+        Raises ServerDidNotStart, which names the endpoints and their errors, if none responds in time. If one
+        is silent, which an etcd may be, it is logged instead.
         """
         if not self._endpoints:
             return
@@ -93,10 +93,10 @@ class EtcdProbe:
         log.warning("%s; waiting for it", told)
 
     def why_not_ready(self) -> str:
-        """Returns what is wrong with etcd by now, as the end of a sentence; empty if nothing is known."""
+        """Returns the current problem with etcd, as the end of a sentence; empty if none is known."""
         findings = [self._ask(each, EXPLAINS_WITHIN_S) or self._health(each) for each in self._endpoints]
         known = [each for each in findings if each is not None]
-        # Whoever has an etcd that works need not know of the others.
+        # If one etcd works, problems of the others do not matter.
         return f"etcd: {self._told(known)}" if known and len(known) == len(findings) else ""
 
     def _told(self, findings: Sequence[_Finding]) -> str:
@@ -104,7 +104,9 @@ class EtcdProbe:
         return ", ".join(f"{endpoint} ({finding.why})" for endpoint, finding in told)
 
     def _ask(self, endpoint: str, timeout_s: float) -> _Finding | None:
-        """Returns what is wrong; None if HTTP/2 is spoken there, or the server itself will tell."""
+        """Returns the problem of an endpoint; None if it speaks HTTP/2, or the server itself will report
+        it.
+        """
         url = urlsplit(endpoint)
         context = None
         if url.scheme == "https":
@@ -124,7 +126,7 @@ class EtcdProbe:
                 begun = _beginning(connection, context, url.hostname or "", ends_at)
                 return _wrong(begun) if begun else _closed(url)
             except ssl.SSLCertVerificationError as error:
-                # gRPC has CAs of its own where none are given.
+                # gRPC has its own CAs if none are given.
                 may_pass = self._tls.ca is None
                 return _Finding(f"its certificate is not trusted: {error.verify_message}", may_pass)
             except ssl.SSLEOFError:
@@ -137,7 +139,7 @@ class EtcdProbe:
                 return _closed(url)
 
     def _context(self) -> ssl.SSLContext | None:
-        """Returns what TLS is spoken with; None if a file cannot be used, which the server itself tells."""
+        """Returns the TLS context of calls; None if a file is invalid, which the server itself reports."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         # gRPC, too, trusts each certificate of the CA's file for itself.
         context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -153,7 +155,7 @@ class EtcdProbe:
         return context
 
     def _health(self, endpoint: str) -> _Finding | None:
-        """Returns what an etcd tells that is not healthy; None if it is, or does not say so."""
+        """Returns the problem that an etcd reports; None if it is healthy, or does not report its health."""
         url = urlsplit(endpoint)
         host, port = _address(url)
         connection = http.client.HTTPConnection(host, port, timeout=EXPLAINS_WITHIN_S)
@@ -176,9 +178,9 @@ def _address(url: SplitResult) -> tuple[str, int]:
 
 
 def _beginning(connection: socket.socket, context: ssl.SSLContext | None, name: str, ends_at: float) -> bytes:
-    """Returns with what the other side begins; fewer bytes than a frame has if it closes the connection.
+    """Returns the first bytes of the other side; fewer than a frame has if it closes the connection.
 
-    ends_at: by time.monotonic. Raises OSError, and TimeoutError if too little has come by then.
+    ends_at: by time.monotonic. Raises OSError, and TimeoutError if too few bytes have arrived by then.
     """
     if context is not None:
         connection = context.wrap_socket(connection, server_hostname=name)
@@ -210,7 +212,7 @@ def _tls_failure(error: ssl.SSLError) -> _Finding:
 
 
 def _wrong(begun: bytes) -> _Finding | None:
-    """Returns why what the other side begins with is not etcd's; None if it is a frame of SETTINGS."""
+    """Returns why the first bytes are not etcd's; None if they are a frame of SETTINGS."""
     if begun.startswith(b"HTTP/"):
         return _Finding("it answers in HTTP/1: it is no etcd")
     is_settings = len(begun) == _FRAME_HEADER_BYTES and begun[3] == _SETTINGS and not any(begun[5:])

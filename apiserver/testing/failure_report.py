@@ -1,4 +1,4 @@
-"""What there is to know of a server when a test has failed. Nothing of it is secret."""
+"""Describes a server when a test has failed, without secret values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EVENTS: Final = "/api/v1/events"
 
 
 def sections(name: str, server: ApiServer) -> Iterator[tuple[str, str]]:
-    """Yields the sections of a report, each with its title. name: of the fixture."""
+    """Yields the sections of a report, each with its title. name: that of the fixture."""
     yield f"the last requests of clients to {name}", _lines([str(each) for each in server.requests()])
     yield f"the last writes to {name}", _lines([str(each) for each in server.writes()])
     yield f"the last events in {name}", _events(server)

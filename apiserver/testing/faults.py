@@ -1,4 +1,4 @@
-"""The faults that tests inject into a server: `Faults` is for users, the others have where they are kept."""
+"""The faults that tests inject into a server: `Faults` is the public class, the others implement it."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class InjectedFault:
 
 
 class FaultState(NamedTuple):
-    """What is known of a fault."""
+    """The state of a fault."""
 
     id: str
     effect: Effect
@@ -144,7 +144,7 @@ class LocalFaults:
         return self._call("faults.clear", lambda: [_state(fault) for fault in self._injector.clear_all()])
 
     def _call(self, asked: str, act: Callable[[], T]) -> T:
-        """Call something in the thread of the server's event loop."""
+        """Call a function in the thread of the server's event loop."""
 
         async def run() -> T:
             return act()
@@ -180,7 +180,7 @@ class RemoteFaults:
         return int(self._ask("POST", "/compact")["resourceVersion"])
 
     def _ask(self, method: str, rest: str, body: Any = None) -> Any:
-        """Raises InvalidFault, RequestFailed."""
+        """Sends a request about faults."""
         code, answer = self._request(method, f"{_PATH}{rest}", body)
         if code >= 300:
             causes = (answer.get("details") or {}).get("causes") if isinstance(answer, dict) else None
@@ -194,7 +194,7 @@ FaultSource: TypeAlias = LocalFaults | RemoteFaults
 
 
 def _require_fault(effect: Any, match: Any) -> None:
-    """Raises InvalidFault."""
+    """Checks that a fault is valid."""
     if not isinstance(effect, Effect):
         raise InvalidFault("effect", f"must be one of {', '.join(EFFECTS)}, not {effect!r}")
     if not isinstance(match, Match):

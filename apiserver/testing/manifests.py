@@ -1,4 +1,6 @@
-"""Loads definitions and manifests into a server for tests. Errors have the file, the line and the Status."""
+"""Loads definitions and manifests into a server for tests; errors contain the file, the line and the
+Status.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ _ESTABLISHED_WITHIN_S: Final = 10.0
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads YAML as Kubernetes does: what looks like a time is text, and a map has each key once."""
+    """Reads YAML as Kubernetes does: timestamps are strings, and a key may occur only once in a mapping."""
 
     yaml_implicit_resolvers = {
         first: [each for each in resolvers if each[0] != "tag:yaml.org,2002:timestamp"]
@@ -31,7 +33,7 @@ class _Loader(yaml.SafeLoader):
     }
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        """Composes a mapping. Raises ComposerError for a key that is there twice.
+        """Composes a mapping, without duplicate keys. Raises ComposerError for a duplicate key.
 
         Merges (`<<`) are resolved later: the keys that they bring may be overridden.
         """
@@ -47,7 +49,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class Manifest(NamedTuple):
-    """An object, and where it stands: `deploy/crds/widget.yaml:12`."""
+    """An object, and its place in a file: `deploy/crds/widget.yaml:12`."""
 
     document: dict[str, Any]
     place: str
@@ -58,9 +60,9 @@ class Manifest(NamedTuple):
 
 
 def read_manifests(manifests: Manifests, root: Path = Path()) -> Iterator[Manifest]:
-    """Yields objects in their order; the files of a folder by name, those of its folders too.
+    """Yields objects in their order, the files of a folder, and of its folders, by name.
 
-    root: what relative paths begin at. Raises ManifestNotLoaded.
+    root: the directory that relative paths start at. Raises ManifestNotLoaded.
     """
     if isinstance(manifests, Mapping):
         yield from _objects(dict(manifests), "an object of the test")
@@ -74,7 +76,8 @@ def read_manifests(manifests: Manifests, root: Path = Path()) -> Iterator[Manife
 
 
 def load(server: RunningServer, manifests: Sequence[Manifest]) -> None:
-    """Apply objects in their order, but definitions first, then namespaces. What is defined is served then.
+    """Apply objects, definitions and namespaces first, and return when the defined types are served.
+
 
     Raises ManifestNotLoaded.
     """
@@ -115,7 +118,7 @@ def _apply(server: RunningServer, resource: Resource, document: dict[str, Any]) 
 
 
 def _wait_until_established(server: RunningServer, resource: Resource, manifest: Manifest) -> None:
-    """Wait until a definition is served. Raises ManifestNotLoaded, as when its names are another's."""
+    """Wait until a definition is served. Raises ManifestNotLoaded, for example for conflicting names."""
 
     def is_established(definition: dict[str, Any]) -> bool:
         conditions = {each["type"]: each for each in definition["status"]["conditions"] or ()}
@@ -161,7 +164,7 @@ def _read(path: Path) -> Iterator[Manifest]:
 
 
 def _objects(document: Any, place: str) -> Iterator[Manifest]:
-    """Yields the object, or those of a list."""
+    """Yields the object, or the objects of a list."""
     if not isinstance(document, dict):
         raise ManifestNotLoaded(place, "this is no object")
     if isinstance(document.get("items"), list) and str(document.get("kind", "")).endswith("List"):

@@ -16,7 +16,7 @@ _DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDisc
 
 
 class RunningServer(Protocol):
-    """What is asked of an `ApiServer`, which describes each method."""
+    """The methods of an `ApiServer` that are used here; that class describes them."""
 
     @property
     def admin_headers(self) -> dict[str, str]: ...
@@ -37,9 +37,9 @@ class RunningServer(Protocol):
 
 
 class Resource(NamedTuple):
-    """A resource that is served.
+    """A served resource.
 
-    group: empty for the core group. plural: its name in URLs. is_watched: whether it can be.
+    group: empty for the core group. plural: its name in URLs. is_watched: whether it can be watched.
     """
 
     group: str
@@ -54,7 +54,7 @@ class Resource(NamedTuple):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str, name: str = "") -> str:
-        """Returns the path of an object, or of all; without a namespace those of all namespaces."""
+        """Returns the path of an object or a collection; without a namespace that of all namespaces."""
         parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
         if self.is_namespaced and namespace:
             parts += ["namespaces", namespace]
@@ -63,16 +63,16 @@ class Resource(NamedTuple):
 
 
 def find_resource(server: RunningServer, kind: str) -> Resource:
-    """Returns the resource that is meant by a kind or a plural name.
+    """Returns the resource of a kind or a plural name, in the version that the server prefers.
 
     kind: as `ConfigMap`, `configmaps`, `deployments.apps`, or `apps/v1/Deployment`.
-    Of several versions it is the one that the server prefers. Raises UnknownKind.
+    Raises UnknownKind.
     """
     served = list(_served(server))
     for resource in served:
         if kind in _names(resource):
             return resource
-    # Who has asked for another version wants to know which there are, and nothing of other kinds.
+    # If the requested version does not exist, the error lists the existing ones of this kind only.
     name = kind.rpartition("/")[2]
     versions = {f"{each.api_version}/{each.kind}" for each in served if each.kind == name}
     raise UnknownKind(kind, sorted(versions or {each.kind for each in served}))
@@ -81,7 +81,7 @@ def find_resource(server: RunningServer, kind: str) -> Resource:
 def watched_resources(server: RunningServer) -> list[Resource]:
     """Returns all resources that can be watched, each in the version that the server prefers.
 
-    Events are those of `events.k8s.io`, which have all of the core group's.
+    Events are those of `events.k8s.io`, which include all of the core group.
     """
     found = {
         (resource.group, resource.plural): resource

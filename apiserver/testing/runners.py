@@ -1,4 +1,4 @@
-"""What runs a server for tests: a thread of this process, or a child process."""
+"""Runs a server for tests in a thread of this process, or in a child process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 # A start takes a fraction of a second; one that waits for something else, as for etcd, takes longer.
 START_S_MAX: Final = 30.0
-# Requests under way when a server is stopped are given a moment: nobody waits for their answers any more.
+# How long requests under way may take when a server is stopped: their responses are not needed any more.
 DRAIN_S: Final = 0.05
 # Enough for another thread to wake up.
 HAND_OVER_S: Final = 0.0002
@@ -60,10 +60,10 @@ class ServerThread:
         self._config, self._time = config, time
         initial = None if state is None else CopiedState(state)
         self._host = replace(host, clock=time.clock, initial_state=initial)
-        # With what it begins again, once it has ended, and who waits for that: one at a time.
+        # The state to begin again with, and the future of the caller that waits for it: one at a time.
         self._next: tuple[StateCopy, Future[str]] | None = None
         self._beginning = threading.Lock()
-        # A daemon: an interpreter that ends does not wait for servers that nobody has stopped.
+        # A daemon: an exiting interpreter does not wait for servers that were not stopped.
         self._thread = threading.Thread(target=self._run, name="apiserver", daemon=True)
         self._ready: Future[str] = Future()
         self._ended = threading.Event()
@@ -100,7 +100,7 @@ class ServerThread:
     def call(self, make: Callable[[], Coroutine[Any, Any, T]], asked: str) -> T:
         """Run a coroutine on the server's event loop, and return its result.
 
-        asked: what it is for. Raises ServerStopped.
+        asked: the purpose, for errors. Raises ServerStopped.
         """
         coroutine = make()
         with self._lock:
@@ -114,7 +114,7 @@ class ServerThread:
             raise ServerStopped(asked) from None
 
     def copy_state(self, asked: str) -> StateCopy:
-        """Returns a copy of all that was answered before. Raises ServerStopped, CannotBeCopied."""
+        """Returns a copy of the state after all answered writes. Raises ServerStopped, CannotBeCopied."""
 
         async def copy(app: App) -> StateCopy:
             store, core = app.running
@@ -123,7 +123,7 @@ class ServerThread:
         return self._call_with_app(copy, asked)
 
     def compact(self, asked: str) -> int:
-        """Forget all history up to now, and return which revision that is. Raises ServerStopped."""
+        """Drop all history up to now, and return the current revision. Raises ServerStopped."""
 
         async def compact(app: App) -> int:
             _, core = app.running
@@ -132,7 +132,7 @@ class ServerThread:
         return self._call_with_app(compact, asked)
 
     def object_history(self, resource: Resource, namespace: str, name: str) -> ObjectHistory:
-        """Returns the versions of an object that are known. Raises ServerStopped."""
+        """Returns the known versions of an object. Raises ServerStopped."""
 
         async def read(app: App) -> ObjectHistory:
             _, core = app.running
@@ -143,14 +143,14 @@ class ServerThread:
         return self._call_with_app(read, TIMELINE)
 
     def _call_with_app(self, ask: Callable[[App], Coroutine[Any, Any, T]], asked: str) -> T:
-        """Raises ServerStopped."""
+        """Runs a function with the server's `App`."""
         app = self._app
         if app is None:
             raise ServerStopped(asked)
         return self.call(lambda: ask(app), asked)
 
     def advance_clock(self, seconds: float) -> None:
-        """Put the server's clock forward, and return when what is due by then has been started.
+        """Advance the server's clock, and return when everything that is due by then has started.
 
         Raises ServerStopped.
         """
@@ -192,7 +192,7 @@ class ServerThread:
         self._fail(ServerDidNotStart("it was stopped before it was ready"))
 
     def _fail(self, error: BaseException) -> None:
-        """Tell those who wait for the server to be ready, and for it to begin again."""
+        """Report an error to the callers that wait for the server to be ready, or to begin again."""
         waiting = [self._ready] if self._next is None else [self._ready, self._next[1]]
         for ready in waiting:
             if not ready.done():
@@ -231,7 +231,8 @@ class ServerThread:
 def _announcing(ready: Future[str]) -> Callable[[str, Path], None]:
     def on_ready(url: str, _: Path) -> None:
         ready.set_result(url)
-        # Who waits for it needs the interpreter's lock, which this thread would have for milliseconds more.
+        # The caller that waits for it needs the interpreter's lock, which this thread would hold for
+        # milliseconds more.
         time.sleep(HAND_OVER_S)
 
     return on_ready
@@ -301,7 +302,7 @@ class ServerChild:
         self._time.ahead_s += seconds
 
     def _why(self) -> str:
-        """Returns what the program says when it cannot start, or the end of what it has logged."""
+        """Returns the program's error when it cannot start, or the end of its log."""
         log = self._log_path.read_text(errors="replace").strip()
         _, said, reason = f"\n{log}".rpartition(f"\n{_SAID}")
         return (reason if said else log)[-LOG_CHARACTERS_SHOWN:]

@@ -1,4 +1,4 @@
-"""One API server for tests."""
+"""An API server for tests."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ _OWN_FLAGS: Final = {
 # Flags with which a child process cannot have faults, or that say whether it has.
 _WITHOUT_FAULTS: Final = frozenset({"--workers", "--enable-fault-injection"})
 _REQUEST_TIMEOUT_S: Final = 60.0
-# How long assertions wait, unless they are told.
+# The default timeout of assertions that wait.
 WAIT_S: Final = 10.0
 # Nothing that depends on what a server stores.
 _SHARED: Final = SharedParts()
@@ -87,9 +87,9 @@ T = TypeVar("T")
 
 @functools.cache
 def _keys_and_certificates() -> Mapping[str, bytes]:
-    """Returns the files of a CA and what it has signed, made once: keys for tests need not differ.
+    """Returns the files of a CA and its certificates, made once, as keys for tests need not differ.
 
-    A server whose flags give it other names than it has by default signs a certificate of its own.
+    A server whose flags give it other names than the default ones signs its own certificate.
     """
     with tempfile.TemporaryDirectory() as made:
         pki.ensure(Path(made), certificate_names(Config()), is_durable=False)
@@ -97,7 +97,7 @@ def _keys_and_certificates() -> Mapping[str, bytes]:
 
 
 def _read_files(directory: Path) -> dict[str, bytes]:
-    """Returns the contents of the keys and certificates in a directory, by their names."""
+    """Returns the contents of the keys and certificates in a directory, by name."""
     return {path.name: path.read_bytes() for path in directory.iterdir() if path.suffix}
 
 
@@ -113,9 +113,9 @@ def _open_private(path: str, flags: int) -> int:
 
 
 class _Fork(NamedTuple):
-    """What a fork has of its original.
+    """The state of a fork that comes from its original.
 
-    pki: the directory of its keys. stages: what becomes of its simulated pods.
+    pki: the directory of its keys. stages: those of its simulated pods.
     trusted: the certificates by which clients verify it, as PEM.
     """
 
@@ -207,7 +207,10 @@ class ApiServer:
         return self
 
     def _started(self, runner: Runner) -> str:
-        """Returns the URL. Raises ServerDidNotStart, which also says what is wrong with etcd."""
+        """Starts the server, and returns its URL.
+
+        Raises ServerDidNotStart, which also contains problems of etcd.
+        """
         try:
             return runner.start()
         except ServerDidNotStart as error:
@@ -551,7 +554,7 @@ class ApiServer:
         return self._flags, tuple(sorted(self._feature_gates.items()))
 
     def _fitting(self, snapshot: Snapshot) -> Snapshot:
-        """Raises SnapshotMismatch."""
+        """Returns a snapshot that fits this server."""
         if snapshot.settings != self._settings:
             raise SnapshotMismatch(
                 f"the snapshot is of a server with the settings {snapshot.settings}, not {self._settings}"
@@ -561,7 +564,7 @@ class ApiServer:
     # ---- how it is made
 
     def _make_runner(self, directory: Path) -> Runner:
-        """Raises ServerDidNotStart."""
+        """Returns a runner for the server."""
         tokens = directory / "tokens.csv"
         tokens.touch(mode=0o600)
         tokens.write_text(token_file(self._tokens))
@@ -574,7 +577,7 @@ class ApiServer:
         arguments = [*self._arguments(self._data_dir or directory, tokens), *self._flags]
         config, self._stages = _parsed(arguments)
         if self._in_process and config.serving.workers > 1:
-            raise ServerDidNotStart("--workers needs processes of its own: in_process=False")
+            raise ServerDidNotStart("--workers needs in_process=False")
         etcd_files = EtcdTls(
             config.storage.etcd_cafile, config.storage.etcd_certfile, config.storage.etcd_keyfile
         )
@@ -599,7 +602,7 @@ class ApiServer:
         return ServerThread(config, self._host(config), self._time, forked.snapshot.state)
 
     def _advance_clock(self, seconds: float) -> None:
-        """Raises ClockNotAdvanced, ServerStopped."""
+        """Advances the server's clock."""
         runner = self._own_runner(ADVANCE)
         if self._has_etcd:
             raise ClockNotAdvanced("the clock of a server on etcd cannot be put forward: etcd expires leases")
@@ -639,20 +642,20 @@ class ApiServer:
         return base64.b64decode(cluster["cluster"]["certificate-authority-data"])
 
     def _own_runner(self, asked: str) -> Runner:
-        """Raises ServerStopped."""
+        """Returns the runner of the running server."""
         if self._runner is None:
             raise ServerStopped(asked)
         return self._runner
 
     def _own_thread(self, asked: str) -> ServerThread:
-        """Raises ServerStopped, NotInThisProcess."""
+        """Returns the thread of the running server."""
         runner = self._own_runner(asked)
         if not isinstance(runner, ServerThread):
             raise NotInThisProcess(asked)
         return runner
 
     def _own_directory(self, asked: str) -> Path:
-        """Raises ServerStopped."""
+        """Returns the directory of the running server."""
         if self._directory is None or self._runner is None:
             raise ServerStopped(asked)
         return self._directory
@@ -666,7 +669,7 @@ class ApiServer:
 
 
 def _end(runner: Runner | None, directory: Path | None) -> None:
-    """Stop a runner, and remove a directory. May be repeated, also if it was interrupted."""
+    """Stop a runner, and remove a directory; may be repeated, also after an interruption."""
     if runner is not None:
         runner.stop()
     if directory is not None:
@@ -674,9 +677,9 @@ def _end(runner: Runner | None, directory: Path | None) -> None:
 
 
 async def _to_the_end(act: Callable[[], T]) -> T:
-    """Call something in a thread, and return when it has ended, also where this task is cancelled.
+    """Call a function in a thread, and return when it has ended, even if this task is cancelled.
 
-    Raises CancelledError then, and what `act` raises.
+    Raises CancelledError then, and the errors of `act`.
     """
     running = asyncio.get_running_loop().run_in_executor(None, act)
     cancelled: asyncio.CancelledError | None = None
@@ -687,12 +690,12 @@ async def _to_the_end(act: Callable[[], T]) -> T:
             cancelled = error
     if cancelled is None:
         return running.result()
-    running.exception()  # which nobody asks for any more
+    running.exception()  # which is not needed any more
     raise cancelled
 
 
 def _parsed(arguments: Sequence[str]) -> tuple[Config, Sequence[Stage]]:
-    """Returns the configuration, and what becomes of simulated pods. Raises ServerDidNotStart."""
+    """Returns the configuration, and the stages of simulated pods. Raises ServerDidNotStart."""
     try:
         config = parse(arguments)
         return config, simulated_stages(config)

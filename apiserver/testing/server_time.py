@@ -1,4 +1,4 @@
-"""The time of a server for tests: the computer's, or ahead of it."""
+"""The time of a server for tests, which may be ahead of the computer's."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _Arguments = TypeVarTuple("_Arguments")
 
 
 class ServerTime:
-    """How far the time of one server is ahead of the computer's. It only grows.
+    """The offset of a server's time from the computer's, which only grows.
 
-    ahead_s: how far it is at first.
-    clock: shows it. It makes event loops whose timers follow, of which one runs at a time.
+    ahead_s: the initial offset, in seconds.
+    clock: the server's clock, which makes event loops whose timers follow; one of them runs at a time.
     """
 
     def __init__(self, ahead_s: float = 0.0) -> None:
@@ -38,9 +38,9 @@ class ServerTime:
         )
 
     async def advance(self, seconds: float) -> None:
-        """Put the time forward, and start what is due by then, in its order: each timer once.
+        """Advance the time, and start what is due by then, in its order, each timer once.
 
-        To be called on the event loop of the server.
+        To be called on the server's event loop.
         """
         self.ahead_s += seconds
         for each in list(self._subscribers):
@@ -59,7 +59,10 @@ class ServerTime:
     def new_event_loop(
         self, make: Callable[[ServerTime], asyncio.AbstractEventLoop] | None = None
     ) -> asyncio.AbstractEventLoop:
-        """Returns an event loop whose timers follow. make: of which kind; by default of the usual one."""
+        """Returns an event loop whose timers follow the server's time.
+
+        make: makes the underlying loop; by default the usual one.
+        """
         loop = (make or _usual_loop)(self)
         self._loop = cast(_Loop, loop)
         return loop
@@ -81,7 +84,7 @@ class _Loop(Protocol):
 
 
 class AsyncioLoop(asyncio.SelectorEventLoop):
-    """asyncio's event loop, at a server's time: it asks `time` in each round which timers are due."""
+    """asyncio's event loop at a server's time, which in each round reads the time to find due timers."""
 
     def __init__(self, server_time: ServerTime) -> None:
         super().__init__()
@@ -91,11 +94,11 @@ class AsyncioLoop(asyncio.SelectorEventLoop):
         return super().time() + self._server_time.ahead_s
 
     def run_due(self) -> None:
-        """Do nothing: the round after this one finds the timers that are due."""
+        """Do nothing, as the next round finds the due timers."""
 
 
 class _Timer(asyncio.TimerHandle):
-    """A call at some time. armed: the handle of the event loop that will do it, by the computer's time."""
+    """A call at some time. armed: the handle of the underlying event loop, by the computer's time."""
 
     __slots__ = ("armed",)
 
@@ -109,7 +112,7 @@ class _Timer(asyncio.TimerHandle):
 def _usual_loop(server_time: ServerTime) -> asyncio.AbstractEventLoop:
     """Returns uvloop's event loop, at a server's time, or asyncio's where there is no uvloop.
 
-    libuv knows timers by how long they last; so those that are due sooner are taken from it, and called.
+    libuv keeps timers by their duration; so those that become due sooner are removed from it, and called.
     """
     try:
         import uvloop
@@ -163,7 +166,7 @@ def _usual_loop(server_time: ServerTime) -> asyncio.AbstractEventLoop:
                 timer._run()
 
         def _timer_handle_cancelled(self, timer: _Timer) -> None:
-            """Called by `TimerHandle.cancel`."""
+            """Forget a cancelled timer; called by `TimerHandle.cancel`."""
             self._timers.discard(timer)
             timer.armed.cancel()
 

@@ -1,4 +1,4 @@
-"""What a server holds at one moment, to begin with again."""
+"""The state of a server at one moment, which a server can begin with again."""
 
 from __future__ import annotations
 

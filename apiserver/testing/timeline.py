@@ -1,4 +1,4 @@
-"""The versions of one object: who wrote each, when, and what has changed."""
+"""The versions of one object: the writer, time and changes of each."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Version:
         """The user, user agent and field manager as text."""
         manager = f"field manager {self.manager}" if self.manager else ""
         if not self.user:
-            return manager or "nobody that is known"
+            return manager or "an unknown writer"
         how = ", ".join(filter(None, (self.user_agent, manager)))
         return f"{self.user} ({how})" if how else self.user
 
@@ -145,9 +145,9 @@ def _entries(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _manager(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """Returns the manager who has got fields by a write, or whose entry has changed; empty if there is none.
+    """Returns the manager that a write has given fields, or whose entry has changed; empty if there is none.
 
-    The entries of those who have lost fields change, too.
+    The entries of managers that lose fields change, too.
     """
     before = {_who(each): each for each in _entries(old)}
     last, last_rank = "", (False, "")
@@ -176,7 +176,7 @@ def _paths(fields: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[s
 
 
 def _last_time(document: Mapping[str, Any] | None) -> datetime | None:
-    """Returns the last time that an object tells of, to the second."""
+    """Returns the latest time in an object's metadata, to the second."""
     if document is None:
         return None
     created = document.get("metadata", {}).get("creationTimestamp", "")

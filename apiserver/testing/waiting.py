@@ -1,4 +1,4 @@
-"""Assertions that wait, over a watch: nothing is polled."""
+"""Assertions that wait by a watch, without polling."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _RETRY_S: Final = 0.005
 # A server that is reset answers by then, also on a machine that is busy.
 _BEGINS_WITHIN_S: Final = 5.0
 
-# pytest shows no line of a function with this `__tracebackhide__`, if an assertion fails in it: what the test
-# waited for is what its reader looks for. Errors of another kind are shown whole.
+# pytest hides the lines of a function with this `__tracebackhide__` if an assertion fails in it, so that the
+# report shows the caller's line. Errors of another type are shown in full.
 HIDES_ASSERTIONS: Final = methodcaller("errisinstance", AssertionError)
 
 # What a name may have, as that of a Role, and a field selector has for itself.
@@ -50,7 +50,7 @@ class _WatchEnded(Exception):
 
 
 class _ObjectsOfName:
-    """The objects of one name that there are, by their namespaces, and their last changes, as text."""
+    """The current objects of one name, by namespace, and their last changes, as text."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Document] = {}
@@ -97,11 +97,11 @@ def wait_for(
     until: Callable[[Document], bool] | None,
     timeout_s: float,
 ) -> Document | None:
-    """Returns the object once `until` is true of it; with `until` None, returns None once it is gone.
+    """Returns the object once `until` is true for it; if `until` is None, returns None once it is gone.
 
-    Without a namespace it is any object of this name, and all of them must be gone.
-    Raises NotInTime, which tells of its last changes, RequestFailed, and what `until` raises. But a
-    LookupError says that a field is not there yet; NotInTime tells of it.
+    Without a namespace any object of this name will do, and all of them must be gone.
+    Raises NotInTime, which shows the last changes, RequestFailed, and the errors of `until`, except
+    LookupError, which counts as false; NotInTime shows it.
     """
     __tracebackhide__ = HIDES_ASSERTIONS
     found, deadline, wanted = _ObjectsOfName(), time.monotonic() + timeout_s, _Expectation(until)
@@ -125,10 +125,10 @@ def _observe(
     found: _ObjectsOfName,
     deadline: float,
 ) -> Generator[Sequence[Document]]:
-    """Yields what a list has and then each object that is written, or nothing if one was deleted.
+    """Yields the content of a list and then each written object, or nothing for a deletion.
 
-    Ends when the watch does, at a time of the monotonic clock at the latest. `found` is up to date before
-    each step. Raises RequestFailed.
+    Ends with the watch, at a time of the monotonic clock at the latest. `found` is up to date before each
+    step. Raises RequestFailed.
     """
     selector = {"fieldSelector": f"metadata.name={_SELECTED.sub(_ESCAPED, name)}"}
     path = resource.path(namespace)
@@ -153,9 +153,9 @@ def _observe(
 
 
 def until_answered(ask: Callable[[], T], deadline: float) -> T:
-    """Returns what the server answers, which is asked again if it is reset meanwhile.
+    """Returns the server's response, repeating the request if the server is reset meanwhile.
 
-    Raises OSError or HTTPException where it still ends connections at a time of the monotonic clock.
+    Raises OSError or HTTPException if connections still end at a time of the monotonic clock.
     """
     while True:
         try:
@@ -167,14 +167,14 @@ def until_answered(ask: Callable[[], T], deadline: float) -> T:
 
 
 class _Expectation:
-    """How an object should be. until: what is true of it then; None if it should be gone."""
+    """The expected state of an object. until: the condition; None if the object should be gone."""
 
     def __init__(self, until: Callable[[Document], bool] | None) -> None:
         self._until = until
         self._missing = ""  # in the object as it was last
 
     def first_of(self, found: Sequence[Document]) -> Document | None:
-        """Returns the first of the objects that is as it should be."""
+        """Returns the first object that meets the expectation."""
         self._missing = ""
         return next(filter(self._is_so, found), None) if self._until is not None else None
 
@@ -220,9 +220,9 @@ def assert_quiet(
 
 
 def _watched(server: RunningServer, resource: Resource, namespace: str, seconds: float) -> _ResumedWatch:
-    """Returns a watch that begins now, also of a server that is being reset.
+    """Returns a watch that begins now, also on a server that is being reset.
 
-    Raises RequestFailed, and NotQuiet if the server is reset again and again.
+    Raises RequestFailed, and NotQuiet if the server is reset repeatedly.
     """
     path, ends_at = resource.path(namespace), time.monotonic() + _BEGINS_WITHIN_S
 
@@ -242,18 +242,18 @@ def _watched(server: RunningServer, resource: Resource, namespace: str, seconds:
 
 
 class _HistoryGone(Exception):
-    """A server cannot tell what was written since a resourceVersion."""
+    """The server no longer has the writes since a resourceVersion."""
 
 
 class _ResumedWatch:
-    """A watch of a path that goes on where it ended. resource_version: where it begins."""
+    """A watch of a path that resumes where it ended. resource_version: where it begins."""
 
     def __init__(self, server: RunningServer, path: str, resource_version: str) -> None:
         self._server, self._path, self._resource_version = server, path, resource_version
         self._stack = contextlib.ExitStack()
 
     def open(self, seconds: float) -> Self:
-        """Begin. seconds: how long it is to last at least. Raises RequestFailed, _HistoryGone."""
+        """Begin the watch. seconds: its minimum duration. Raises RequestFailed, _HistoryGone."""
         self._stack.close()
         self._seconds = seconds
         query = {"resourceVersion": self._resource_version}
@@ -270,7 +270,7 @@ class _ResumedWatch:
         self._stack.close()
 
     def events(self, deadline: float) -> Iterator[Document]:
-        """Yields the writes until a time of the monotonic clock, and what has come by then.
+        """Yields the writes until a time of the monotonic clock, with those received by then.
 
         Raises RequestFailed, _HistoryGone, ServerStopped.
         """
@@ -307,9 +307,9 @@ def watch(server: RunningServer, path: str, query: Mapping[str, str], deadline: 
 def _opened(
     server: RunningServer, path: str, query: Mapping[str, str], answer_s: float, watch_s: float
 ) -> Iterator[tuple[http.client.HTTPConnection, http.client.HTTPResponse]]:
-    """Opens a watch on a connection of its own, whose end is the end of the watch.
+    """Opens a watch on a separate connection, which ends with the watch.
 
-    answer_s: how long is waited until it has begun. watch_s: how long it lasts at least.
+    answer_s: the timeout for its start. watch_s: its minimum duration.
     Raises RequestFailed, TimeoutError.
     """
     with contextlib.closing(server.connect(timeout_s=answer_s)) as connection:
@@ -324,7 +324,7 @@ def _opened(
 def _lines(
     connection: http.client.HTTPConnection, response: http.client.HTTPResponse, deadline: float
 ) -> Iterator[Document]:
-    """Yields what comes until a time of the monotonic clock, and what has come by then.
+    """Yields received lines until a time of the monotonic clock, with those received by then.
 
     Raises _WatchEnded, OSError and HTTPException if it ends before.
     """
@@ -341,7 +341,7 @@ def _lines(
 
 
 def _users(server: RunningServer) -> Mapping[str, str]:
-    """Returns whose the last writes were, by their resourceVersions, as far as the server tells."""
+    """Returns the users of the last writes, by resourceVersion, as far as the server knows them."""
     try:
         return {str(write.revision): write.user for write in server.writes()}
     except NotInThisProcess:
@@ -349,7 +349,7 @@ def _users(server: RunningServer) -> Mapping[str, str]:
 
 
 def _write(resource: Resource, event: Document, users: Mapping[str, str]) -> str:
-    """Returns a line about a write. Who has deleted an object, it does not say itself."""
+    """Returns a line about a write; a deleted object does not name the user who deleted it."""
     metadata = event["object"]["metadata"]
     namespace = f"{metadata['namespace']}/" if "namespace" in metadata else ""
     writer = "" if event["type"] == "DELETED" else _writer(event["object"])
@@ -359,7 +359,7 @@ def _write(resource: Resource, event: Document, users: Mapping[str, str]) -> str
 
 
 def _writer(found: Document) -> str:
-    """Returns who wrote an object last, as far as it says so."""
+    """Returns the writer of an object's last version, as far as the object names it."""
     entries = found.get("metadata", {}).get("managedFields") or ()
     last = max(entries, key=lambda each: each.get("time", ""), default=None)
     return f"by {last.get('manager', 'unknown')}: " if last is not None else ""

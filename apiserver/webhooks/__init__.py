@@ -1,21 +1,20 @@
-"""What all webhooks have in common that this server calls: those of conversion, and those of admission.
+"""Calls webhooks: for conversion, admission, authorization, authentication and auditing.
 
-    client_config     where a webhook is
-    credentials       how this server proves to them who it is; credential_files: what is in files of its own
-    client            sends a review, and reads the answer within bounds
-    connections       connections to webhooks, which are kept for the next request
-    http_answers      reads an answer over HTTP/1.1. Pure
+    client_config     the URL and CA of a webhook
+    credentials       the credentials of this server; credential_files: those in separate files
+    client            sends a review, and reads the response within bounds
+    connections       connections to webhooks, kept for the next request
+    http_answers      reads a response over HTTP/1.1. Pure
     caller            posts a review to a webhook
     review_server     asks the server that a kubeconfig names, or sends audit events to it
-    kubeconfig        files that say how this server calls others
-    authorizer        an authorizer that asks a webhook
-    token_reviews     asks a webhook whose a token is
+    kubeconfig        files that configure calls of other servers
+    authorizer        an authorizer that calls a webhook
+    token_reviews     authenticates tokens by a webhook
     document_fetcher  gets documents of identity providers, which are no webhooks, with the same care
-    addresses         where no webhook may be
-    service_resolver  where a Service is that a webhook is behind; cached_services: as the watch cache has it
-    tls               whether the certificate of a webhook is trusted
-    errors            what can go wrong
+    addresses         the addresses that webhooks may not have
+    service_resolver  finds the Service of a webhook; cached_services: in the watch cache
+    tls               verifies the certificates of webhooks
+    errors            the errors of calls
 
-What a webhook is sent, and what it may answer, is the matter of those who call it (`admission.webhooks`,
-`custom_resources`).
+The content of requests and responses is up to the callers (`admission.webhooks`, `custom_resources`).
 """

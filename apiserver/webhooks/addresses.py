@@ -1,9 +1,9 @@
-"""Decides to which addresses webhooks may be sent: not to those that hand out a machine's credentials.
+"""Decides which addresses webhooks may have: not those that serve a machine's credentials.
 
-Whoever may configure a webhook chooses its URL, and the server calls it from where it stands. The metadata
-services of clouds answer whoever reaches their link-local addresses, and are denied by default
-(`--webhook-deny-cidrs`). Names are resolved first, and the connection goes to the very address that was
-checked: a name that stands for another address a moment later wins nothing.
+A user who may configure a webhook chooses its URL, and the server calls it from its own network. The metadata
+services of clouds answer any client that reaches their link-local addresses, and are denied by default
+(`--webhook-deny-cidrs`). Names are resolved first, and the connection goes to exactly the address that was
+checked, so that changing a name's address afterwards does not help an attacker.
 
 An address is denied if any address that it leads to is denied: several forms of IPv6 addresses embed an IPv4
 address, and a connection to an unspecified address (`0.0.0.0`, `::`) goes to the machine itself.
@@ -50,7 +50,10 @@ _BROADCAST: Final = ipaddress.IPv4Address("255.255.255.255")
 
 
 class AddressDenied(OSError):
-    """An address to which nothing is sent. The message is for the client. flag: the one that denies it."""
+    """An address is denied; the message is for the client.
+
+    flag: the one that denies it.
+    """
 
     def __init__(self, address: str, flag: str = WEBHOOK_FLAG) -> None:
         super().__init__(f"dial tcp {address}: address is denied by {flag}")
@@ -64,16 +67,16 @@ class NotProxyable(AddressDenied):
 
 
 class InvalidHost(ValueError):
-    """A text that is the name of no host, whatever a URL made of it would lead to."""
+    """A text that is not a valid host name, whatever URL it would be part of."""
 
     def __init__(self, host: str) -> None:
         super().__init__(f"invalid host {go_quote(truncated(host))}")
 
 
 class AddressRules:
-    """Which addresses are denied. flag: the one that says so.
+    """The denied addresses, and the flag that denies them. flag: the one that says so.
 
-    only_proxyable: whether addresses are denied, too, that lead to no other machine, or to no single one.
+    only_proxyable: whether addresses that do not lead to a single other machine are denied, too.
     """
 
     def __init__(
@@ -86,7 +89,7 @@ class AddressRules:
     def require_allowed(self, address: str) -> None:
         """Checks one address.
 
-        Raises AddressDenied, NotProxyable; ValueError for a text that is no address.
+        Raises AddressDenied, NotProxyable; ValueError for an invalid address.
         """
         for each in _meanings(ipaddress.ip_address(address)):
             if self._only_proxyable and not _is_proxyable(each):
@@ -95,10 +98,10 @@ class AddressRules:
                 raise AddressDenied(address, self._flag)
 
     def require_host(self, host: str) -> None:
-        """Check the host of a URL, if it is an address: names are checked when they are resolved.
+        """Check the host of a URL, if it is an address, as names are checked when they are resolved.
 
-        Raises AddressDenied; InvalidHost for what a URL would take for more than a host; ValueError for an
-        address in a form that only C libraries know, as 0251.254.1.
+        Raises AddressDenied; InvalidHost for a text that a URL would parse as more than a host; ValueError
+        for an address in a form that only C libraries know, as 0251.254.1.
         """
         if _NOT_IN_HOSTS.search(_ZONE.sub("", host) if ":" in host else host):
             raise InvalidHost(host)
@@ -107,12 +110,12 @@ class AddressRules:
 
 
 def is_address(host: str) -> bool:
-    """Whether the host of a URL is an IP address, in whatever form, and no name."""
+    """Returns whether the host of a URL is an IP address, in any form, and not a name."""
     return ":" in host or host.replace(".", "").isdigit()
 
 
 def _meanings(address: _IPAddress) -> Iterator[_IPAddress]:
-    """Yields an address, and the addresses that are reached by it."""
+    """Yields an address, and the addresses that it leads to."""
     yield address
     if address.is_unspecified:
         yield from _LOOPBACK
@@ -126,7 +129,7 @@ def _meanings(address: _IPAddress) -> Iterator[_IPAddress]:
 
 
 def _is_proxyable(address: _IPAddress) -> bool:
-    """Source: k8s.io/kubernetes, pkg/proxy/util, IsProxyableIP; Go's net, IP.IsGlobalUnicast."""
+    """Returns whether an address may be proxied to."""
     is_special = address.is_loopback or address.is_link_local or address.is_multicast
     return not (is_special or address.is_unspecified or address == _BROADCAST)
 

@@ -1,7 +1,7 @@
-"""An authorizer that asks a webhook, and remembers for a while what it has answered.
+"""Authorizes requests by a webhook, and caches its decisions for a while.
 
-Equal questions that are asked at the same time are one. How many may wait for the webhook has a bound, and
-each user has a share of it: the webhook may hang, and anybody can ask.
+Equal concurrent requests share one call. The number of requests that wait for the webhook is bounded, and
+each user has a share of it, since the webhook may hang.
 Source: k8s.io/apiserver, plugin/pkg/authorizer/webhook/webhook.go.
 """
 
@@ -59,10 +59,12 @@ WAITING_MAX: Final = 1_000
 
 
 class AuthorizerObserver(Protocol):
-    """Counts what an authorizer does: see `metrics.authorization`. name: of the authorizer."""
+    """Counts the calls and failures of an authorizer: see `metrics.authorization`. name: of the
+    authorizer.
+    """
 
     def asked(self, name: str, result: str, seconds: float) -> None:
-        """Counts an attempt that has ended. result: success, timeout, error or canceled."""
+        """Counts a finished attempt. result: success, timeout, error or canceled."""
 
     def failed_open(self, name: str, result: str) -> None:
         """Counts a request that other authorizers decide, because the webhook failed."""
@@ -75,13 +77,13 @@ class WaitingSlots(Protocol):
     """The slots of requests that wait for the webhook: see `load.user_shares.SharedPool`."""
 
     def take(self, user: str) -> bool:
-        """Returns whether a user may have one more."""
+        """Returns whether a user may have another slot, and takes it."""
 
     def give_back(self, user: str) -> None: ...
 
 
 class _PendingReview(NamedTuple):
-    """holder: who has the place of a question that waits."""
+    """A pending review of one request."""
 
     key: bytes
     body: bytes
@@ -90,7 +92,7 @@ class _PendingReview(NamedTuple):
 
 
 class _Pending:
-    """A question that the webhook is asked. waiters: who would like to have the answer."""
+    """A call of the webhook that is under way. waiters: the number of requests that wait for it."""
 
     def __init__(self, task: asyncio.Task[Verdict]) -> None:
         self.task = task
@@ -98,7 +100,9 @@ class _Pending:
 
 
 class AuthorizationWebhook(NamedTuple):
-    """A webhook of the authorization configuration. group: of SubjectAccessReview, in the brand's domain."""
+    """A webhook of the authorization configuration. group: that of SubjectAccessReview, in the brand's
+    domain.
+    """
 
     name: str
     settings: WebhookSettings
@@ -120,7 +124,10 @@ class WebhookAuthorizer:
         holder_of: Callable[[UserInfo], str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """places: `WAITING_MAX` of them. holder_of: under which name a user shares them with others."""
+        """places: the places of waiting requests, `WAITING_MAX` of them.
+
+        holder_of: returns the name under which a user shares them.
+        """
         self._places, self._holder_of = places, holder_of
         self._name, self._settings = webhook.name, webhook.settings
         self._server, self._group = webhook.server, webhook.group
@@ -148,7 +155,7 @@ class WebhookAuthorizer:
     # ---- conditions
 
     async def _decide_slowly(self, spec: Document, attributes: Attributes, deadline: float) -> Verdict:
-        """Decides where the conditions take so long that they are evaluated beside the event loop."""
+        """Decides after evaluating long match conditions in a thread."""
         began = time.perf_counter()
         try:
             is_met = await compute_in_thread(are_met, self._conditions, expression_request(spec), COST_MAX)
@@ -183,11 +190,11 @@ class WebhookAuthorizer:
         return PendingDecision(partial(self._answer, question))
 
     async def _answer(self, question: _PendingReview, deadline: float) -> Verdict:
-        """Waits for the answer to a question, which ends with the last who waits for it.
+        """Waits for the response to a call, which is cancelled when no request waits for it.
 
-        A webhook that has not answered by the deadline has failed, and its failure policy decides.
-        Raises TooManyRequests: that is not a failure of the webhook, and whoever asks too much must not get
-        past one that would deny.
+        A webhook without a response by the deadline has failed, and its failure policy decides.
+        Raises TooManyRequests, which is not a failure of the webhook: a client that sends too many requests
+        must not bypass a webhook that would deny them.
         """
         pending = self._pending.get(question.key)
         if pending is None:
@@ -245,5 +252,5 @@ class WebhookAuthorizer:
 
 
 def _length(attributes: Attributes) -> int:
-    """Returns how much of a question its caller has chosen."""
+    """Returns the length of the parts of a request that its client has chosen."""
     return sum(len(each) for each in attributes[1:] if isinstance(each, str))

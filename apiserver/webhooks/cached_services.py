@@ -1,4 +1,4 @@
-"""Services and EndpointSlices as the watch cache has them."""
+"""Services and EndpointSlices from the watch cache."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from apiserver.storage.keys import prefix_range
 
 
 class CachedServices:
-    """The Services and EndpointSlices in the watch cache. What is not served does not exist."""
+    """The Services and EndpointSlices in the watch cache; resources that are not served do not exist."""
 
     def __init__(self, registry: Registry, served: ServedTable, brand: Brand) -> None:
         self._registry = registry

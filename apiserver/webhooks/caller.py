@@ -1,8 +1,8 @@
-"""Calls admission webhooks: posts a review over HTTPS, and returns the document that comes back.
+"""Calls admission webhooks: posts a review over HTTPS, and returns the document of the response.
 
-A webhook is shown the credentials that the configuration has for its host, if any.
+A webhook gets the configured credentials for its host, if any.
 
-Failures are told in the words of Kubernetes' client.
+Errors have the texts of Kubernetes' client.
 Source: k8s.io/client-go, rest/request.go; k8s.io/apimachinery, pkg/api/errors, NewGenericServerResponse.
 """
 
@@ -56,7 +56,7 @@ class AdmissionCaller:
         self._contexts: OrderedDict[tuple[str, object], ssl.SSLContext] = OrderedDict()
 
     async def post(self, client: ClientConfig, body: bytes, timeout_s: int) -> Any:
-        """Returns the document that a webhook answers with. Raises CallFailed."""
+        """Returns the document of a webhook's response. Raises CallFailed."""
         url = f"{client.url}{'&' if '?' in client.url else '?'}timeout={timeout_s}s"
         answer = await self._send(client, url, body, timeout_s)
         is_success = 200 <= answer.status < 300
@@ -75,7 +75,7 @@ class AdmissionCaller:
         return document
 
     async def tell(self, client: ClientConfig, body: bytes, timeout_s: int) -> None:
-        """Posts a body whose answer is ignored. Raises CallFailed unless it is taken."""
+        """Posts a body whose response is ignored. Raises CallFailed unless it is accepted."""
         # What was taken must not be sent again, whatever is wrong with the rest of the answer.
         answer = await self._send(client, client.url, body, timeout_s, needs_body=False)
         if not 200 <= answer.status < 300:
@@ -84,7 +84,7 @@ class AdmissionCaller:
     async def _send(
         self, client: ClientConfig, url: str, body: bytes, timeout_s: int, *, needs_body: bool = True
     ) -> WebhookResponse:
-        """Raises CallFailed."""
+        """Sends a request."""
         try:
             channel = await self._channel(client)
         except (UnusableBundle, UnusableCertificate) as error:
@@ -92,7 +92,7 @@ class AdmissionCaller:
         return await self._http.post(url, body, channel, timeout_s, needs_body=needs_body)
 
     async def _channel(self, client: ClientConfig) -> CallSecurity:
-        """Raises CallFailed, UnusableBundle, UnusableCertificate."""
+        """Returns the security of a call."""
         proof = _NOTHING
         if self._credentials is not None:
             proof = await self._files.proof(self._credentials.of(client.target))
@@ -109,7 +109,7 @@ class AdmissionCaller:
 
 
 def _failure(answer: WebhookResponse, document: Any) -> str:
-    """Returns the message of an answer that is no success. document: None if the answer is none."""
+    """Returns the message about an unsuccessful response. document: None if the response has none."""
     status, server_message = answer.status, "unknown"
     if document is None:
         if answer.content_type.startswith("text/"):

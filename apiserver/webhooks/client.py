@@ -1,4 +1,4 @@
-"""Sends reviews to webhooks of all kinds, over HTTPS, and reads the answers within bounds."""
+"""Sends reviews to webhooks of all kinds, over HTTPS, and reads the responses within bounds."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class CallSecurity(NamedTuple):
     """The TLS context and the headers of a call.
 
     context: the CAs that it trusts, and the certificate that it shows. headers: its credentials.
-    server_name: that the webhook's certificate must have, if not the host of its URL.
+    server_name: the name in the webhook's certificate, if not the host of its URL.
     """
 
     context: ssl.SSLContext
@@ -74,7 +74,7 @@ class CallSecurity(NamedTuple):
 
 
 class _Destination(NamedTuple):
-    """Where a URL leads. head: of requests to it, without their length, and what they show."""
+    """The destination of a URL. head: that of requests to it, without length and credentials."""
 
     host: str
     port: int
@@ -87,7 +87,7 @@ class _Destination(NamedTuple):
 
 
 def _destination(text: str) -> _Destination:
-    """Raises ValueError."""
+    """Returns the destination of a URL."""
     return _known_destination(text) if len(text) <= URL_LENGTH_MAX else _known_destination.__wrapped__(text)
 
 
@@ -110,7 +110,7 @@ def _known_destination(text: str) -> _Destination:
 
 
 class _CheckedAddresses:
-    """The addresses of hosts to which something may be sent. See `connections.Resolver`."""
+    """Resolves hosts to the addresses that requests may be sent to; see `connections.Resolver`."""
 
     def __init__(self, rules: AddressRules, services: ServiceLookup) -> None:
         self._rules = rules
@@ -129,10 +129,10 @@ class _CheckedAddresses:
 
 
 class WebhookClient:
-    """The HTTP client whose connections all webhooks share."""
+    """The HTTP client that all webhooks share, with its connections."""
 
     def __init__(self, offload: Offload, services: ServiceLookup, denied: Sequence[IPNetwork] = ()) -> None:
-        """services: those that webhooks may be behind. denied: addresses to which nothing is sent."""
+        """services: the Services of webhooks. denied: the addresses to which nothing is sent."""
         self._offload = offload
         self._connections = ConnectionPool(_CheckedAddresses(AddressRules(denied), services))
 
@@ -142,10 +142,10 @@ class WebhookClient:
     async def post(
         self, url: str, review: bytes, channel: CallSecurity, timeout_s: float, *, needs_body: bool = True
     ) -> WebhookResponse:
-        """Returns what a webhook answers to a review, whatever its status.
+        """Returns a webhook's response to a review, whatever its status.
 
-        timeout_s: until the whole answer is there. Redirections that repeat the request are followed.
-        needs_body: without it a body that cannot be read is taken as empty, if the status is of a success.
+        timeout_s: the limit for the whole response. Redirections that repeat the request are followed.
+        needs_body: if False, an unreadable body of a successful response counts as empty.
         Raises CallFailed.
         """
         answer, asked = AnswerReader(ANSWER_BYTES_MAX), {url}
@@ -175,20 +175,20 @@ class WebhookClient:
         await self._connections.exchange(destination.place(channel), head, review, answer)
 
     async def parse(self, body: bytes) -> Any:
-        """Returns the document of an answer. Raises ValueError: it is no JSON, or has too many values."""
+        """Returns the document of a response. Raises ValueError if it is not JSON, or has too many values."""
         return await self.work_on(body, json_text.load, body)
 
     async def work_on(self, body: bytes, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Returns or raises what `work` does with an answer, beside the event loop if its body is large."""
+        """Returns the result of `work` for a response, in a thread if its body is large."""
         # What has been received is better read than refused.
         return await self._offload.run_begun(size_class(len(body)), work, *args, **kwargs)
 
 
 def _redirected(url: str, location: str, channel: CallSecurity) -> tuple[str, CallSecurity]:
-    """Returns where a redirection leads to, and how that is called. Raises CallFailed.
+    """Returns the destination of a redirection, and the security of its call. Raises CallFailed.
 
     Headers with credentials are not sent to another server. A client certificate is presented to it, as by
-    Go's client. After a server with TLS, none is called without it.
+    Go's client. A redirection from https to http is refused.
     """
     before = URL(url)
     try:
@@ -202,7 +202,7 @@ def _redirected(url: str, location: str, channel: CallSecurity) -> tuple[str, Ca
 
 
 def _shown(url: str) -> str:
-    """Returns a URL as Go's client tells it, without the password in it."""
+    """Returns a URL as Go's client shows it, without its password."""
     try:
         parsed = URL(url)
         return str(parsed.with_password("***")) if parsed.password is not None else url
@@ -211,7 +211,7 @@ def _shown(url: str) -> str:
 
 
 def _lines(headers: Iterable[tuple[str, str]]) -> str:
-    """Raises ValueError."""
+    """Returns header lines."""
     lines = ""
     for name, value in headers:
         if not _HEADER_VALUE.fullmatch(value):
@@ -221,7 +221,7 @@ def _lines(headers: Iterable[tuple[str, str]]) -> str:
 
 
 def _failure(url: str, error: Exception) -> CallFailed:
-    """Returns what has gone wrong, in the words of Go's client."""
+    """Returns the text of an error, in the words of Go's client."""
     if isinstance(error, CallFailed):
         return error
     if isinstance(error, AnswerTooLong):

@@ -1,4 +1,4 @@
-"""Where a webhook is, as a `clientConfig` of a definition or of a webhook configuration says it."""
+"""The URL of a webhook, from the `clientConfig` of a definition or a webhook configuration."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _SAFE: Final = "/$&+,:;=@"
 
 
 class ClientConfig(NamedTuple):
-    """The URL of a webhook, and the CA that must have signed its certificate.
+    """The URL of a webhook, and the CA of its certificate.
 
-    url: where reviews are posted to.
+    url: the one that reviews are posted to.
     ca_bundle: PEM in base64; empty: the system's authorities are trusted.
-    server_name: that its certificate must have, if not the host of the URL.
+    server_name: the name in its certificate, if not the host of the URL.
 
     A service is called by the name that a cluster's DNS gives it, `<service>.<namespace>.svc`, which its
     certificate must have.
@@ -33,7 +33,7 @@ class ClientConfig(NamedTuple):
 
     @property
     def target(self) -> str:
-        """The host and the port, as credentials are found by them."""
+        """The host and the port, by which credentials are found."""
         host = urlsplit(self.url).netloc
         return host if _PORT.search(host) else f"{host}:{SERVICE_PORT}"
 
@@ -47,10 +47,10 @@ class ClientConfig(NamedTuple):
 
 
 def cleaned_url(text: str) -> str:
-    """Returns a URL as Go's client asks for it: its path has no `.`, `..`, or slashes too many.
+    """Returns a URL as Go's client requests it: without `.`, `..`, and double slashes in its path.
 
-    Validation allows no query in what is configured in objects; a kubeconfig may have one. A text that is no
-    URL stays as it is: whoever calls it is told what is wrong.
+    Validation of objects allows no query; a kubeconfig may have one. An invalid URL is returned unchanged, so
+    that the call reports the error.
     Source: k8s.io/client-go, rest/request.go and url_utils.go.
     """
     try:
@@ -69,6 +69,6 @@ def _url_of(service: Document) -> str:
 
 
 def _cleaned(path: bytes) -> str:
-    """Returns a path that is not escaped as it is asked for."""
+    """Returns an unescaped path as it is requested."""
     whole = posixpath.normpath(b"/" + path)
     return quote_from_bytes(b"/" + whole.lstrip(b"/"), _SAFE)

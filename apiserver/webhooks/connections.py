@@ -1,7 +1,7 @@
 """Connections to webhooks, over HTTP/1.1 with TLS, kept open for the next request.
 
-A call is a few kilobytes each way, and there may be several for each write: what a general HTTP client does
-for a request would cost more than all else of the call.
+A call is a few kilobytes each way, and there may be several for each write: the overhead of a general HTTP
+client would exceed the rest of the call.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from apiserver.webhooks.http_answers import AnswerReader
 
 # To each place.
 CONNECTIONS_MAX: Final = 100
-# Of those, how many are made at once. A handshake takes the event loop a millisecond or two, and nobody else
-# has a turn between those that hundreds of requests begin together.
+# How many of those may be opened at once. A handshake takes the event loop a millisecond or two, and no other
+# task runs between those that hundreds of requests begin together.
 CONNECTING_MAX: Final = 4
-# How long one is kept for the next request. Servers close what nobody uses, some of them after half a minute.
+# How long an idle connection is kept. Servers close idle connections, some of them after half a minute.
 KEEP_ALIVE_S: Final = 15.0
 # How long an address is taken to be right: endpoints of Services change.
 ADDRESSES_TTL_S: Final = 1.0
@@ -37,7 +37,7 @@ READ_BYTES: Final = 64 * 1024
 
 
 class ResolvedAddress(NamedTuple):
-    """The address and the port to connect to. host: an IP address."""
+    """An address and a port to connect to. host: an IP address."""
 
     host: str
     port: int
@@ -55,7 +55,7 @@ class ConnectionTarget(NamedTuple):
     """A server that connections are opened to, and how they are secured.
 
     context: verifies the server, and has the client certificate; None for a connection without TLS.
-    server_name: that the server's certificate must have.
+    server_name: the name that the server's certificate must have.
     """
 
     host: str
@@ -65,7 +65,7 @@ class ConnectionTarget(NamedTuple):
 
 
 class ConnectFailed(Exception):
-    """No address of a host can be connected to. cause: what has gone wrong, with the last of them."""
+    """No address of a host accepts a connection. cause: the error of the last address."""
 
     def __init__(self, cause: Exception) -> None:
         super().__init__(str(cause))
@@ -73,7 +73,7 @@ class ConnectFailed(Exception):
 
 
 class ConnectionBroken(Exception):
-    """A connection is gone before the answer is complete. cause: None if the other side has closed it."""
+    """A connection was lost before the response was complete. cause: None if the other side has closed it."""
 
     def __init__(self, cause: Exception | None) -> None:
         super().__init__(str(cause or "EOF"))
@@ -81,16 +81,19 @@ class ConnectionBroken(Exception):
 
 
 class WebhookConnection(asyncio.BufferedProtocol):
-    """A connection to a webhook. It has one request at a time."""
+    """A connection to a webhook, with one request at a time."""
 
     def __init__(self, buffer: memoryview, opened: set[WebhookConnection]) -> None:
-        """buffer: what all connections read into, as what has come is taken at once. opened: all of them."""
+        """buffer: what all connections read into, since received data is consumed at once.
+
+        opened: all of them.
+        """
         self._buffer = buffer
         self._opened = opened
         self._transport: asyncio.Transport | None = None
         self._reader: AnswerReader | None = None
         self._done: asyncio.Future[None] | None = None
-        # Since when nobody uses it, by the loop's clock.
+        # Since when it is idle, by the loop's clock.
         self.idle_since = 0.0
 
     @property
@@ -99,14 +102,15 @@ class WebhookConnection(asyncio.BufferedProtocol):
 
     @property
     def is_free(self) -> bool:
-        """Whether it may be used for another request: nothing of the last one is on its way out."""
+        """Whether the connection may be used for another request, as the last one was sent completely."""
         transport = self._transport
         return transport is not None and not transport.is_closing() and not transport.get_write_buffer_size()
 
     async def exchange(self, head: bytes, body: bytes, reader: AnswerReader) -> None:
-        """Send a request, and wait until the answer is complete.
+        """Send a request, and wait until the response is complete.
 
-        Raises ConnectionBroken, and what the reader raises. Cancelled or failed, it is closed.
+        Raises ConnectionBroken, and the errors of the reader. If cancelled or failed, the connection is
+        closed.
         """
         transport = self._transport
         if transport is None or transport.is_closing():
@@ -143,7 +147,7 @@ class WebhookConnection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         reader, done = self._reader, self._done
         if reader is None or done is None or done.done():
-            self.abort()  # Nobody has asked for anything.
+            self.abort()  # No request is pending.
             return
         try:
             reader.feed(bytes(self._buffer[:nbytes]))
@@ -166,7 +170,9 @@ class WebhookConnection(asyncio.BufferedProtocol):
 
 
 class _Slots:
-    """The connections to one place. users: how many requests are under way, or wait for a connection."""
+    """The connections to one destination. users: how many requests are in progress, or wait for a
+    connection.
+    """
 
     def __init__(self) -> None:
         self.idle: deque[WebhookConnection] = deque()
@@ -184,7 +190,7 @@ class _Slots:
 
 
 class ConnectionPool:
-    """The connections to all webhooks: those in use, and those that wait for another request."""
+    """The connections to all webhooks, busy and idle ones."""
 
     def __init__(self, resolver: Resolver, keep_alive_s: float = KEEP_ALIVE_S) -> None:
         """keep_alive_s: how long a connection waits for the next request."""
@@ -199,13 +205,13 @@ class ConnectionPool:
 
     @property
     def open_connections(self) -> int:
-        """How many connections are open, in use or not."""
+        """The number of open connections, busy or idle."""
         return len(self._opened)
 
     async def exchange(self, place: ConnectionTarget, head: bytes, body: bytes, reader: AnswerReader) -> None:
-        """Send a request, on a connection that is free or a new one, and wait until its answer is complete.
+        """Send a request, on an idle connection or a new one, and wait until its response is complete.
 
-        Raises ConnectFailed, ConnectionBroken, what the reader raises, and what the resolver raises.
+        Raises ConnectFailed, ConnectionBroken, and the errors of the reader and of the resolver.
         """
         with self._slots_of(place) as slots:
             async with slots.free:
@@ -239,7 +245,7 @@ class ConnectionPool:
             self._sweep = loop.call_later(self._keep_alive_s, self._close_idle)
 
     def _close_idle(self) -> None:
-        """Close what nobody has used for long, and come again if something is left."""
+        """Close connections that were idle for long, and schedule another check if some are left."""
         loop = asyncio.get_running_loop()
         oldest = loop.time() - self._keep_alive_s
         for place, slots in [*self._slots.items()]:
@@ -251,7 +257,7 @@ class ConnectionPool:
         self._sweep = loop.call_later(self._keep_alive_s, self._close_idle) if is_needed else None
 
     async def close(self) -> None:
-        """Close all connections. Those who wait for an answer are told that theirs is broken."""
+        """Close all connections; requests that wait for a response fail with ConnectionBroken."""
         if self._sweep is not None:
             self._sweep.cancel()
         for connection in [*self._opened]:
@@ -288,7 +294,7 @@ class ConnectionPool:
         return found
 
     async def _connect_to(self, place: ConnectionTarget, address: ResolvedAddress) -> WebhookConnection:
-        """Raises OSError."""
+        """Opens a connection to an address."""
         _, connection = await asyncio.get_running_loop().create_connection(
             lambda: WebhookConnection(self._buffer, self._opened),
             address.host,
@@ -301,9 +307,11 @@ class ConnectionPool:
     async def _connect_to_first(
         self, place: ConnectionTarget, addresses: Sequence[ResolvedAddress]
     ) -> WebhookConnection:
-        """Returns a connection to one of several addresses, which are tried in their order. Raises OSError.
+        """Returns a connection to the first of several addresses that accepts one, tried in their order.
 
-        A later one has its turn when one before has failed, or lets others wait for long.
+        Raises OSError.
+
+        The next address is tried when one before has failed, or takes long.
         """
         left = deque(addresses)
         tasks: list[asyncio.Task[WebhookConnection]] = []

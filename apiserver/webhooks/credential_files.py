@@ -1,4 +1,4 @@
-"""Reads the files that credentials name, again and again: tokens and certificates are renewed in place.
+"""Reads the files that credentials name repeatedly, since tokens and certificates are renewed in place.
 
 Source: k8s.io/client-go, transport/token_source.go and cert_rotation.go.
 """
@@ -31,7 +31,7 @@ class CallCredentials(NamedTuple):
 
 
 class CredentialFiles:
-    """Makes what calls show of credentials. There are as many files as the configuration names."""
+    """Reads the credentials of calls from files, as many as the configuration names."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         """clock: seconds since some time."""
@@ -42,7 +42,7 @@ class CredentialFiles:
     async def proof(self, credentials: ClientCredentials) -> CallCredentials:
         """Returns the headers and the certificate of a call.
 
-        Raises CallFailed for a file that cannot be read, and never could.
+        Raises CallFailed if a file was never readable.
         """
         headers = list(credentials.headers)
         if token := await self._token(credentials):
@@ -57,7 +57,7 @@ class CredentialFiles:
         return CallCredentials(headers, certificate)
 
     async def pem(self, source: PemText) -> bytes:
-        """Returns a PEM text, which is never empty: an empty one would mean the system's authorities.
+        """Returns a PEM text, which is never empty, as an empty one would mean the system's CAs.
 
         Raises CallFailed.
         """
@@ -69,7 +69,7 @@ class CredentialFiles:
         return content
 
     async def _token(self, credentials: ClientCredentials) -> str:
-        """Raises CallFailed."""
+        """Returns a token."""
         if credentials.token_file is None:
             return credentials.token
         try:
@@ -84,7 +84,7 @@ class CredentialFiles:
         return token
 
     async def _content(self, path: Path) -> bytes:
-        """Raises CallFailed."""
+        """Returns the content of a file."""
         now, known = self._clock(), self._known.get(path)
         if known is not None and now - known[0] < REREAD_S:
             return known[1]
@@ -100,7 +100,7 @@ class CredentialFiles:
 
 
 def _read(path: Path) -> bytes:
-    """Raises OSError."""
+    """Returns the content of a file."""
     with path.open("rb") as file:
         content = file.read(_FILE_BYTES_MAX + 1)
     if len(content) > _FILE_BYTES_MAX:

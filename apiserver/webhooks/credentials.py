@@ -1,6 +1,6 @@
-"""How this server proves who it is to the webhooks that it calls: values, and whose they are.
+"""The credentials by which this server authenticates to webhooks, and the hosts that get them.
 
-They come from a file in the format of a kubeconfig, whose users have names of hosts.
+They are in a file in the format of a kubeconfig, whose users are named after hosts.
 Source: k8s.io/apiserver, pkg/util/webhook/authentication.go; k8s.io/client-go, transport.
 """
 
@@ -23,11 +23,11 @@ class PemText(NamedTuple):
 
 
 class ClientCredentials(NamedTuple):
-    """The credentials of one user of a kubeconfig: as many of these as are set.
+    """The credentials of one user of a kubeconfig, any number of which may be set.
 
-    token_file: is read again and again; where it cannot be read, `token` counts.
+    token_file: read repeatedly; if it cannot be read, `token` is used.
     basic: name and password. certificate: with its private key.
-    headers: of impersonation.
+    headers: those of impersonation.
     """
 
     token: str = ""
@@ -48,7 +48,7 @@ _NONE: Final = ClientCredentials()
 class HostCredentials:
     """The credentials for calls, by host.
 
-    by_host: `HOST:PORT`, `HOST` for the port 443, either with `*.` in place of its first labels; or `*`.
+    by_host: `HOST:PORT`, or `HOST` for port 443, each with `*.` instead of its first labels; or `*`.
     otherwise: for all other hosts.
     """
 

@@ -1,4 +1,4 @@
-"""Gets documents of identity providers over HTTPS, within bounds of size, time and redirections."""
+"""Fetches documents of identity providers over HTTPS, within bounds of size, time and redirections."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _HEADERS: Final = {
 
 
 class DocumentFetcher:
-    """Fetches the documents of OIDC providers. All providers share its HTTP client."""
+    """Fetches the documents of OIDC providers, which share an HTTP client."""
 
     def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
         self._timeout_s = timeout_s
@@ -45,7 +45,9 @@ class DocumentFetcher:
             await self._session.close()
 
     async def __call__(self, url: str, authorities: str) -> bytes:
-        """Returns what is at a URL. authorities: in PEM; empty: the system's. Raises ProviderFailed."""
+        """Returns the document at a URL. authorities: those in PEM; empty: the system's. Raises
+        ProviderFailed.
+        """
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await self._document(url, authorities)

@@ -1,12 +1,12 @@
-"""What can go wrong when a webhook is called. Messages are for the client."""
+"""Errors of calls of webhooks, with messages for the client."""
 
 from __future__ import annotations
 
 
 class CallFailed(Exception):
-    """A webhook cannot be reached, or has not answered with a document.
+    """A webhook cannot be reached, or its response has no document.
 
-    is_transient: another attempt may have success. is_timeout: it has not answered in time.
+    is_transient: whether another attempt may succeed. is_timeout: whether there was no response in time.
     """
 
     def __init__(self, message: str, *, is_transient: bool = False, is_timeout: bool = False) -> None:
@@ -16,4 +16,4 @@ class CallFailed(Exception):
 
 
 class ServiceUnreachable(OSError):
-    """The Service that a webhook names does not exist, or nothing that is ready is behind it."""
+    """The Service that a webhook names does not exist, or has no ready endpoint."""

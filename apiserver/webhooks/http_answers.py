@@ -1,8 +1,8 @@
-"""Reads the answer to one request over HTTP/1.1, within bounds. Pure.
+"""Reads the response to one HTTP/1.1 request, within bounds. Pure.
 
-What it needs of an answer is little: the status, the body, and whether another request may follow on the same
-connection. Lines may end without a carriage return, as RFC 9112 allows; all else is strict, since what two
-readers understand differently lets an answer pass for another one.
+It needs only the status, the body, and whether another request may follow on the same connection. Lines may
+end without a carriage return, as RFC 9112 allows; everything else is strict, since ambiguous responses enable
+smuggling.
 Source: RFC 9112.
 """
 
@@ -33,7 +33,7 @@ _UNTIL_CLOSE: Final = -1
 
 
 class _Line(enum.Enum):
-    """What the next line of a chunked body is."""
+    """The type of the next line of a chunked body."""
 
     SIZE = enum.auto()
     END_OF_CHUNK = enum.auto()
@@ -41,22 +41,23 @@ class _Line(enum.Enum):
 
 
 class MalformedHttpAnswer(ValueError):
-    """The bytes received are no HTTP answer. The message is that of Go's client."""
+    """The received bytes are not an HTTP response; the message is that of Go's client."""
 
 
 class AnswerTooLong(ValueError):
-    """The body of an answer has more bytes than are read."""
+    """The body of a response exceeds the limit."""
 
     def __init__(self, bytes_max: int) -> None:
         super().__init__(f"the answer is longer than {bytes_max} bytes")
 
 
 class AnswerReader:
-    """Reads one HTTP answer as it arrives.
+    """Reads one HTTP response as it arrives.
 
-    status: 0 until the head is there. content_type: without parameters. encoding: of the body, in lower case.
-    location: where it leads to, if it leads anywhere.
-    keeps_open: whether the connection may be used for another request once the answer is complete.
+    status: 0 until the head has arrived. content_type: without parameters. encoding: that of the body, in
+        lower case.
+    location: the target of a redirection, if it is one.
+    keeps_open: whether the connection may be used for another request once the response is complete.
     """
 
     __slots__ = (
@@ -102,9 +103,9 @@ class AnswerReader:
         return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
 
     def feed(self, data: bytes) -> None:
-        """Take what has come. Raises MalformedAnswer, AnswerTooLong."""
+        """Read received bytes. Raises MalformedAnswer, AnswerTooLong."""
         if self.is_complete:
-            # An answer that nobody has asked for: it must not be taken for the next one.
+            # An unsolicited response, which must not be taken for the next one.
             self.keeps_open = False
             return
         if not self.status:
@@ -117,7 +118,7 @@ class AnswerReader:
             self._read_body(data)
 
     def feed_eof(self) -> None:
-        """The connection is closed, which may be the end of the answer: see `is_complete`."""
+        """Note that the connection is closed, which may end the response."""
         self.keeps_open = False
         if self.status and self._left == _UNTIL_CLOSE and not self._is_chunked:
             self.is_complete = True
@@ -125,7 +126,7 @@ class AnswerReader:
     # ---- the head
 
     def _read_head(self, data: bytes) -> bytes:
-        """Returns what follows the head; the head may not be there yet."""
+        """Read the head, if it is complete, and return the bytes after it."""
         # What has been looked at is not looked at again, but for an end that has come in pieces.
         begin = max(0, len(self._pending) - len(b"\r\n\r"))
         data = self._pending + data
@@ -184,7 +185,7 @@ class AnswerReader:
         if self.status in _BODILESS:
             self._is_chunked, self._left = False, 0
         elif self._is_chunked:
-            # RFC 9112, 6.3: with a length, too, somebody might take the rest for another answer.
+            # RFC 9112, 6.3: even with a length, another parser might take the rest for another response.
             self.keeps_open = self.keeps_open and length is None
         elif length is None:
             self._left, self.keeps_open = _UNTIL_CLOSE, False
@@ -237,7 +238,7 @@ class AnswerReader:
             self.keeps_open = False
 
     def _read_line(self, line: bytes) -> None:
-        """Take a line that is not of the data: the end of a chunk's, the size of the next one, a trailer."""
+        """Read a line of the chunked framing: the end of a chunk, the size of the next one, a trailer."""
         match self._line:
             case _Line.SIZE:
                 self._begin_chunk(line)

@@ -1,6 +1,6 @@
-"""Reads files in the format of a kubeconfig, which say how this server calls others.
+"""Reads files in the format of a kubeconfig, which configure calls of other servers.
 
-As in Kubernetes, fields that are not known are ignored, and paths in the file are relative to it.
+As in Kubernetes, unknown fields are ignored, and paths in the file are relative to it.
 Source: k8s.io/client-go, tools/clientcmd.
 """
 
@@ -25,7 +25,9 @@ _UNSUPPORTED: Final = ("exec", "auth-provider")
 
 
 class KubeconfigCluster(NamedTuple):
-    """A cluster: the server to call. authorities: of its certificate; None for those of the system."""
+    """A cluster: the server to call. authorities: the CAs of its certificate; None for those of the
+    system.
+    """
 
     server: str
     authorities: PemText | None = None
@@ -33,7 +35,7 @@ class KubeconfigCluster(NamedTuple):
 
 
 class KubeconfigContext(NamedTuple):
-    """A context: the names of a cluster and a user, and the default namespace. Each may be empty."""
+    """A context: the names of a cluster and a user, and the default namespace, each of which may be empty."""
 
     cluster: str = ""
     user: str = ""
@@ -41,7 +43,7 @@ class KubeconfigContext(NamedTuple):
 
 
 class Kubeconfig(NamedTuple):
-    """The clusters, users and contexts of a kubeconfig file. path: of the file."""
+    """The clusters, users and contexts of a kubeconfig file. path: that of the file."""
 
     path: Path
     clusters: Mapping[str, KubeconfigCluster]
@@ -50,16 +52,19 @@ class Kubeconfig(NamedTuple):
     current_context: str
 
     def host_credentials(self) -> HostCredentials:
-        """Returns the users, whose names are those of hosts; the current context's is for all others."""
+        """Returns the users named after hosts; the current context's user is for all other hosts."""
         user = self.contexts.get(self.current_context, KubeconfigContext()).user
         return HostCredentials(self.users, self.users.get(user, ClientCredentials()))
 
     def current(self) -> tuple[KubeconfigCluster, ClientCredentials]:
-        """Returns what the current context names. Raises InvalidConfiguration, which names the file."""
+        """Returns the cluster and the user of the current context.
+
+        Raises InvalidConfiguration, which names the file.
+        """
         return self.of_context(self.current_context)
 
     def of_context(self, name: str) -> tuple[KubeconfigCluster, ClientCredentials]:
-        """Returns what a context names. Raises likewise."""
+        """Returns the cluster and the user of a context. Raises as `current` does."""
         if name not in self.contexts:
             field = "current-context" if name == self.current_context else "contexts"
             raise InvalidConfiguration(f'{self.path}: {field}: no context is named "{name}"')
@@ -72,7 +77,7 @@ class Kubeconfig(NamedTuple):
 
 
 def read_kubeconfig(path: Path, read: ReadFile) -> Kubeconfig:
-    """Reads a kubeconfig file. Raises InvalidConfiguration, and what `read` raises."""
+    """Reads a kubeconfig file. Raises InvalidConfiguration, and the errors of `read`."""
     try:
         fields = ConfigurationObject(decode(read(path)))
         return Kubeconfig(
@@ -87,9 +92,9 @@ def read_kubeconfig(path: Path, read: ReadFile) -> Kubeconfig:
 
 
 def read_server(path: Path, read: ReadFile) -> tuple[KubeconfigCluster, ClientCredentials]:
-    """Returns the server of a file's current context, which has to be called by https, and its user.
+    """Returns the server of a file's current context, which must be an https URL, and its user.
 
-    Raises InvalidConfiguration, which names the file, and what `read` raises.
+    Raises InvalidConfiguration, which names the file, and the errors of `read`.
     """
     cluster, credentials = read_kubeconfig(path, read).current()
     require_https(path, cluster)
@@ -99,7 +104,7 @@ def read_server(path: Path, read: ReadFile) -> tuple[KubeconfigCluster, ClientCr
 def _named(
     fields: ConfigurationObject, field: str, item: str, make: Callable[[ConfigurationObject], T]
 ) -> dict[str, T]:
-    """Of two with the same name the first one counts."""
+    """Returns entries by name; of two with the same name the first one counts."""
     found: dict[str, T] = {}
     for each in fields.objects(field):
         found.setdefault(each.text("name"), make(each.object(item)))
@@ -112,7 +117,7 @@ def _context(fields: ConfigurationObject) -> KubeconfigContext:
 
 def _cluster(fields: ConfigurationObject, directory: Path) -> KubeconfigCluster:
     if fields.boolean("insecure-skip-tls-verify"):
-        raise fields.fail("insecure-skip-tls-verify", "is not supported: who is called must prove who it is")
+        raise fields.fail("insecure-skip-tls-verify", "is not supported: the server must authenticate itself")
     if fields.text("proxy-url"):
         raise fields.fail("proxy-url", "is not supported")
     return KubeconfigCluster(
@@ -146,7 +151,7 @@ def _user(fields: ConfigurationObject, directory: Path) -> ClientCredentials:
 
 
 def _pem(fields: ConfigurationObject, name: str, directory: Path) -> PemText | None:
-    """The text in the file itself counts more than the name of another one."""
+    """Returns a PEM text in the file, which takes precedence over the name of another file."""
     if data := fields.text(f"{name}-data"):
         try:
             return PemText(text=base64.b64decode(data, validate=True))
@@ -190,6 +195,6 @@ def is_https(server: str, *, allows_http: bool = False) -> bool:
 
 
 def _is_host(text: str) -> bool:
-    """Whether a text may be the name or the address of a host. Raises ValueError if it cannot be."""
-    text.encode("idna")  # As who looks it up does: no label may be empty, or too long.
+    """Returns whether a text may be the name or the address of a host. Raises ValueError if it cannot be."""
+    text.encode("idna")  # As the resolver does: no label may be empty, or too long.
     return bool(text) and text.isprintable() and " " not in text

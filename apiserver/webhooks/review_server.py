@@ -1,7 +1,6 @@
-"""Calls the server that a kubeconfig names: posts a review or audit events to it, and again if that may help.
+"""Calls the server of a kubeconfig: posts reviews or audit events to it, with retries.
 
-Reviews are for what this server is configured to ask about everything of one kind: images, tokens, access.
-Source: k8s.io/apiserver, pkg/util/webhook/webhook.go.
+Reviews are about images, tokens and access. Source: k8s.io/apiserver, pkg/util/webhook/webhook.go.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class ReviewCaller(Protocol):
     """Calls a webhook by HTTP."""
 
     async def post(self, client: ClientConfig, body: bytes, timeout_s: int) -> Any:
-        """Returns the document that a webhook answers with. Raises CallFailed."""
+        """Returns the document of a webhook's response. Raises CallFailed."""
         ...
 
 
@@ -67,14 +66,15 @@ class _KubeconfigServer:
         call: Callable[[ClientConfig], Awaitable[T]],
         is_worth_another: Callable[[CallFailed, float], bool],
     ) -> T:
-        """Returns what the first successful call does. Raises what the last one raises.
+        """Returns the result of the first successful call, and otherwise raises the error of the last one.
 
-        is_worth_another: takes a failure and the pause before the next attempt, in seconds.
+
+        is_worth_another: decides about another attempt, given a failure and the pause before it in seconds.
         """
         pause_s, attempts = self._backoff_s, ATTEMPTS_MAX
         while True:
             attempts -= 1
-            # Random, so that not all who have failed together come back together.
+            # Random, so that failed requests do not all return together.
             sleep_s = pause_s * (1 + BACKOFF_JITTER * random.random())  # noqa: S311  no secret
             try:
                 return await call(await self._client_config())
@@ -85,7 +85,7 @@ class _KubeconfigServer:
             pause_s *= BACKOFF_FACTOR
 
     async def _client_config(self) -> ClientConfig:
-        """Raises CallFailed."""
+        """Returns the configuration of calls."""
         cluster, bundle = self._cluster, b""
         if cluster.authorities is not None:
             bundle = await self._files.pem(cluster.authorities)
@@ -108,20 +108,20 @@ class ReviewServer(_KubeconfigServer):
         self._caller = caller_with(HostCredentials(otherwise=credentials))
 
     async def ask(self, review: bytes, deadline: float | None = None, timeout_s: int = TIMEOUT_S) -> Any:
-        """Returns the document with which the server answers.
+        """Returns the document of the server's response.
 
-        deadline: of all attempts, by the clock of the event loop. timeout_s: of one.
-        Raises CallFailed when no attempt has success, Timeout when the deadline has passed before one.
+        deadline: that of all attempts, by the clock of the event loop. timeout_s: that of one attempt.
+        Raises CallFailed if no attempt succeeds, Timeout if the deadline passes before one.
         """
         return await self._attempt(
             lambda client: self._caller.post(client, review, _remaining_s(deadline, timeout_s)),
-            # Nobody waits for an attempt after the deadline.
+            # An attempt after the deadline would be useless.
             lambda failed, sleep_s: failed.is_transient and sleep_s < _left_s(deadline),
         )
 
 
 class AuditEventServer(_KubeconfigServer):
-    """The server of a kubeconfig that gets audit events: nothing of its answer counts but its status.
+    """The server of a kubeconfig that receives audit events, of whose response only the status counts.
 
     Source: k8s.io/apiserver, plugin/pkg/audit/webhook.
     """
@@ -137,7 +137,7 @@ class AuditEventServer(_KubeconfigServer):
         self._sender = sender
 
     async def tell(self, body: bytes) -> None:
-        """Posts events, and again if that fails. Raises CallFailed when no attempt has success."""
+        """Posts events, with retries. Raises CallFailed if no attempt succeeds."""
         await self._attempt(
             lambda client: self._sender.tell(client, body, TIMEOUT_S), lambda failed, sleep_s: True
         )
@@ -148,7 +148,7 @@ def _left_s(deadline: float | None) -> float:
 
 
 def _remaining_s(deadline: float | None, timeout_s: int) -> int:
-    """Raises Timeout."""
+    """Returns the seconds until a deadline."""
     left_s = _left_s(deadline)
     if left_s <= 0:
         raise Timeout.of_request()

@@ -1,8 +1,8 @@
-"""Finds out where Services are that webhooks are behind: no DNS knows them outside of a cluster's network.
+"""Resolves the Services of webhooks, which no DNS knows outside of a cluster's network.
 
-The name that is looked up is `<service>.<namespace>.svc`, and what is found are the addresses of the ready
-endpoints in the Service's EndpointSlices, each with the port that the Service's port leads to; or the host of
-an ExternalName. Other names are looked up by the system.
+A name `<service>.<namespace>.svc` resolves to the addresses of the ready endpoints in the Service's
+EndpointSlices, each with the target port of the Service's port; or to the host of an ExternalName. Other
+names are looked up by the system.
 Source: k8s.io/kube-aggregator, pkg/apiserver/resolvers.go; k8s.io/apiserver, pkg/util/proxy.
 """
 
@@ -18,26 +18,28 @@ from apiserver.meta.vocabulary import Document
 from apiserver.webhooks.errors import ServiceUnreachable
 
 _SUFFIX: Final = ".svc"
-# Of one Service. More are of no use to who needs one.
+# How many addresses of one Service are returned. More would not be used.
 ENDPOINTS_MAX: Final = 16
 
 
 class ServiceLookup(Protocol):
-    """The Services and their EndpointSlices, as they are known."""
+    """The known Services and their EndpointSlices."""
 
     async def service(self, namespace: str, name: str) -> Document | None: ...
     async def slices(self, namespace: str, service: str) -> Iterable[Document]: ...
 
 
 class ServiceLocation(NamedTuple):
-    """Where a Service is: at a host with the port of the Service, or at endpoints, addresses with ports."""
+    """The location of a Service: a host with the Service's port, or endpoints, which are addresses with
+    ports.
+    """
 
     external_name: str = ""
     endpoints: Sequence[tuple[str, int]] = ()
 
 
 async def locate(services: ServiceLookup, namespace: str, name: str, port: int) -> ServiceLocation:
-    """Returns where a Service can be reached.
+    """Returns the location of a Service.
 
     Raises ServiceUnreachable if there is no such Service or port, or no ready endpoint.
     """
@@ -69,7 +71,7 @@ class ServiceResolver(AbstractResolver):
     ) -> list[ResolveResult]:
         """Returns the addresses of a host.
 
-        Raises ServiceUnreachable, and what the other resolver raises.
+        Raises ServiceUnreachable, and the errors of the other resolver.
         """
         name, _, rest = host.partition(".")
         if not rest.endswith(_SUFFIX) or "." in rest.removesuffix(_SUFFIX):
@@ -84,7 +86,7 @@ class ServiceResolver(AbstractResolver):
 
 
 def ready_endpoints(described: Document, port_name: str) -> list[tuple[str, int]]:
-    """Returns the addresses of the ready endpoints in a slice, with the port of a name."""
+    """Returns the addresses of the ready endpoints in a slice, with the port of the given name."""
     port = next(
         (each.get("port") for each in described.get("ports") or () if (each.get("name") or "") == port_name),
         None,

@@ -1,6 +1,6 @@
 """Decides which webhooks are trusted, by the `caBundle` of their configuration, as Go's crypto/tls does.
 
-Each certificate of the bundle is trusted for itself: a root, an intermediate authority whose issuer is not in
+Each certificate of the bundle is trusted by itself: a root, an intermediate authority whose issuer is not in
 the bundle, or the certificate with which the webhook serves. OpenSSL by itself trusts only chains that end in
 a self-signed certificate. Names are those of the certificate's subjectAltName alone, for IP addresses too;
 the common name does not count.
@@ -20,24 +20,24 @@ from apiserver.golang.pem import NoCertificate, bundle_certificates
 
 
 class UnusableBundle(ValueError):
-    """A CA bundle holds no certificate. The message is for the client."""
+    """A CA bundle has no certificate; the message is for the client."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"unable to load root certificates: {reason}")
 
 
 class UnusableCertificate(ValueError):
-    """A client certificate and its key cannot be used. The message is for the client."""
+    """A client certificate and its key cannot be used; the message is for the client."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(f"unable to load the client certificate: {reason}")
 
 
 def client_context(ca_bundle: str, certificate: tuple[bytes, bytes] | None = None) -> ssl.SSLContext:
-    """Returns the context with which a webhook is called. Raises UnusableBundle, UnusableCertificate.
+    """Returns the TLS context for calling a webhook. Raises UnusableBundle, UnusableCertificate.
 
     ca_bundle: PEM in base64, as in `clientConfig`; if it is empty, the system's authorities are trusted.
-    certificate: what the webhook is shown, with its private key, in PEM.
+    certificate: the client certificate with its private key, in PEM.
     """
     context = _trusting(ca_bundle)
     if certificate is not None:
@@ -49,7 +49,7 @@ def client_context(ca_bundle: str, certificate: tuple[bytes, bytes] | None = Non
 
 
 def unverified_context() -> ssl.SSLContext:
-    """Returns a context for servers whose certificate is not verified."""
+    """Returns a TLS context for servers whose certificate is not verified."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -57,7 +57,7 @@ def unverified_context() -> ssl.SSLContext:
 
 
 def load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Makes a context show a client certificate; it and its private key are in PEM.
+    """Makes a TLS context present a client certificate, which is in PEM with its private key.
 
     Raises ValueError with the reason.
     """
@@ -69,13 +69,13 @@ def load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) ->
 
 
 def _no_password() -> str:
-    """Else the library would ask on the terminal."""
+    """Returns an empty password, as the library would otherwise ask on the terminal."""
     raise ValueError("the private key is encrypted")
 
 
 @contextmanager
 def _file(content: bytes) -> Iterator[str]:
-    """Gives a path for content, since the library takes files only. Others cannot read it."""
+    """Yields the path of a private file with some content, as the library accepts only files."""
     if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
         with open(os.memfd_create("pem"), "wb") as file:
             file.write(content)
@@ -89,7 +89,7 @@ def _file(content: bytes) -> Iterator[str]:
 
 
 def _trusting(ca_bundle: str) -> ssl.SSLContext:
-    """Raises UnusableBundle."""
+    """Returns a TLS context that trusts a bundle."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.hostname_checks_common_name = False

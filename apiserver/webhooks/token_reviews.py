@@ -1,4 +1,4 @@
-"""Asks another server whose a token is: a TokenReview is posted to it.
+"""Authenticates tokens by a webhook, to which a TokenReview is posted.
 
 Source: k8s.io/apiserver, plugin/pkg/authenticator/token/webhook.
 """
@@ -27,17 +27,17 @@ REASON_LENGTH_MAX: Final = 1_024
 class TokenReviews:
     """Authenticates tokens by TokenReviews of a webhook.
 
-    api_version: of the reviews that are sent, and have to come back. audiences: this server's own, for which
-    tokens are if the webhook says nothing of audiences.
+    api_version: that of the sent and returned reviews. audiences: this server's own, which tokens have if the
+    webhook returns no audiences.
     """
 
     def __init__(self, server: ReviewServer, api_version: str, audiences: Sequence[str]) -> None:
         self._server, self._api_version, self._audiences = server, api_version, tuple(audiences)
 
     async def look_up(self, token: str, audiences: Sequence[str]) -> TokenResult:
-        """Asks the webhook who a token belongs to.
+        """Asks the webhook for the user of a token.
 
-        The result is not kept if the webhook has not answered, or has answered with an error.
+        The result is not cached if the webhook does not respond, or responds with an error.
         """
         review = {
             "kind": "TokenReview",
@@ -46,7 +46,7 @@ class TokenReviews:
             "spec": {"token": token, "audiences": list(audiences)},
         }
         try:
-            # A token that is no UTF-8 is nobody's.
+            # A token that is not UTF-8 belongs to no user.
             body = orjson.dumps(review)
         except TypeError:
             return TokenResult(None, is_kept=False)
@@ -59,7 +59,7 @@ class TokenReviews:
             return TokenResult(None, why, is_kept=False)
 
     def _answer(self, document: Any, audiences: Sequence[str]) -> TokenResult:
-        """Raises CallFailed for what is no review that has been answered."""
+        """Returns the result in a response."""
         if not isinstance(document, dict) or (
             document.get("kind") not in (None, "", "TokenReview")
             or document.get("apiVersion") not in (None, "", self._api_version)
@@ -83,7 +83,7 @@ class TokenReviews:
 
 
 def _user(found: Any) -> UserInfo:
-    """Raises CallFailed."""
+    """Returns the user in a response."""
     if not isinstance(found, dict):
         raise CallFailed("the answer has no status.user")
     name, extra = _text(found, "username"), found.get("extra") or {}

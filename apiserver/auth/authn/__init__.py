@@ -1,21 +1,23 @@
-"""Authentication: identifies the caller. Each method is a module of its own; a chain tries one after another.
+"""Authentication: a chain of authenticators identifies the user of a request; each method has a module.
 
-The first authenticator that identifies the caller wins. A wrong token is 401, never anonymous. Rows O01, O02.
 
-    chain                 the order: certificates, then bearer tokens, then nobody in particular
-    client_cert, peer_certificates, request_header
+The first authenticator that identifies the caller wins. An invalid token is 401, never anonymous (rows O01,
+O02).
+
+    chain                 the order: certificates, then bearer tokens, then the anonymous user client_cert,
+    peer_certificates, request_header
                           certificates, of clients and of front proxies
-    bearer_tokens         all who may know a token: token_file, service_account, bootstrap_tokens, and others
-                          by token_cache
+    bearer_tokens         asks all authenticators of tokens: token_file, service_account, bootstrap_tokens,
+                          and others by token_cache
     authentication_configuration
-                          which issuers there are, and where callers may be anonymous
+                          the configured issuers, and the paths where callers may be anonymous
     configured_issuers    these issuers, which may be replaced while the server runs
     identity_provider, json_web_keys
-                          the keys of an issuer, and what they have signed
+                          the keys of an issuer, and the signatures of tokens
     jwt_authenticators, claim_mapping, claim_expressions
-                          from a token to its claims, and from these to a user
-    impersonation         as whom somebody wants to be treated
+                          turn a token into claims, and these into a user
+    impersonation         the user that a caller wants to impersonate
     websocket_protocols   tokens in the handshake of a WebSocket
 
-Nothing here calls another server: what is needed of HTTP arrives as a function.
+Nothing here calls another server: functions for HTTP arrive as arguments.
 """

@@ -1,6 +1,6 @@
-"""Who may log in with tokens of others: what a file of `--authentication-config` or `--oidc-*` flags say.
+"""Reads the issuers whose tokens are accepted, from a file of `--authentication-config` or `--oidc-*` flags.
 
-A file with a mistake is refused as a whole, with the path of each field. Pure.
+An invalid file is refused as a whole, with the path of each field. Pure.
 Sources: k8s.io/apiserver, pkg/apis/apiserver/{types.go,validation}; the feature gates are those of 1.34.
 """
 
@@ -41,9 +41,9 @@ _RESERVED_DOMAINS: Final = ("k8s.io", "kubernetes.io")
 class Issuer(NamedTuple):
     """An issuer of tokens.
 
-    url: the claim `iss`. discovery_url: where its discovery document is, if not below that URL.
-    authorities: who must have signed its certificate, in PEM; empty: the system's.
-    audiences: a token must be meant for one of them.
+    url: the claim `iss`. discovery_url: the URL of its discovery document, if not below that URL.
+    authorities: the CAs of its certificate, in PEM; empty: the system's.
+    audiences: a token must have one of them.
     """
 
     url: str
@@ -65,17 +65,17 @@ class ClaimMapping(NamedTuple):
 
 
 class ValidationRule(NamedTuple):
-    """A condition that must be true. message: what is told if it is not."""
+    """A condition that must be true. message: the error if it is not."""
 
     expression: ClaimExpression
     message: str = ""
 
 
 class JwtAuthenticatorConfiguration(NamedTuple):
-    """How the tokens of one issuer become users.
+    """Defines how the tokens of one issuer become users.
 
-    extra: what each key of the user's extra information is made of.
-    required_claims: claims with the text that they must have.
+    extra: the source of each key of the user's extra information.
+    required_claims: claims with their required values.
     """
 
     issuer: Issuer
@@ -99,7 +99,7 @@ class AuthenticationConfiguration(NamedTuple):
 def parse(content: bytes, domain: str, disallowed_issuers: Collection[str]) -> AuthenticationConfiguration:
     """Reads a file. Raises InvalidConfiguration.
 
-    domain: of Kubernetes' own API groups. disallowed_issuers: those of service account tokens.
+    domain: that of Kubernetes' own API groups. disallowed_issuers: those of service account tokens.
     """
     errors: Errors = []
     with ConfigurationObject(decode(content)) as fields:
@@ -121,9 +121,9 @@ def of_flags(
     algorithms: Sequence[str],
     disallowed_issuers: Collection[str],
 ) -> AuthenticationConfiguration:
-    """Returns what `--oidc-*` flags mean. Raises InvalidConfiguration.
+    """Returns the configuration that `--oidc-*` flags describe. Raises InvalidConfiguration.
 
-    username: without a prefix, that of a claim other than `email` is the issuer; `-` stands for none.
+    username: without a prefix, that of a claim other than `email` is the issuer; `-` means none.
     """
     if errors := _url_errors("issuer.url", issuer.url, disallowed_issuers) + _authority_errors(
         "certificateAuthority", issuer.authorities
@@ -212,7 +212,7 @@ def _authority_errors(path: str, pem: str) -> Errors:
 
 
 class _Reader:
-    """Reads one issuer. errors: to which those that are found are added."""
+    """Reads one issuer. errors: the found errors are added to it."""
 
     def __init__(self, errors: Errors) -> None:
         self._errors = errors
@@ -348,7 +348,7 @@ class _Reader:
                 yield key, compiled
 
     def _check_email(self, mappings: ConfigurationObject, username: ClaimMapping) -> None:
-        """Who has not shown that an address is theirs must not become its owner."""
+        """Check that an expression uses an email address only if it is verified."""
         expression = username.expression
         if expression is not None and "email" in expression.claims and not self._names_email_verified:
             why = (

@@ -1,7 +1,7 @@
-"""Authenticates by bearer tokens: asks all who may know a token, those that ask nobody else first.
+"""Authenticates by bearer tokens: asks all authenticators of tokens, those without remote calls first.
 
-Whoever knows a token makes it valid, also one that another has refused: the reasons of all are told to who
-has the token reviewed. Source: k8s.io/apiserver, pkg/authentication/token/union.
+A token that one authenticator accepts is valid, even if another has refused it; a TokenReview returns the
+reasons of all. Source: k8s.io/apiserver, pkg/authentication/token/union.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from apiserver.meta.vocabulary import UserInfo
 
 class TokenAuthenticator(Protocol):
     async def __call__(self, token: str, audiences: Sequence[str]) -> Identity | None:
-        """Returns whose a token is; None if it is not known. Raises Unauthorized, TooManyRequests."""
+        """Returns the user of a token; None if it is unknown. Raises Unauthorized, TooManyRequests."""
         ...
 
 
 class BearerTokens:
     """The authenticators of bearer tokens.
 
-    others: are asked after the file and the service accounts, in order.
-    audiences: those of this server. Tokens that name none are for them.
+    others: called after the token file and the service accounts, in order.
+    audiences: those of this server, which tokens without audiences have.
     """
 
     def __init__(
@@ -40,7 +40,10 @@ class BearerTokens:
         self._audiences = tuple(audiences)
 
     def __call__(self, credentials: Credentials) -> UserInfo | Awaitable[Identity] | None:
-        """Returns None if there is no token. It, or the awaitable, raises Unauthorized, TooManyRequests."""
+        """Returns the user of a token, or an awaitable of the user; None if there is no token.
+
+        The call, or the awaitable, raises Unauthorized, TooManyRequests.
+        """
         authorization = credentials.authorization
         if not authorization:
             return None
@@ -60,9 +63,9 @@ class BearerTokens:
         return self._accounts.identity(claims, self._audiences)
 
     async def review(self, token: str, audiences: Sequence[str]) -> Identity:
-        """Returns whose a token is, and for which of `audiences` it is meant. Raises Unauthorized.
+        """Returns the user of a token, and the requested audiences that it has. Raises Unauthorized.
 
-        audiences: if it is empty, the server's own.
+        audiences: if empty, the server's own.
         """
         wanted = tuple(audiences) or self._audiences
         user = self._file.user_of(token)

@@ -1,8 +1,8 @@
 """Authenticates by bootstrap tokens, with which new nodes join a cluster: `<id>.<secret>`.
 
 A token is valid while a Secret of the type `bootstrap.kubernetes.io/token` in `kube-system` has it, which is
-called `bootstrap-token-<id>`. It is looked up with each request: it may expire at any moment, and nothing is
-remembered of who tries others.
+called `bootstrap-token-<id>`. It is looked up for each request, since it may expire at any moment; failed
+attempts are not cached.
 
 Source: k8s.io/kubernetes, plugin/pkg/auth/authenticator/token/bootstrap; k8s.io/cluster-bootstrap, token/api
 and util/secrets.
@@ -36,7 +36,7 @@ _is_group = re.compile(rf"{GROUP}:[a-z0-9:-]{{0,255}}[a-z0-9]").fullmatch
 class BootstrapTokenAuthenticator:
     """Authenticates by bootstrap tokens.
 
-    get: gets Secrets. audiences: those of this server, for which all these tokens are meant.
+    get: gets Secrets. audiences: those of this server, which all these tokens have.
     clock: seconds since 1970.
     """
 
@@ -44,7 +44,9 @@ class BootstrapTokenAuthenticator:
         self._get, self._audiences, self._clock = get, tuple(audiences), clock
 
     async def __call__(self, token: str, audiences: Sequence[str]) -> Identity | None:
-        """Returns whose a token is; None if it is none of these, or not valid: another may know it."""
+        """Returns the user of a token; None if it is not a valid bootstrap token, as another authenticator
+        may know it.
+        """
         shared = tuple(each for each in audiences if each in self._audiences)
         found = _parts(token)
         if found is None or not shared:
@@ -84,14 +86,14 @@ def _problem_of(secret: Document, token_id: str, secret_part: str, now: float) -
 
 
 def groups_of(secret: Document) -> tuple[str, ...]:
-    """Returns the groups of whoever has a token, in order; none if one of them is not for bootstrappers."""
+    """Returns the groups of a token's user, in order; none if one of them is not for bootstrappers."""
     extra = _data(secret, "auth-extra-groups").decode("utf-8", "replace")
     groups = extra.split(",") if extra else []
     return tuple(sorted({GROUP, *groups})) if all(map(_is_group, groups)) else ()
 
 
 def _data(secret: Document, key: str) -> bytes:
-    """Returns a value of a Secret; empty if it has none, or one that is damaged."""
+    """Returns a value of a Secret; empty if it is missing or damaged."""
     encoded = (secret.get("data") or {}).get(key)
     try:
         return base64.b64decode(encoded) if isinstance(encoded, str) else b""

@@ -1,4 +1,4 @@
-"""The chain of authenticators: each is asked in turn."""
+"""The chain of authenticators, which are called in turn."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from apiserver.meta.vocabulary import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED,
 
 
 class PeerCertificate(NamedTuple):
-    """The client certificate of a connection, which was verified when the connection was made.
+    """The client certificate of a connection, verified when the connection was made.
 
-    user: whom it names; None if it names nobody, or no CA of clients has signed it.
-    front_proxy: its common name, if a CA of front proxies has signed it; else None.
-    is_trusted: whether one of the CAs has signed it that are trusted now.
+    user: the one that it names; None if it names none, or no CA of clients has signed it.
+    front_proxy: its common name, if a CA of front proxies has signed it; otherwise None.
+    is_trusted: whether a currently trusted CA has signed it.
     expires_at: seconds since 1970.
     """
 
@@ -32,7 +32,9 @@ NO_CERTIFICATE: Final = PeerCertificate()
 
 
 class Headers(Protocol):
-    """A request's headers, whose names have no case. Bytes that are not UTF-8 are surrogates in values."""
+    """A request's headers, whose names are case-insensitive; bytes that are not UTF-8 are surrogates in
+    values.
+    """
 
     def getall(self, name: str, default: Sequence[str], /) -> Sequence[str]: ...
     def items(self) -> Iterable[tuple[str, str]]: ...
@@ -42,7 +44,7 @@ _NO_HEADERS: Final[Headers] = CIMultiDictProxy(CIMultiDict[str]())
 
 
 class Credentials(NamedTuple):
-    """What a caller presents. authorization: the Authorization header."""
+    """The credentials that a caller presents. authorization: the Authorization header."""
 
     certificate: PeerCertificate
     authorization: str
@@ -50,9 +52,9 @@ class Credentials(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """The user of a token, and those of the wanted audiences for which it is meant.
+    """The user of a token, and the requested audiences that it has.
 
-    annotations: as those of Unauthorized. warning: what the caller is told of the token; empty: nothing.
+    annotations: like those of Unauthorized. warning: the one about the token for the caller; empty for none.
     """
 
     user: UserInfo
@@ -61,17 +63,17 @@ class Identity(NamedTuple):
     warning: str = ""
 
 
-# Returns the user, or an awaitable of who has a token if that has to be looked up first; None if there is no
-# credential of its kind. Raises Unauthorized for a credential that is not valid.
+# Returns the user, or an awaitable of the token's user if that has to be looked up first; None if there is no
+# credential of its kind. Raises Unauthorized for an invalid credential.
 Authenticator = Callable[[Credentials], UserInfo | Awaitable[Identity] | None]
 
 
 class NoCredentials(Unauthorized):
-    """The caller shows none, and may not be anonymous."""
+    """The caller presents no credentials, and may not be anonymous."""
 
 
 class Anonymous(NamedTuple):
-    """Whether callers may be anonymous. paths: the only ones on which they may; None: all."""
+    """The paths on which callers may be anonymous. paths: the only allowed ones; None: all."""
 
     is_enabled: bool = True
     paths: frozenset[str] | None = None
@@ -85,9 +87,9 @@ Authenticate: TypeAlias = Callable[[Credentials, str], Awaitable[UserInfo | Iden
 
 
 class AuthenticationChain:
-    """Asks authenticators in order.
+    """Calls authenticators in order.
 
-    anonymous: where callers without credentials are `system:anonymous`; may be replaced.
+    anonymous: the paths on which callers without credentials are `system:anonymous`; may be replaced.
     """
 
     def __init__(self, authenticators: Sequence[Authenticator], anonymous: Anonymous) -> None:
@@ -95,9 +97,11 @@ class AuthenticationChain:
         self.anonymous = anonymous
 
     async def __call__(self, credentials: Credentials, path: str) -> UserInfo | Identity:
-        """Returns the caller, with what is told of a token that had to be looked up. path: of the request.
+        """Returns the user of a request, with a warning about the token if there is one.
 
-        Raises Unauthorized, of which NoCredentials is one.
+        path: that of the request.
+
+        Raises Unauthorized, or its subclass NoCredentials.
         """
         for authenticator in self._authenticators:
             user = authenticator(credentials)
@@ -114,8 +118,8 @@ _ANONYMOUS_USER = UserInfo(ANONYMOUS, (UNAUTHENTICATED,))
 def authenticated(name: str, groups: Sequence[str], uid: str = "") -> UserInfo:
     """Returns a user with the group of all authenticated users added last.
 
-    Who is said to have shown nothing, as a front proxy says it of its anonymous callers, is not one of them.
-    Source: k8s.io/apiserver, pkg/authentication/group/authenticated_group_adder.go.
+    Anonymous users, also those of a front proxy, do not get the group. Source: k8s.io/apiserver,
+    pkg/authentication/group/authenticated_group_adder.go.
     """
     if name == ANONYMOUS or UNAUTHENTICATED in groups:
         return UserInfo(name, tuple(groups), uid)

@@ -1,6 +1,6 @@
-"""The expressions about the claims of a token, and about the user that they make.
+"""Compiles and evaluates expressions about the claims of a token, and about the user made from them.
 
-Source: k8s.io/apiserver, pkg/authentication/cel. Unlike there, what they cost is bounded.
+Source: k8s.io/apiserver, pkg/authentication/cel. Unlike there, their cost is bounded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 CLAIMS: Final = "claims"
 USER: Final = "user"
-# Of all expressions about one token together: some 50 ms. Who may log in chooses the claims, not the rules.
+# The limit for all expressions about one token together, some 50 ms: the user chooses the claims, but not the
+# rules.
 COST_MAX: Final = 200_000
 # How much of it is evaluated on the event loop: some 5 ms.
 COST_ON_LOOP_MAX: Final = 20_000
@@ -47,7 +48,7 @@ _CHARACTERS: Final = {"underscores": "__", "dot": ".", "dash": "-", "slash": "/"
 
 
 class CompilationFailed(Exception):
-    """An expression does not compile, or has not the type that it must have. The text is for the log."""
+    """An expression does not compile, or does not have the required type; the text is for the log."""
 
 
 class EvaluationFailed(Exception):
@@ -56,7 +57,10 @@ class EvaluationFailed(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClaimExpression:
-    """A compiled expression. variable: the only one that it may name. claims: those that it names."""
+    """A compiled expression about claims.
+
+    variable: the only one that it may use. claims: those that it uses.
+    """
 
     text: str
     variable: str
@@ -65,9 +69,9 @@ class ClaimExpression:
 
 
 class CostBudget:
-    """What the expressions about one token may still cost.
+    """The remaining cost budget of the expressions about one token.
 
-    is_on_loop: others wait, and what takes long is done elsewhere.
+    is_on_loop: whether they run on the event loop, so that long evaluations move to a thread.
     """
 
     def __init__(self, *, is_on_loop: bool) -> None:
@@ -91,7 +95,9 @@ class CostBudget:
 
 
 def compile_expression(text: str, variable: str, *, is_condition: bool = False) -> ClaimExpression:
-    """Returns a compiled expression. is_condition: it must return a bool. Raises CompilationFailed."""
+    """Returns a compiled expression. is_condition: whether it must return a bool. Raises
+    CompilationFailed.
+    """
     environment = _environment(variable)
     try:
         checked = environment.check(text)
@@ -109,7 +115,7 @@ def compile_expression(text: str, variable: str, *, is_condition: bool = False) 
 
 
 def _unescape(node: Node) -> None:
-    """Have fields looked up by their names in claims: `claims.example__dot__com__slash__role`."""
+    """Allow escaped names of fields in claims: `claims.example__dot__com__slash__role`."""
     pending = [node]
     while pending:
         node = pending.pop()

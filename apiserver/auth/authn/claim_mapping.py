@@ -1,7 +1,7 @@
-"""Makes a user of the claims of a token whose signature was verified. Pure.
+"""Makes a user from the claims of a token whose signature was verified. Pure.
 
-Source: k8s.io/apiserver, plugin/pkg/authenticator/token/oidc. Claims to which a token only refers
-("distributed" ones) are not fetched: such a token is refused if the groups are among them.
+Source: k8s.io/apiserver, plugin/pkg/authenticator/token/oidc. Distributed claims, which a token only refers
+to, are not fetched: a token is refused if its groups are among them.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class _NoNumber(ValueError):
 
 
 def read_claims(payload: bytes) -> Document:
-    """Returns the claims; numbers are floating-point ones, as in Go. Raises Unauthorized."""
+    """Returns the claims of a payload, in which numbers are floats, as in Go. Raises Unauthorized."""
     try:
-        # Strictly: half of a character, raw or escaped, could be stored and told to nobody.
+        # Strictly: half of a surrogate pair, raw or escaped, could be stored but never sent.
         text = payload.decode()
         claims = json.loads(text, parse_int=_finite, parse_float=_finite, parse_constant=_refuse)
         if _has_surrogate(text):
@@ -62,11 +62,11 @@ def _refuse(_: str) -> float:
 def user_of(
     configuration: JwtAuthenticatorConfiguration, claims: Document, budget: CostBudget, extra_prefix: str
 ) -> UserInfo:
-    """Returns the user that the claims of a token name.
+    """Returns the user described by the claims of a token.
 
     extra_prefix: that of the keys of extra information which Kubernetes itself sets.
 
-    Raises Unauthorized with what is wrong with the claims; TakesLong.
+    Raises Unauthorized with the error in the claims; TakesLong.
     """
     groups_claim = configuration.groups.claim
     names = claims.get(_ELSEWHERE)
@@ -167,7 +167,7 @@ def _evaluated(expression: ClaimExpression, value: Document, budget: CostBudget,
 
 
 def _texts(value: Any, why: str) -> list[str]:
-    """Returns a text or a list of texts without those that are empty; null is none."""
+    """Returns the non-empty strings in a string or a list of strings; null has none."""
     if value is None:
         return []
     values = [value] if isinstance(value, str) else value

@@ -1,7 +1,7 @@
 """Authenticates by client certificate: the common name is the user, organizations are the groups.
 
-A certificate is verified when a connection is made; of each request it is asked whether it has expired since,
-or its CA is not trusted any more. Source: k8s.io/apiserver, pkg/authentication/request/x509.
+A certificate is verified when a connection is made; each request checks whether it has expired since, or its
+CA is no longer trusted. Source: k8s.io/apiserver, pkg/authentication/request/x509.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from apiserver.meta.vocabulary import UserInfo
 class ClientCertificateAuthenticator:
     """Authenticates by the client certificate of the connection.
 
-    observe: called with the seconds for which each certificate is still valid. clock: seconds since 1970.
+    observe: called with the remaining validity of each certificate, in seconds. clock: seconds since 1970.
     """
 
     def __init__(self, observe: Callable[[float], None], clock: Callable[[], float] = time.time) -> None:
         self._observe, self._clock = observe, clock
 
     def __call__(self, credentials: Credentials) -> UserInfo | None:
-        """Raises Unauthorized for a certificate that proves nothing, and comes alone.
+        """Returns the user of the client certificate.
 
-        That is one that has expired, whose CA is not trusted, or that is good for a front proxy only.
+        A certificate is unusable if it has expired, its CA is not trusted, or it is for front proxies only.
         """
         user, front_proxy, is_trusted, expires_at = credentials.certificate
         remaining_s = expires_at - self._clock()
@@ -54,7 +54,7 @@ def user_of(certificate: Mapping[str, Any] | None) -> UserInfo | None:
         for attribute, value in relative_name:
             names.setdefault(attribute, []).append(value)
     common_names = names.get("commonName")
-    # Go takes the last of several; an empty one names nobody, whatever the groups are.
+    # Go takes the last of several; an empty one names no user, whatever the groups are.
     if not common_names or not common_names[-1]:
         return None
     return authenticated(common_names[-1], names.get("organizationName", ()))

@@ -1,4 +1,4 @@
-"""The issuers of tokens that are configured, which may be replaced while the server runs."""
+"""The configured issuers of tokens, which may be replaced while the server runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REPLACE_S: Final = 60.0
 
 
 class IssuerObserver(KeyObserver, LatencyObserver, Protocol):
-    """Is told what the providers and the authenticators do."""
+    """Observes the providers and the authenticators."""
 
 
 def _place(issuer: Issuer) -> Issuer:
@@ -37,7 +37,7 @@ class ConfiguredIssuers:
         extra_prefix: str,
         clock: Callable[[], float],
     ) -> None:
-        """audiences: of this server. extra_prefix: see `claim_mapping`. clock: seconds since 1970."""
+        """audiences: those of this server. extra_prefix: see `claim_mapping`. clock: seconds since 1970."""
         self._fetch, self._observer, self._clock = fetch, observer, clock
         self._audiences, self._extra_prefix = tuple(audiences), extra_prefix
         self._running: dict[Issuer, asyncio.Task[None]] = {}
@@ -57,9 +57,10 @@ class ConfiguredIssuers:
             await asyncio.Event().wait()
 
     async def replace(self, configuration: AuthenticationConfiguration, timeout_s: float = REPLACE_S) -> None:
-        """Replace the issuers, when the providers of all are found. Those that stay keep their keys.
+        """Replace the issuers, once the providers of all are found; unchanged ones keep their keys.
 
-        Raises ValueError: one was not found in time, and all is as before.
+
+        Raises ValueError if one was not found in time; then nothing changes.
         """
         providers: dict[Issuer, IdentityProvider] = {}
         for each in configuration.jwt:

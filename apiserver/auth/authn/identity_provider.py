@@ -1,8 +1,8 @@
-"""The keys of an OpenID provider: found through its discovery document, and kept up to date beside requests.
+"""Finds the keys of an OpenID provider by its discovery document, and keeps them up to date.
 
-A request waits for the provider only if its token is signed with a key that is not known: a provider may
-begin to use a new key at once. All who wait share one call. Since anybody can send tokens with keys that
-nobody knows, there are few such calls in a while; the keys are fetched at intervals, too.
+A request waits for the provider only if its token is signed with an unknown key, since a provider may begin
+to use a new key immediately. Requests that wait share one call. Since any client can send tokens with unknown
+keys, such calls are rate limited; the keys are fetched at intervals, too.
 
 Source: coreos/go-oidc, which kube-apiserver uses; it asks the provider for each unknown key.
 """
@@ -36,11 +36,11 @@ WAITING_MAX: Final = 100
 
 
 class ProviderFailed(Exception):
-    """A provider cannot be reached, or has not answered with what it should. The message is for the log."""
+    """A provider cannot be reached, or its response was invalid; the message is for the log."""
 
 
 class KeyObserver(Protocol):
-    """Is told of each attempt to fetch keys. content: what has been fetched; None if that failed."""
+    """Observes each attempt to fetch keys. content: the fetched document; None if the attempt failed."""
 
     def keys_fetched(self, issuer: str, content: bytes | None) -> None: ...
     def issuer_removed(self, issuer: str) -> None: ...
@@ -51,7 +51,7 @@ Fetch = Callable[[str, str], Awaitable[bytes]]
 
 
 class IdentityProvider:
-    """One provider. `run` finds it and keeps its keys.
+    """An OpenID provider, which `run` finds and whose keys it keeps.
 
     problem: why it cannot be used; empty once it can.
     """
@@ -83,7 +83,7 @@ class IdentityProvider:
                 self._fetching.cancel()
 
     async def keys_fetched_anew(self) -> bool:
-        """Fetch the keys, since one is not known, if that is not done too often. Returns whether it was."""
+        """Fetch the keys because one is unknown, unless that was done too often; returns whether it did."""
         if self._waiting >= WAITING_MAX:
             return False
         if self._fetching is None:
@@ -137,14 +137,14 @@ class IdentityProvider:
         return True
 
     def _fail(self, why: str) -> None:
-        """Log why; what is known stays in use."""
+        """Log the error; known keys stay in use."""
         if not self.is_found.is_set():
             self.problem = why
         log.error("oidc authenticator: issuer %s: %s", self.issuer.url, why)
 
 
 def _keys_url(content: bytes, issuer: str) -> str:
-    """Returns what a discovery document says. Raises ProviderFailed."""
+    """Returns the URL of the keys in a discovery document. Raises ProviderFailed."""
     try:
         document = orjson.loads(content)
     except orjson.JSONDecodeError as error:

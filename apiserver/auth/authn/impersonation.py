@@ -1,4 +1,4 @@
-"""Reads the `Impersonate-*` headers, which name the user as whom a request is to be handled. Row O08.
+"""Reads the `Impersonate-*` headers, which name the user as whom a request is handled (row O08).
 
 `Impersonate-User` names the user; `Impersonate-Uid`, `Impersonate-Group` and `Impersonate-Extra-<key>`, the
 last two any number of times, are its other attributes. If `-User` or `-Uid` is repeated, the first counts.
@@ -42,7 +42,7 @@ _is_encoded = re.compile(rb"(?:[^%]|%[0-9A-Fa-f]{2})*").fullmatch
 
 
 def is_impersonating(headers: Headers) -> bool:
-    """Whether there is any such header. Every request pays for this, some 40 ns for each header."""
+    """Returns whether there is any such header, which costs every request some 40 ns for each header."""
     for name, _ in headers:
         if (
             len(name) > _LONGER_THAN
@@ -56,7 +56,7 @@ def is_impersonating(headers: Headers) -> bool:
 def wanted_user(headers: Headers) -> UserInfo | None:
     """Returns exactly the user in the headers, with the keys of extra sorted; None if there is none.
 
-    Raises BadRequest if there are attributes, but no user name.
+    Raises BadRequest if there are attributes without a user name.
     """
     users, uids, groups = [], [], []
     extra: dict[str, list[str]] = {}
@@ -113,7 +113,7 @@ def service_account_of(user_name: str) -> tuple[str, str] | None:
 
 
 def node_of(user_name: str) -> str | None:
-    """Returns the name of the node with this user name; None for other users. Its groups do not matter."""
+    """Returns the name of the node with this user name, whatever its groups; None for other users."""
     if not user_name.startswith(_NODE_PREFIX):
         return None
     name = user_name.removeprefix(_NODE_PREFIX)
@@ -121,7 +121,7 @@ def node_of(user_name: str) -> str | None:
 
 
 def unescaped_key(encoded: bytes) -> bytes:
-    """Returns a key of extra as it is in a header; one that is not percent-encoded is taken as it is."""
+    """Returns a key of extra from a header, unchanged if it is not percent-encoded."""
     return unquote_to_bytes(encoded) if _is_encoded(encoded) else encoded
 
 

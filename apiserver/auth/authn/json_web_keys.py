@@ -1,6 +1,6 @@
-"""The public keys of an issuer of tokens, and whether one of them has signed a token. Pure.
+"""Reads the public keys of an issuer of tokens, and verifies signatures of tokens. Pure.
 
-Only asymmetric algorithms are known here. A key is used with an algorithm of its own kind, whatever a token
+Only asymmetric algorithms are known here. A key is used with an algorithm of its type, whatever a token
 says: a public key is never taken for a shared secret.
 """
 
@@ -33,11 +33,14 @@ _COMPACT: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+")
 
 
 class UnusableKeySet(ValueError):
-    """A document is no JSON Web Key Set with at least one key that can verify tokens."""
+    """A document is not a JSON Web Key Set with at least one key that can verify tokens."""
 
 
 class WebKey(NamedTuple):
-    """One key. id: the `kid` of its tokens; may be empty. algorithm: the only one; empty: any that fits."""
+    """A key that verifies tokens.
+
+    id: the `kid` of its tokens; may be empty. algorithm: the only one allowed; empty: any for its type.
+    """
 
     id: str
     key: PublicKey
@@ -45,7 +48,7 @@ class WebKey(NamedTuple):
 
 
 def read_key_set(content: bytes) -> tuple[WebKey, ...]:
-    """Returns the keys that can verify signatures; others are left out. Raises UnusableKeySet."""
+    """Returns the keys that can verify signatures, without the others. Raises UnusableKeySet."""
     try:
         document = orjson.loads(content)
     except orjson.JSONDecodeError as error:
@@ -79,12 +82,12 @@ def _web_key(item: object) -> WebKey | None:
 
 
 def is_compact(token: str) -> bool:
-    """Whether a text has the form of a signed token."""
+    """Returns whether a text has the form of a signed token."""
     return _COMPACT.fullmatch(token) is not None
 
 
 def header_of(token: str) -> Document:
-    """Returns the header, which nobody has verified. Raises Unauthorized."""
+    """Returns the header of a token without verifying it. Raises Unauthorized."""
     try:
         header: Document = jwt.get_unverified_header(token)
     except (jwt.InvalidTokenError, ValueError, RecursionError):
@@ -95,9 +98,9 @@ def header_of(token: str) -> Document:
 
 
 def verified(token: str, header: Document, keys: Sequence[WebKey], allowed: Collection[str]) -> bytes | None:
-    """Returns the payload if one of the keys has signed it; None if none has. Raises Unauthorized.
+    """Returns the payload of a token if one of the keys has signed it; None otherwise. Raises Unauthorized.
 
-    allowed: the algorithms of which the token must have one.
+    allowed: the algorithms that the token may have.
     """
     algorithm, name = header.get("alg"), header.get("kid", "")
     if not isinstance(algorithm, str) or algorithm not in allowed:

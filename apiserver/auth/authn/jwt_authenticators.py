@@ -1,4 +1,4 @@
-"""Authenticates by tokens of the issuers that are configured: OpenID providers.
+"""Authenticates by tokens of the configured issuers, which are OpenID providers.
 
 Source: k8s.io/apiserver, plugin/pkg/authenticator/token/oidc.
 """
@@ -32,13 +32,13 @@ _ALIASES: Final = {"accounts.google.com": "https://accounts.google.com"}
 
 
 class LatencyObserver(Protocol):
-    """Is told of each token that an issuer is said to have issued."""
+    """Observes the authentication of each token that claims to be from an issuer."""
 
     def authenticated(self, issuer: str, *, is_success: bool, seconds: float) -> None: ...
 
 
 class _CostlyRefusal(Unauthorized):
-    """A token is refused after costly expressions were evaluated, and is not looked at again for a while."""
+    """A token was refused after costly expressions were evaluated, and is not evaluated again for a while."""
 
 
 class JwtAuthenticator:
@@ -55,9 +55,9 @@ class JwtAuthenticator:
         self._extra_prefix, self._clock = extra_prefix, clock
 
     async def authenticate(self, token: str) -> tuple[UserInfo, float]:
-        """Returns whose a token is, and when it expires, in seconds since 1970. Raises Unauthorized.
+        """Returns the user of a token, and when it expires, in seconds since 1970. Raises Unauthorized.
 
-        token: one that says that it is of this issuer.
+        token: one that claims to be from this issuer.
         """
         if self.provider.problem:
             raise Unauthorized("oidc: authenticator not initialized")
@@ -111,19 +111,19 @@ class JwtAuthenticator:
 
 
 class JwtAuthenticators:
-    """All issuers. Which of them is asked, a token itself says."""
+    """Authenticates by the tokens of all issuers, each chosen by the token itself."""
 
     def __init__(
         self, authenticators: Sequence[JwtAuthenticator], observer: LatencyObserver, audiences: Sequence[str]
     ) -> None:
-        """audiences: those of this server, which tokens are for that are accepted."""
+        """audiences: those of this server, one of which a token must have."""
         self.all: Mapping[str, JwtAuthenticator] = {
             each.configuration.issuer.url: each for each in authenticators
         }
         self._observer, self._audiences = observer, tuple(audiences)
 
     async def look_up(self, token: str, audiences: Sequence[str]) -> TokenResult:
-        """Returns whose a token is; nobody's if it is of another issuer."""
+        """Returns the user of a token; None if it is from another issuer."""
         authenticator = self.all.get(claimed_issuer(token)) if self.all else None
         shared = tuple(each for each in audiences if each in self._audiences)
         if authenticator is None or not shared:
@@ -139,7 +139,7 @@ class JwtAuthenticators:
 
 
 def claimed_issuer(token: str) -> str:
-    """Returns who has issued a token, as it says itself; empty for what is no token of this kind."""
+    """Returns the issuer that a token claims; empty if it is not a JSON Web Token."""
     if len(token) > TOKEN_LENGTH_MAX or not is_compact(token):
         return ""
     try:
@@ -154,7 +154,7 @@ def _issuer(claims: Document) -> str:
 
 
 def _payload(token: str) -> bytes:
-    """Raises Unauthorized."""
+    """Returns the payload of a token."""
     part = token.split(".")[1]
     try:
         return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))

@@ -1,8 +1,8 @@
-"""Tells what the client certificate of a connection proves: who the client is, or that it is a front proxy.
+"""Verifies client certificates of connections: they identify a user or a front proxy.
 
-The TLS context trusts the CAs of both kinds, and has verified the certificate. Which of them it goes back to
-decides what it is good for: that of a front proxy names no user, whatever its subject says, and with that of
-a user nobody speaks for others. One CA may be of both kinds.
+The TLS context trusts the CAs of both kinds, and has verified the certificate. The CA that signed it decides
+its use: the certificate of a front proxy names no user, whatever its subject is, and that of a user cannot
+speak for others. One CA may be of both kinds.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _UID: Final = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
 
 
 class TlsConnection(Protocol):
-    """What is needed of `ssl.SSLSocket`, or `ssl.SSLObject`."""
+    """The part of `ssl.SSLSocket`, or `ssl.SSLObject`, that is needed."""
 
     def getpeercert(self, binary_form: Literal[True]) -> bytes | None: ...
 
 
 class PeerCertificates:
-    """Sorts client certificates. clients, front_proxies: their CAs, as PEM.
+    """Classifies client certificates by their CA. clients, front_proxies: their CAs, as PEM.
 
-    extra_prefix: what the names of a user's extra attributes begin with. clock: seconds since 1970.
+    extra_prefix: that of the names of a user's extra attributes. clock: seconds since 1970.
     """
 
     def __init__(
@@ -46,12 +46,14 @@ class PeerCertificates:
         self.trust(clients, front_proxies)
 
     def trust(self, clients: bytes, front_proxies: bytes) -> None:
-        """Trust these CAs from now on, and no others."""
+        """Trust only these CAs from now on."""
         self._clients = _Authorities(clients)
         self._front_proxies = _Authorities(front_proxies)
 
     def of(self, described: Mapping[str, Any], connection: TlsConnection) -> PeerCertificate:
-        """Returns what a certificate proves. described: as `SSLSocket.getpeercert` returns it."""
+        """Returns the identity that a certificate proves. described: as returned by
+        `SSLSocket.getpeercert`.
+        """
         try:
             certificate = parse_certificate(connection.getpeercert(True) or b"")
             begins_at = certificate.not_valid_before_utc.timestamp()
@@ -73,7 +75,7 @@ class PeerCertificates:
         )
 
     def _user(self, described: Mapping[str, Any], certificate: x509.Certificate) -> UserInfo | None:
-        """Returns the user that a certificate names; None if it names nobody. Raises ValueError."""
+        """Returns the user that a certificate names; None if it names none. Raises ValueError."""
         user = user_of(described)
         if user is None:
             return None
@@ -88,9 +90,9 @@ class _Authorities:
         self._encoded = frozenset(each.public_bytes(Encoding.DER) for each in self._certificates)
 
     def have_signed(self, certificate: x509.Certificate, chain: Iterable[bytes]) -> bool:
-        """Tells whether one of them has signed a certificate.
+        """Returns whether one of the CAs has signed a certificate.
 
-        chain: how the certificate was verified, itself first; empty if that is not known.
+        chain: the verified chain, beginning with the certificate itself; empty if unknown.
         """
         if not self._encoded.isdisjoint(chain):
             return True
@@ -106,9 +108,9 @@ def _has_issued(authority: x509.Certificate, certificate: x509.Certificate) -> b
 
 
 def _verified_chain(connection: TlsConnection) -> Sequence[bytes]:
-    """Returns the certificates by which the client's has been verified, each as DER.
+    """Returns the verified chain of the client's certificate, each certificate as DER.
 
-    A resumed session has none: then only the CAs that have signed the certificate itself are known.
+    A resumed session has none: then only the direct issuer of the certificate counts.
     """
     public = getattr(connection, "get_verified_chain", None)  # since Python 3.13
     if public is not None:

@@ -1,8 +1,9 @@
-"""Believes front proxies who asks: an API server that passes a request on says so in headers (row O02).
+"""Authenticates by the headers of front proxies: API servers that forward requests and name the user (row
+O02).
 
-A front proxy is known by its client certificate: a CA in `--requestheader-client-ca-file` has signed it, and
-its common name is one of `--requestheader-allowed-names`, if there are any. Headers of everybody else are not
-looked at. Source: k8s.io/apiserver, pkg/authentication/request/headerrequest.
+A front proxy is identified by its client certificate: a CA in `--requestheader-client-ca-file` has signed it,
+and its common name is one of `--requestheader-allowed-names`, if there are any. The headers of other clients
+are ignored. Source: k8s.io/apiserver, pkg/authentication/request/headerrequest.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from apiserver.meta.vocabulary import UserInfo
 
 
 class RequestHeaderNames(NamedTuple):
-    """The names of the headers, in the order in which they are looked at.
+    """The names of the headers, in the order in which they are read.
 
     users, uids: the first that is not empty counts. groups: all count.
-    extra_prefixes: what the names of headers with extra attributes begin with.
+    extra_prefixes: those of the names of headers with extra attributes.
     """
 
     users: tuple[str, ...] = ("X-Remote-User",)
@@ -51,7 +52,7 @@ class RequestHeaderAuthenticator:
         self._allowed = frozenset(allowed_names)
 
     def __call__(self, credentials: Credentials) -> UserInfo | None:
-        """Raises Unauthorized for headers that are not UTF-8."""
+        """Returns the user that a front proxy names."""
         _, front_proxy, _, expires_at = credentials.certificate
         if front_proxy is None or (self._allowed and front_proxy not in self._allowed):
             return None

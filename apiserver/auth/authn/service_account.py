@@ -1,8 +1,7 @@
-"""Tokens of service accounts: JSON Web Tokens that this server signs, and accepts as long as the objects that
-they name exist.
+"""Issues and verifies tokens of service accounts, which are JSON Web Tokens that name objects.
 
-Those that stand in Secrets, as Kubernetes had them before it issued others, do not expire, are for this
-server only, and are valid as long as the Secret has the very token.
+They are valid as long as these objects exist. Legacy tokens, in Secrets, do not expire, are for this server
+only, and are valid as long as the Secret has exactly the token.
 
 The claims are those of k8s.io/kubernetes, pkg/serviceaccount/{claims,legacy}.go. Rows O01, O08.
 """
@@ -60,11 +59,11 @@ _BOUND: Final = {"pod": "pods", "secret": "secrets", "node": "nodes"}
 
 
 class UnusableKey(ValueError):
-    """The text holds no key with which tokens can be signed or verified."""
+    """The text has no key that can sign or verify tokens."""
 
 
 class Reference(NamedTuple):
-    """One object that a token names."""
+    """An object that a token names."""
 
     name: str
     uid: str
@@ -74,8 +73,8 @@ class Claims(NamedTuple):
     """The claims of a token whose signature was verified.
 
     bound: the objects that must exist besides the service account, by claim: pod, secret or node.
-    warn_after: it was asked for until then only, and is counted as stale after that; None: as long as it is
-        valid. In seconds since 1970, as the others are.
+    warn_after: the end of the requested validity, after which the token counts as stale; None: it never does.
+        In seconds since 1970, as the others.
     """
 
     namespace: str
@@ -89,7 +88,7 @@ class Claims(NamedTuple):
 
 
 class LegacyClaims(NamedTuple):
-    """The claims of a token that stands in a Secret, and the token itself."""
+    """The claims of a legacy token in a Secret, and the token itself."""
 
     namespace: str
     account: Reference
@@ -120,7 +119,7 @@ def read_private_key(pem: bytes) -> PrivateKey:
 def read_public_keys(pem: bytes) -> list[PublicKey]:
     """Returns the keys in a file of public keys, certificates and private keys, in their order.
 
-    Other blocks are passed over, such as the parameters of a curve. Raises UnusableKey.
+    Other blocks, such as the parameters of a curve, are skipped. Raises UnusableKey.
     Source: k8s.io/client-go, util/keyutil/key.go.
     """
     keys: list[PublicKey] = []
@@ -189,7 +188,7 @@ class TokenIssuer:
         return jwt.encode(payload, self._key, algorithm=self._algorithm, headers=self._headers)
 
     def issue_legacy(self, namespace: str, account: Reference, secret: str) -> str:
-        """Returns the token that is to stand in a Secret."""
+        """Returns a new token for a Secret."""
         prefix = f"{self._claim}/serviceaccount"
         payload = {
             "iss": legacy_issuer(self._claim),
@@ -203,7 +202,7 @@ class TokenIssuer:
 
 
 def legacy_issuer(claim: str) -> str:
-    """`kubernetes.io` -> `kubernetes/serviceaccount`."""
+    """Returns the issuer of legacy tokens: `kubernetes.io` -> `kubernetes/serviceaccount`."""
     return f"{claim.removesuffix('.io')}/serviceaccount"
 
 
@@ -215,11 +214,11 @@ def new_token_id() -> str:
 
 
 class AcceptedTokens(NamedTuple):
-    """Which tokens are valid, and how their claims are read.
+    """The tokens that are valid, and how their claims are read.
 
     keys: the token must be signed with one of them. issuers: its issuer must be one of them.
-    audiences: it must be meant for one of them, if nobody asks for others.
-    claim: as in TokenIssuer. extra_prefix: of the keys in the user's extra information.
+    audiences: it must have one of them, if no others are requested.
+    claim: as in TokenIssuer. extra_prefix: that of the keys in the user's extra information.
     looks_up_legacy: whether the Secret and the account of a token in a Secret must exist.
     """
 
@@ -232,19 +231,22 @@ class AcceptedTokens(NamedTuple):
 
 
 class TokenUses:
-    """Is told which tokens are used that should not be for much longer, and ignores it."""
+    """Observes uses of tokens that should be replaced; this default ignores them."""
 
     def legacy(self, namespace: str, secret: Document | None, *, is_of_account: bool) -> None:
-        """One that stands in a Secret. secret: None if it was not looked up.
+        """Notes the use of a legacy token in a Secret. secret: None if it was not looked up.
 
-        is_of_account: whether the account names the Secret, as it did when such tokens came by themselves.
+        is_of_account: whether the account names the Secret, as it did when such tokens were generated
+            automatically.
         """
 
     def invalidated(self, namespace: str, secret: Document) -> None:
-        """One whose Secret is marked as invalid."""
+        """Notes the use of a legacy token whose Secret is marked as invalid."""
 
     def timed(self, *, is_stale: bool) -> None:
-        """One that is valid for longer than was asked for. is_stale: that time is over."""
+        """Notes the use of a token that is valid for longer than requested. is_stale: whether the requested
+        time is over.
+        """
 
 
 class ServiceAccountAuthenticator:
@@ -266,11 +268,14 @@ class ServiceAccountAuthenticator:
         self._known: OrderedDict[str, Claims | LegacyClaims] = OrderedDict()  # those used last at the end
 
     async def user(self, claims: Claims | LegacyClaims) -> UserInfo:
-        """Returns whose token has these claims. Raises Unauthorized: it is not valid any more, or not yet."""
+        """Returns the user of a token with these claims.
+
+        Raises Unauthorized if the token is no longer, or not yet, valid.
+        """
         return (await self.identity(claims, self._audiences)).user
 
     async def identity(self, claims: Claims | LegacyClaims, audiences: Sequence[str]) -> Identity:
-        """Returns what `user` does, for other audiences. Raises Unauthorized."""
+        """Returns the result of `user`, for other audiences. Raises Unauthorized."""
         if isinstance(claims, LegacyClaims):
             told = ("legacy-token", f"{USER_PREFIX}{claims.namespace}:{claims.account.name}")
             try:
@@ -309,7 +314,7 @@ class ServiceAccountAuthenticator:
         return Identity(user, shared, (("stale-token", text),))
 
     async def _legacy_identity(self, claims: LegacyClaims, audiences: Sequence[str]) -> Identity:
-        """Raises Unauthorized."""
+        """Returns the identity of a legacy token."""
         shared = tuple(each for each in audiences if each in self._audiences)
         if not shared:
             meant, wanted = quoted_list(self._audiences), quoted_list(audiences)
@@ -354,20 +359,20 @@ class ServiceAccountAuthenticator:
     async def _latest(
         self, resource: str, namespace: str, name: str, is_expected: Callable[[Document], bool]
     ) -> Document | None:
-        """Returns an object, in its latest state unless the cached one is as expected."""
+        """Returns an object in its latest state, unless the cached one is as expected."""
         found = await self._get(resource, namespace, name, False)
         if found is None or not is_expected(found):
             found = await self._get(resource, namespace, name, True)
         return found
 
     async def _named(self, resource: str, namespace: str, named: Reference) -> Document | None:
-        """Returns the object that a token names, or another of its name if there is no such one."""
+        """Returns the object that a token names, or else another one of that name."""
         return await self._latest(
             resource, namespace, named.name, lambda found: bool(found["metadata"]["uid"] == named.uid)
         )
 
     async def _problem_of(self, resource: str, namespace: str, reference: Reference, now: float) -> str:
-        """Returns why a token that names the object is not valid; empty if it is."""
+        """Returns why a token that names the object is not valid; empty if it is valid."""
         found = await self._named(resource, namespace, reference)
         is_account = resource == "serviceaccounts"
         if found is None:
@@ -398,7 +403,7 @@ class ServiceAccountAuthenticator:
     # ---- signatures
 
     def claims(self, token: str) -> Claims | LegacyClaims | None:
-        """Returns a token's claims if one of the keys and issuers signed it, else None."""
+        """Returns a token's claims if a known key and issuer signed it, otherwise None."""
         if token.count(".") != 2 or len(token) > TOKEN_LENGTH_MAX or not token.isascii():
             return None
         known = self._known.get(token)
@@ -472,7 +477,7 @@ def _user_of(namespace: str, account: Reference) -> UserInfo:
 
 
 def _holds(secret: Document, token: str) -> bool:
-    """Whether a Secret has the very token."""
+    """Returns whether a Secret has exactly the token."""
     data = secret.get("data")
     encoded = data.get(TOKEN_KEY) if isinstance(data, dict) else None
     try:
@@ -494,19 +499,19 @@ def _reference(claim: Document) -> Reference:
 
 
 def _text(claim: object) -> str:
-    """Raises TypeError."""
+    """Returns a claim that is a string."""
     if not isinstance(claim, str):
         raise TypeError("the claim is no text")
     return claim
 
 
 def _texts(claim: object) -> tuple[str, ...]:
-    """Raises TypeError for what is neither a text nor a list of them."""
+    """Returns a claim that is a string or a list of strings."""
     return tuple(map(_text, claim)) if isinstance(claim, list) else (_text(claim),)
 
 
 def _seconds(claim: object) -> int:
-    """Raises TypeError for what is no number, OverflowError and ValueError for what no float can hold."""
+    """Returns a claim that is a number of seconds."""
     if not isinstance(claim, int | float) or isinstance(claim, bool):
         raise TypeError("the claim is no number")
     return int(float(claim))

@@ -1,4 +1,5 @@
-"""Remembers for a while whose tokens are. Tokens themselves are not kept: only keyed digests of them.
+"""Caches the users of tokens for a while, by keyed digests of the tokens, which are not kept.
+
 
 Source: k8s.io/apiserver, pkg/authentication/token/cache.
 """
@@ -24,17 +25,17 @@ KEPT_LENGTH_MAX: Final = 32 * 1024
 ENTRIES_MAX: Final = 8_192
 # Of different tokens, whose owners wait. Anybody can send any number.
 LOOKUPS_MAX: Final = 1_000
-# Of one token. Who has sent it may have gone by then.
+# The timeout of the lookup of one token, whose sender may have disconnected by then.
 LOOKUP_S: Final = 30.0
 _KEY_BYTES: Final = 32
 
 
 class TokenResult(NamedTuple):
-    """What is known of a token.
+    """The cached result for a token.
 
     identity: None if the token is not valid, for the reason `why`.
-    is_kept: whether the answer may be remembered. expires_at: it does not count after that, in seconds since
-    1970; None: as long as it is remembered.
+    is_kept: whether the result may be cached. expires_at: when the result expires, in seconds since 1970;
+    None: with the cache entry.
     """
 
     identity: Identity | None
@@ -48,7 +49,7 @@ Lookup: TypeAlias = Callable[[str, Sequence[str]], Awaitable[TokenResult]]
 
 
 class CacheObserver(Protocol):
-    """Is told what the cache does."""
+    """Observes the cache."""
 
     def asked(self, *, is_hit: bool, seconds: float) -> None: ...
     def fetch_began(self) -> None: ...
@@ -56,7 +57,7 @@ class CacheObserver(Protocol):
 
 
 class TokenCache:
-    """Looks tokens up, each once for all who ask at the same time.
+    """Looks tokens up, each once for all concurrent requests.
 
     clock: seconds since 1970.
     """
@@ -79,9 +80,9 @@ class TokenCache:
         self._running: set[asyncio.Task[TokenResult]] = set()
 
     async def __call__(self, token: str, audiences: Sequence[str]) -> Identity | None:
-        """Returns whose a token is; None if nobody knows it, or it is too long to ask anybody.
+        """Returns the user of a token; None if the token is unknown or too long to be looked up.
 
-        Raises Unauthorized if somebody does, but not as a valid one, and TooManyRequests.
+        Raises Unauthorized if it is known to be invalid, and TooManyRequests.
         """
         if len(token) > TOKEN_LENGTH_MAX:
             return None
@@ -98,7 +99,7 @@ class TokenCache:
         return answer.identity
 
     def clear(self) -> None:
-        """Forget all: who decides has been replaced."""
+        """Forget all results, because the authenticator has been replaced."""
         self._answers.clear()
         # What is still being looked up is not to be remembered.
         self._lookups.clear()

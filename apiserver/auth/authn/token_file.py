@@ -15,11 +15,11 @@ CACHED_HEADERS_MAX: Final = 1024
 
 
 class TokenFileError(ValueError):
-    """The file is not of the form `token,user,uid[,"group1,group2"]`, a line to a token."""
+    """The file does not have the form `token,user,uid[,"group1,group2"]`, with a token per line."""
 
 
 def read_token_file(path: Path) -> Mapping[bytes, UserInfo]:
-    """Returns the users by the digest of their token. Raises TokenFileError, OSError."""
+    """Returns the users in a token file, by the digests of their tokens. Raises TokenFileError, OSError."""
     users: dict[bytes, UserInfo] = {}
     try:
         with path.open(newline="", encoding="utf-8") as file:
@@ -39,7 +39,7 @@ def read_token_file(path: Path) -> Mapping[bytes, UserInfo]:
 
 
 class TokenFileAuthenticator:
-    """Looks tokens up by their digest, so that the time it takes tells nothing about the token."""
+    """Looks tokens up by their digest, so that the duration reveals nothing about the token."""
 
     def __init__(self, users: Mapping[bytes, UserInfo]) -> None:
         self._users = users
@@ -48,11 +48,11 @@ class TokenFileAuthenticator:
         self._accepted: dict[str, UserInfo] = {}
 
     def known(self, authorization: str) -> UserInfo | None:
-        """Returns whose token a header has that was accepted before; None for all others."""
+        """Returns the user of a header's token that was accepted before; None for all others."""
         return self._accepted.get(authorization)
 
     def authenticate(self, authorization: str, token: str) -> UserInfo | None:
-        """Returns whose a token is that a header has; None if it is not in the file."""
+        """Returns the user of the token in a header; None if it is not in the file."""
         user = self.user_of(token)
         if user is not None and len(self._accepted) < CACHED_HEADERS_MAX:
             self._accepted[authorization] = user
@@ -63,17 +63,16 @@ class TokenFileAuthenticator:
 
 
 def bearer_token(authorization: str) -> str:
-    """`Bearer abc` -> `abc`; empty if there is none, or another scheme.
+    """Returns the token in an Authorization header: `Bearer abc` -> `abc`; empty for another scheme.
 
-    What follows a second space does not count. Source: k8s.io/apiserver,
-    pkg/authentication/request/bearertoken.
+    Text after a second space is ignored. Source: k8s.io/apiserver, pkg/authentication/request/bearertoken.
     """
     parts = authorization.strip().split(" ", 2)
     return parts[1] if len(parts) > 1 and parts[0].lower() == "bearer" else ""
 
 
 def is_token_misplaced(authorization: str) -> bool:
-    """Whether there would be a token, were it not for a second space before it."""
+    """Returns whether only a second space before the token prevents it from being found."""
     parts = authorization.strip().split(" ", 2)
     return len(parts) == 3 and not parts[1] and parts[0].lower() == "bearer"
 

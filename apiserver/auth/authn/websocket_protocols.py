@@ -1,8 +1,8 @@
-"""Reads the bearer token that a WebSocket handshake carries among its subprotocols.
+"""Reads the bearer token among the subprotocols of a WebSocket handshake.
 
 Browsers let a page choose the subprotocols of a WebSocket, but no other header of its handshake. The protocol
-that carries the token is not one that is spoken: it is never answered with, and never logged. At least one
-other has to be offered for the answer, since browsers fail a WebSocket whose answer names none.
+that carries the token is never selected in the response, and never logged. The client has to offer at least
+one other, since browsers fail a WebSocket whose response names none.
 
 Source: k8s.io/apiserver, pkg/authentication/request/websocket/protocol.go.
 """
@@ -28,7 +28,7 @@ class OfferedProtocols(NamedTuple):
 
 
 def read_protocols(headers: Iterable[str]) -> OfferedProtocols:
-    """Reads the Sec-WebSocket-Protocol headers. Raises Unauthorized if they are wrong about the token."""
+    """Reads the Sec-WebSocket-Protocol headers. Raises Unauthorized if the token in them is malformed."""
     carriers: list[str] = []
     others: list[str] = []
     for protocol in (each.strip() for header in headers for each in header.split(",")):
@@ -41,7 +41,7 @@ def read_protocols(headers: Iterable[str]) -> OfferedProtocols:
 
 
 def _token(encoded: str) -> str:
-    """Raises Unauthorized for what is not UTF-8 in base64url without padding, or holds no token."""
+    """Returns the token in a subprotocol."""
     if not _UNPADDED.fullmatch(encoded) or len(encoded) % 4 == 1:
         raise Unauthorized
     try:

@@ -1,13 +1,13 @@
-"""Authorization: decides, from the attributes of a request, whether the caller may do it, and says why.
+"""Authorization: decides, from the attributes of a request, whether the user may make it, and why.
 
-Authorizers are asked in turn until one has an opinion; without any, the answer is no. One that cannot answer
-at once says so (`attributes.PendingDecision`), and who asks waits, as far as it can. Row O03.
+Authorizers are called in turn until one allows or denies; otherwise the request is denied. One that cannot
+decide immediately returns an `attributes.PendingDecision`, for which the caller waits if it can (row O03).
 
-    attributes             what is asked, and what is answered; the chain of authorizers
-    configuration          which authorizers there are; authorizer_modes builds them
-    rbac, node             the authorizers that decide by what is stored
-    access_reviews         what a webhook is asked; match_conditions: whether it is
-    selectors              what can be read of the selectors of a request
-    rule_resolver          lists what somebody may do
+    attributes             the attributes of requests, the verdicts, and the chain of authorizers
+    configuration          the configured authorizers; authorizer_modes builds them
+    rbac, node             the authorizers that decide by stored objects
+    access_reviews         the requests to webhooks; match_conditions: their conditions
+    selectors              reads the selectors of a request
+    rule_resolver          lists what a user may do
     expression_authorizer  answers the checks of expressions
 """

@@ -1,4 +1,4 @@
-"""SubjectAccessReviews as a webhook gets them, and what it answers. Pure.
+"""SubjectAccessReviews for webhooks, and their responses. Pure.
 
 Source: k8s.io/apiserver, plugin/pkg/authorizer/webhook/webhook.go.
 """
@@ -19,11 +19,11 @@ _RESOURCE_FIELDS: Final = ("namespace", "verb", "group", "version", "resource", 
 
 
 class InvalidAnswer(Exception):
-    """What a webhook has answered is no SubjectAccessReview with a status."""
+    """The response of a webhook is not a SubjectAccessReview with a status."""
 
 
 def review_spec(attributes: Attributes) -> Document:
-    """Returns the spec of the review, in version v1. As in the API, empty fields are left out."""
+    """Returns the spec of the review, in version v1, without empty fields, as in the API."""
     user = attributes.user
     spec: Document = {}
     if attributes.is_resource:
@@ -53,7 +53,7 @@ def _requirements(found: Sequence[SelectorRequirement]) -> list[Document]:
 
 
 def review(group: str, version: str, spec: Document) -> Document:
-    """Returns the review to send. group: of the type, in the brand's domain."""
+    """Returns the review to send. group: that of the type, in the brand's domain."""
     if version == V1BETA1 and "groups" in spec:
         spec = {("group" if field == "groups" else field): value for field, value in spec.items()}
     return {
@@ -66,7 +66,7 @@ def review(group: str, version: str, spec: Document) -> Document:
 
 
 def read_verdict(answer: Any, group: str, version: str) -> Verdict:
-    """Returns what a webhook has decided. Raises InvalidAnswer."""
+    """Returns the decision in a webhook's response. Raises InvalidAnswer."""
     if not isinstance(answer, dict):
         raise InvalidAnswer("the answer is no object")
     kind, api_version = answer.get("kind"), answer.get("apiVersion")
@@ -89,7 +89,7 @@ def read_verdict(answer: Any, group: str, version: str) -> Verdict:
 
 
 def expression_request(spec: Document) -> Document:
-    """Returns a spec as expressions see it: with all fields that are texts, also where they are empty."""
+    """Returns a spec for expressions: with all fields that are strings, even empty ones."""
     request: Document = {
         "user": spec.get("user", ""),
         "groups": spec.get("groups", []),

@@ -21,7 +21,7 @@ class SelectorRequirement(NamedTuple):
     values: tuple[str, ...] = ()
 
 
-# As in the query of a request, where nobody has parsed it yet, or as in an access review.
+# As in the query of a request, before it is parsed, or as in an access review.
 Selector: TypeAlias = str | tuple[SelectorRequirement, ...]
 
 
@@ -30,10 +30,11 @@ ANY_VERSION: Final = "*"
 
 
 class Attributes(NamedTuple):
-    """Who wants to do what to which resource, or to which path: then only `verb` and `path` count.
+    """The attributes of a request: its user, verb, and resource or path; for a path only `verb` and `path`
+    count.
 
-    field_selector, label_selector: which objects of a collection it is about; what can be read of them is in
-        `selectors`. As selectors only narrow a request, whoever does not heed them decides about more.
+    field_selector, label_selector: the objects of a collection that it is about, read by `selectors`. As
+        selectors only narrow a request, an authorizer that ignores them decides about more objects.
     """
 
     user: UserInfo
@@ -64,7 +65,7 @@ DENY: Final = Decision.DENY
 class Verdict(NamedTuple):
     """The decision of an authorizer about a request, with its reason.
 
-    error: what went wrong while it was decided; the request fails with it unless it is allowed.
+    error: an error during the decision; the request fails with it unless it is allowed.
     """
 
     decision: Decision
@@ -73,18 +74,19 @@ class Verdict(NamedTuple):
 
 
 class PendingDecision:
-    """What an authorizer answers that has to ask somebody, or to wait, first."""
+    """The decision of an authorizer that has to call a webhook, or to wait, first."""
 
     __slots__ = ("_decide",)
 
     def __init__(self, decide: Callable[[float], Awaitable[Verdict]]) -> None:
-        """decide: asks or waits until a deadline, and answers."""
+        """decide: calls or waits until a deadline, and returns the verdict."""
         self._decide = decide
 
     async def decide(self, deadline: float = math.inf) -> Verdict:
-        """Returns the verdict. Whoever has not answered by then has failed.
+        """Returns the verdict; an authorizer without one by the deadline has failed.
 
-        deadline: by the clock of the event loop. Raises TooManyRequests: so many wait that nobody is asked.
+
+        deadline: by the clock of the event loop. Raises TooManyRequests if too many requests wait already.
         """
         return await self._decide(deadline)
 
@@ -95,18 +97,18 @@ NO_OPINION: Final = Verdict(Decision.NO_OPINION)
 
 
 async def is_allowed(authorize: Authorizer, attributes: Attributes) -> bool:
-    """Returns whether an authorizer allows a request, for which it may have to wait."""
+    """Returns whether an authorizer allows a request, waiting if necessary."""
     return (await decided(authorize, attributes)).decision is ALLOW
 
 
 async def decided(authorize: Authorizer, attributes: Attributes) -> Verdict:
-    """Returns an authorizer's verdict, for which it may have to wait."""
+    """Returns an authorizer's verdict, waiting if necessary."""
     answer = authorize(attributes)
     return answer if isinstance(answer, Verdict) else await answer.decide()
 
 
 class DecisionCount:
-    """How often an authorizer has decided. type, name: of the authorizer, as in its configuration."""
+    """Counts the decisions of an authorizer. type, name: those of the authorizer, as in its configuration."""
 
     __slots__ = ("allowed", "denied", "name", "type")
 
@@ -119,9 +121,10 @@ Step: TypeAlias = tuple[Authorizer, DecisionCount]
 
 
 class AuthorizationChain:
-    """Asks authorizers in order until one allows or denies. An `Authorizer` itself.
+    """Calls authorizers in order until one allows or denies; it is an `Authorizer` itself.
 
-    generation: a number that grows when other authorizers take their places.
+
+    generation: a number that grows when the authorizers are replaced.
     """
 
     def __init__(self, authorizers: Sequence[Authorizer] = ()) -> None:
@@ -129,7 +132,7 @@ class AuthorizationChain:
         self.generation = 0
 
     def replace(self, steps: Sequence[Step]) -> None:
-        """Ask these from now on. What is being decided is decided by those before."""
+        """Use these authorizers from now on; pending decisions are made by the previous ones."""
         self._steps = tuple(steps)
         self.generation += 1
 
@@ -158,7 +161,7 @@ class AuthorizationChain:
         reasons: list[Verdict],
         deadline: float,
     ) -> Verdict:
-        """Goes on with the first of some steps, whose answer is known, and the others after it."""
+        """Continues with the first of some steps, whose result is known, and the others after it."""
         for number, (authorize, count) in enumerate(steps):
             if number:
                 answer = authorize(attributes)
@@ -172,7 +175,7 @@ class AuthorizationChain:
         return await decided(self, attributes)
 
     async def require(self, attributes: Attributes) -> None:
-        """Refuse a request unless it is allowed. Raises Forbidden, with who may not do what.
+        """Refuse a request unless it is allowed. Raises Forbidden, with the user and the denied action.
 
         Raises InternalError if it could not be decided.
         """
@@ -190,7 +193,7 @@ def _is_final(verdict: Verdict, count: DecisionCount) -> bool:
 
 
 def _without_opinion(verdicts: Sequence[Verdict]) -> Verdict:
-    """Joins the verdicts of authorizers that have no opinion."""
+    """Joins the verdicts of authorizers that neither allow nor deny."""
     if not verdicts:
         return NO_OPINION
     errors = [each.error for each in verdicts if each.error]
@@ -202,7 +205,10 @@ def _without_opinion(verdicts: Sequence[Verdict]) -> Verdict:
 
 
 def require_allowed(attributes: Attributes, verdict: Verdict) -> None:
-    """Refuse what is not allowed. Raises Forbidden; InternalError if it could not be decided."""
+    """Refuse a request that a verdict does not allow.
+
+    Raises Forbidden; InternalError if it could not be decided.
+    """
     if verdict.decision is ALLOW:
         return
     if verdict.error:

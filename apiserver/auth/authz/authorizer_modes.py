@@ -1,6 +1,6 @@
 """Builds the configured authorizers, in their order.
 
-Before them comes the one for the group `system:masters`, which may do everything.
+The first authorizer is always the one for the group `system:masters`, which may do everything.
 Source: k8s.io/kubernetes, pkg/kubeapiserver/authorizer.
 """
 
@@ -53,15 +53,15 @@ WebhookFactory = Callable[[str, WebhookSettings], Authorizer]
 
 
 class NotEnabledAtStart(ValueError):
-    """A configuration names an authorizer that needs what was not built when the server started."""
+    """A configuration names an authorizer whose parts were not built when the server started."""
 
 
 class Authorizers:
-    """What the configured authorizers amount to.
+    """The authorizers of the current configuration.
 
-    chain: decides about one request. rbac_policy: the roles and bindings by which RBAC decides; node_graph:
-    what nodes are related to. They are there if the first configuration has RBAC and Node, and empty until
-    somebody fills them (`controllers.rbac_policy`, `controllers.node_graph`). configured: who is asked.
+    chain: decides about one request. rbac_policy: the roles and bindings of RBAC; node_graph: the objects
+    related to nodes. They exist if the first configuration has RBAC and Node, and are empty until
+    `controllers.rbac_policy` and `controllers.node_graph` fill them. configured: the current authorizers.
     """
 
     def __init__(
@@ -73,9 +73,10 @@ class Authorizers:
         turns: Callable[[], Turn] | None = None,
         gates: FeatureGates | None = None,
     ) -> None:
-        """has_default_roles: whether the default roles are stored. make_webhook: if there are webhooks.
+        """has_default_roles: whether the default roles are stored. make_webhook: makes the authorizers of
+        webhooks, if there are any.
 
-        turns: of the event loop, for answers that take long. gates: None: those of the default release.
+        turns: those of the event loop, for long decisions. gates: None: those of the default release.
         """
         is_on = (gates or gates_of(DEFAULT_MINOR, ())).is_on
         self._sees_selectors = is_on("AuthorizeWithSelectors")
@@ -102,7 +103,7 @@ class Authorizers:
     def configure(
         self, configured: Sequence[ConfiguredAuthorizer], make_webhook: WebhookFactory | None = None
     ) -> None:
-        """Decide by these from now on. Raises NotEnabledAtStart, and then changes nothing."""
+        """Use these authorizers from now on. Raises NotEnabledAtStart, and then changes nothing."""
         steps: list[Step] = [(authorize_masters, DecisionCount())]
         resolvers: list[RuleResolver] = []
         for each in configured:
@@ -130,12 +131,12 @@ class Authorizers:
         self._resolve = all_rules(resolvers)
 
     def rules(self, user: UserInfo, namespace: str, words_max: float = math.inf) -> RuleSet:
-        """Lists what a user may do: a `RuleResolver`. Raises TooManyWords."""
+        """Lists what a user may do, as a `RuleResolver`. Raises TooManyWords."""
         return self._resolve(user, namespace, words_max)
 
     @property
     def counts(self) -> Sequence[DecisionCount]:
-        """The decisions of each authorizer that is or was configured."""
+        """The number of decisions of each authorizer that is or was configured."""
         return list(self._counts.values())
 
 
@@ -145,9 +146,9 @@ def authorize_masters(attributes: Attributes) -> Verdict:
 
 
 def authorize_health(has_default_roles: Callable[[], bool]) -> Callable[[Attributes], Verdict]:
-    """Lets everybody read the health endpoints until the default roles are stored; then roles decide.
+    """Lets all users read the health endpoints until the default roles are stored; then roles decide.
 
-    Without it, a server that cannot reach its store would answer Forbidden instead of not being ready.
+    Otherwise a server that cannot reach its store would respond with Forbidden instead of not ready.
     """
 
     def authorize(attributes: Attributes) -> Verdict:
@@ -173,7 +174,9 @@ def _always_allow(attributes: Attributes) -> Verdict:
 
 
 def _always_deny(attributes: Attributes) -> Verdict:
-    """Has no opinion: authorizers after it may still allow; a request that none allows is denied."""
+    """Neither allows nor denies, so that later authorizers may allow; a request that none allows is
+    denied.
+    """
     return Verdict(Decision.NO_OPINION, "Everything is forbidden.")
 
 

@@ -1,4 +1,4 @@
-"""Which authorizers there are, in their order, as flags or an AuthorizationConfiguration say.
+"""Reads the configured authorizers, in their order, from flags or an AuthorizationConfiguration.
 
 Source: k8s.io/apiserver, pkg/apis/apiserver (AuthorizationConfiguration).
 """
@@ -23,12 +23,13 @@ FAIL_CLOSED: Final = "Deny"
 
 
 class WebhookSettings(NamedTuple):
-    """How a webhook is asked. Times are in seconds.
+    """The settings of calls of a webhook; times are in seconds.
 
-    kubeconfig: the path of the file that says where it is. version: of the review that it is sent.
-    authorized_ttl_s, unauthorized_ttl_s: for how long its answers are remembered; 0: not at all.
-    fails_closed: whether the request is denied if the webhook cannot be asked; else the next authorizer is.
-    conditions: expressions all of which must be true for it to be asked.
+    kubeconfig: the path of the file that names it. version: that of the review.
+    authorized_ttl_s, unauthorized_ttl_s: how long its decisions are cached; 0: not at all.
+    fails_closed: whether the request is denied if the webhook fails, rather than passed to the next
+        authorizer.
+    conditions: expressions that must all be true for it to be called.
     """
 
     kubeconfig: str
@@ -41,7 +42,7 @@ class WebhookSettings(NamedTuple):
 
 
 class ConfiguredAuthorizer(NamedTuple):
-    """One authorizer. webhook: of the type Webhook."""
+    """A configured authorizer. webhook: set for the type Webhook."""
 
     type: str
     name: str
@@ -51,7 +52,9 @@ class ConfiguredAuthorizer(NamedTuple):
 def of_modes(
     modes: Sequence[str], webhook: WebhookSettings | None = None
 ) -> tuple[ConfiguredAuthorizer, ...]:
-    """Returns the authorizers that `--authorization-mode` names. webhook: where Webhook is among them."""
+    """Returns the authorizers that `--authorization-mode` names. webhook: the settings for the mode
+    Webhook.
+    """
     return tuple(
         ConfiguredAuthorizer(mode, DEFAULT_WEBHOOK, webhook)
         if mode == WEBHOOK

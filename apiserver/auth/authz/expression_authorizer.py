@@ -24,9 +24,9 @@ T = TypeVar("T")
 
 
 class DecisionNeeded(Exception):
-    """An expression cannot be evaluated before somebody else has decided, for whom an evaluation cannot wait.
+    """An expression needs a pending decision, for which an evaluation cannot wait.
 
-    It ends the evaluation, which can be repeated when `settle` has returned.
+    It ends the evaluation, which can be repeated once `settle` has returned.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class DecisionNeeded(Exception):
 
 
 async def evaluated(evaluate: Callable[[], Awaitable[T]]) -> T:
-    """Evaluates until nothing is undecided any more. What expressions cost bounds how often that can be."""
+    """Evaluates repeatedly until no decision is pending, as often as the cost of expressions allows."""
     while True:
         try:
             return await evaluate()
@@ -50,9 +50,9 @@ async def evaluated(evaluate: Callable[[], Awaitable[T]]) -> T:
 
 @dataclass(frozen=True, slots=True)
 class UserAuthorizer:
-    """Decides what the user of a request may do, or a service account that an expression names.
+    """Decides what the user of a request, or a service account that an expression names, may do.
 
-    known: verdicts for which somebody had to wait.
+    known: verdicts that had to be waited for.
     """
 
     authorize: Authorizer
@@ -60,7 +60,7 @@ class UserAuthorizer:
     known: dict[Attributes, Verdict] = field(default_factory=dict)
 
     def decide(self, attributes: CheckAttributes) -> DecisionValue:
-        """Returns the decision about a check. Raises DecisionNeeded if it has to be waited for."""
+        """Returns the decision about a check. Raises DecisionNeeded if it is pending."""
         user = self.user
         if attributes.service_account is not None:
             user = _service_account(*attributes.service_account)
@@ -85,6 +85,6 @@ class UserAuthorizer:
 
 
 def _service_account(namespace: str, name: str) -> UserInfo:
-    """Returns the user that a service account is, as when it authenticates by a token."""
+    """Returns the user of a service account, as if it had authenticated by a token."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
     return UserInfo(f"system:serviceaccount:{namespace}:{name}", groups)

@@ -1,6 +1,6 @@
-"""The expressions that say which requests a webhook is asked about. Pure.
+"""Match conditions: expressions that select the requests sent to a webhook. Pure.
 
-All must be true. A false one counts more than errors of others.
+All must be true. A false one outweighs errors of others.
 Source: k8s.io/apiserver, pkg/authorization/cel.
 """
 
@@ -32,7 +32,7 @@ COST_MAX: Final = 4 * PER_CALL_LIMIT
 
 
 class InvalidCondition(ValueError):
-    """An expression does not compile, or is no condition. The text is for who configures it."""
+    """An expression does not compile, or is not a condition; the text is for the administrator."""
 
 
 class ConditionsFailed(Exception):
@@ -46,11 +46,11 @@ class Condition(NamedTuple):
 
 @lru_cache(maxsize=4 * CONDITIONS_MAX)
 def compile_condition(text: str, *, has_selectors: bool = True) -> Condition:
-    """Returns a match condition of a webhook, compiled. Raises InvalidCondition.
+    """Returns a compiled match condition of a webhook. Raises InvalidCondition.
 
-    has_selectors: it may name the selectors of a request (gate AuthorizeWithSelectors). It may use
+    has_selectors: whether it may use the selectors of a request (gate AuthorizeWithSelectors). It may use
     all libraries: no other server reads the file.
-    Cached: what checks a file compiles in a thread what the event loop then uses.
+    The result is cached, so that a file's conditions are compiled in the thread that checks the file.
     """
     environment = _environment(has_selectors)
     try:
@@ -69,7 +69,7 @@ def compile_condition(text: str, *, has_selectors: bool = True) -> Condition:
 def are_met(conditions: Sequence[Condition], request: Document, cost_max: int) -> bool:
     """Returns whether all conditions are true. Raises ConditionsFailed, TakesLong.
 
-    cost_max: of all together.
+    cost_max: the limit for all together.
     """
     errors: list[str] = []
     variables = {"request": request}

@@ -1,4 +1,4 @@
-"""Lists what a user may do as rules: the answer to a SelfSubjectRulesReview."""
+"""Lists what a user may do as rules, for a SelfSubjectRulesReview."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ class NonResourceRule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RuleSet:
-    """What a user may do. is_incomplete: there may be more rules; problems say why they are not known."""
+    """The rules that a user has. is_incomplete: whether there may be more rules; `problems` has the
+    reasons.
+    """
 
     resource_rules: Sequence[ResourceRule] = ()
     non_resource_rules: Sequence[NonResourceRule] = ()
@@ -32,7 +34,7 @@ class RuleSet:
 
 
 class TooManyWords(Exception):
-    """The rules of a user have more words than were to be looked at."""
+    """The rules of a user have more words than the limit."""
 
 
 # (user, namespace, the most words of rules to look at). It may be called in a thread. Raises TooManyWords.

@@ -1,8 +1,8 @@
-"""What can be read of the selectors in the attributes of a request, for the authorizers that heed them.
+"""Reads the selectors in the attributes of a request, for authorizers that use them.
 
-Requirements with operators that an access review has no words for (`>`, `<`), and selectors with syntax
-errors, are left out: without them a request is about more objects, so nothing is allowed that should not be.
-Source: k8s.io/apiserver, pkg/endpoints/filters/authorization.go and plugin/pkg/authorizer/webhook/webhook.go.
+Requirements with operators that access reviews do not have (`>`, `<`), and selectors with syntax errors, are
+left out: without them a request is about more objects, so no request is wrongly allowed. Source:
+k8s.io/apiserver, pkg/endpoints/filters/authorization.go and plugin/pkg/authorizer/webhook/webhook.go.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LABEL_OPERATORS: Final = {"in": "In", "notin": "NotIn", "exists": "Exists", "!"
 
 
 def field_requirements(attributes: Attributes) -> Sequence[SelectorRequirement]:
-    """Each has the operator In or NotIn, and one value."""
+    """Returns the requirements of a field selector, each with the operator In or NotIn, and one value."""
     selector = attributes.field_selector
     if not isinstance(selector, str):
         return selector
@@ -52,6 +52,6 @@ def label_requirements(attributes: Attributes) -> Sequence[SelectorRequirement]:
 
 
 def requires_field(attributes: Attributes, field: str, value: str) -> bool:
-    """Whether only objects are selected whose field has a value."""
+    """Returns whether a selector selects only objects whose field has a value."""
     wanted = SelectorRequirement(field, "In", (value,))
     return any(each == wanted for each in field_requirements(attributes))

@@ -1,12 +1,12 @@
-"""CustomResourceDefinitions as objects: what they say, what is set and checked when they are written.
+"""CustomResourceDefinitions as objects: their fields, and what is set and checked when they are written.
 
-Here are the functions that read a definition: its group, names, versions and finalizer. Everything is pure.
+This module reads a definition: its group, names, versions and finalizer. Everything is pure.
 
     conditions  the conditions in the status of a definition
-    strategy    what is set when a definition is created, updated and deleted
+    strategy    the fields set when a definition is created, updated and deleted
     approval    the approval that groups of the community's domains need
     status      the names and conditions it should have, given all others of its group
-    validation  what is checked when it is written
+    validation  validates a definition when it is written
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def group_of(brand: Brand) -> str:
 
 
 def cleanup_finalizer(brand: Brand) -> str:
-    """The finalizer that is removed when all objects of a definition have been."""
+    """Returns the finalizer that is removed when all objects of a definition have been deleted."""
     return f"customresourcecleanup.{brand.group('apiextensions')}"
 
 
@@ -42,7 +42,7 @@ def accepted_names(definition: Document) -> Document:
 
 
 def storage_version(spec: Mapping[str, Any]) -> str:
-    """Returns the name of the version in which objects are stored now; empty if there is none."""
+    """Returns the name of the current storage version; empty if there is none."""
     return next((each["name"] for each in spec["versions"] if each.get("storage")), "")
 
 
@@ -58,7 +58,7 @@ def versions_to_serve(spec: Mapping[str, Any]) -> Iterator[Document]:
 def deprecation_warning(spec: Mapping[str, Any], version: Mapping[str, Any]) -> str:
     """Returns the warning that clients of a deprecated version get.
 
-    A version without a text of its own refers to the newest version that is at least as stable.
+    A version without its own text refers to the newest version that is at least as stable.
     """
     if text := version.get("deprecationWarning"):
         return str(text)

@@ -1,4 +1,4 @@
-"""API groups in the domains of the Kubernetes community need an approval, which is an annotation.
+"""Finds the approval, an annotation, that definitions in the domains of the Kubernetes community need.
 
 Source: k8s.io/apiextensions-apiserver, pkg/apihelpers, GetAPIApprovalState.
 """
@@ -29,7 +29,7 @@ class Approval(NamedTuple):
 
     @property
     def may_be_created(self) -> bool:
-        """Whether a definition may be created: an annotation may also say that it is not approved."""
+        """Whether a definition may be created, as an annotation may also say that it is not approved."""
         return self.reason in ("ApprovedAnnotation", "UnapprovedAnnotation")
 
 

@@ -23,10 +23,10 @@ def condition(kind: str, *, holds: bool, reason: str, message: str) -> Document:
 
 
 def set_definition_condition(definition: Document, new: Document, now: str) -> None:
-    """Replaces the condition of the same type, whose transition time is kept while the status is the same.
+    """Sets a condition, keeping the transition time of the last one of its type while the status is the same.
 
-    Unlike `meta.conditions.set_condition` this keeps no other field.
-    now: the transition time otherwise.
+    Unlike `meta.conditions.set_condition` it keeps no other field.
+    now: the transition time if the status changes.
     """
     status = definition.setdefault("status", {})
     conditions = status.get("conditions") or []

@@ -58,9 +58,9 @@ def _kinds(names: Document) -> set[str]:
 
 
 def with_status(definition: Document, in_use: NamesInUse, now: str, *, brand: Brand) -> Document:
-    """Returns the definition with the status that it should have; the one given is not changed.
+    """Returns a copy of the definition with the status that it should have.
 
-    in_use: by all definitions of its group, itself among them.
+    in_use: the names in use by all definitions of its group, itself included.
     """
     # Schemas may be large, and stay as they are.
     new = {**definition, "status": copy.deepcopy(definition.get("status") or {})}
@@ -89,9 +89,9 @@ def _set_or_remove(definition: Document, kind: str, wanted: Document | None, now
 
 
 def _names(definition: Document, in_use: NamesInUse) -> tuple[Document, Document]:
-    """Returns the names that are accepted, and the condition that says whether these are all it asks for.
+    """Returns the accepted names, and the condition about whether all requested names are accepted.
 
-    Each name is accepted or refused alone.
+    Each name is accepted or refused by itself.
     """
     wanted, own = definition["spec"]["names"], accepted_names(definition)
     names = dict(own)
@@ -125,7 +125,9 @@ def _names(definition: Document, in_use: NamesInUse) -> tuple[Document, Document
 
 
 def _established(*, is_accepted: bool) -> Document:
-    """The condition Established. Kubernetes delays it for servers that have not seen the definition yet."""
+    """Returns the condition Established, which Kubernetes delays until all servers have seen the
+    definition.
+    """
     if is_accepted:
         return condition(
             ESTABLISHED,
@@ -140,7 +142,7 @@ def _established(*, is_accepted: bool) -> Document:
 
 
 def _non_structural(definition: Document) -> Document | None:
-    """The condition NonStructuralSchema, which only definitions of other servers or of long ago have."""
+    """Returns the condition NonStructuralSchema, which only definitions from other or old servers have."""
     if definition["spec"].get("preserveUnknownFields") is not True:
         return None
     return condition(

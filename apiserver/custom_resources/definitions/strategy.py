@@ -1,4 +1,4 @@
-"""What is set in CustomResourceDefinitions when they are created, updated and deleted.
+"""Sets fields of CustomResourceDefinitions when they are created, updated and deleted.
 
 Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions/v1/defaults.go and
 pkg/registry/customresourcedefinition.
@@ -39,7 +39,7 @@ def _complete_spec(spec: Document) -> None:
 
 
 def _complete_conversion(conversion: Document) -> None:
-    """Removes a webhook none of whose fields is set."""
+    """Removes a webhook without any fields."""
     if "webhook" in conversion and not any(conversion["webhook"].values()):
         del conversion["webhook"]
 
@@ -69,7 +69,7 @@ def prepare_update(new: Document, old: Document) -> None:
 
 
 def _storage_versions(definition: Document) -> list[str]:
-    """Returns the name of the first version that is for storage, if there is one."""
+    """Returns the name of the storage version in a list, if there is one."""
     return [version["name"] for version in versions_of(definition) if version.get("storage")][:1]
 
 
@@ -77,7 +77,7 @@ def _storage_versions(definition: Document) -> list[str]:
 
 
 def blockers(definition: Document) -> Sequence[str]:
-    """Returns what must be removed before a definition is: the objects first, then the finalizers."""
+    """Returns what must be removed before a definition: first its objects, then its finalizers."""
     if "deletionTimestamp" not in definition["metadata"]:
         return ("objects",)
     return object_meta.finalizers(definition)

@@ -50,7 +50,7 @@ class ValidationRule(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """The text by which messages about its evaluation name the rule."""
+        """The text that identifies the rule in messages about its evaluation."""
         return self.message.strip() or self.rule.strip()
 
     @property
@@ -64,7 +64,7 @@ def rules_of(schema: JSONSchema, extensions: Extensions) -> tuple[ValidationRule
 
 
 class Expression(NamedTuple):
-    """An expression that compiles. references: the variables it reads, and what of them."""
+    """A compiled expression. references: the variables and fields that it reads."""
 
     node: Node
     program: Program
@@ -76,7 +76,7 @@ class Expression(NamedTuple):
 
 
 class CompilationResult(NamedTuple):
-    """A rule with its compiled expressions or errors. A rule without text has neither."""
+    """A rule with its compiled expressions or errors; a rule without text has neither."""
 
     rule: ValidationRule
     expression: Expression | None = None
@@ -96,7 +96,9 @@ class RuleCompiler:
         self._type = self_type
 
     def _environment(self, rule: ValidationRule) -> Environment:
-        """Returns what a rule may name. Old values may be missing only in rules that allow for it."""
+        """Returns the environment of a rule, in which old values may be missing only if the rule allows
+        it.
+        """
         return self._with_optional_old if rule.optional_old_self else self._with_old
 
     @cached_property
@@ -108,7 +110,9 @@ class RuleCompiler:
         return kubernetes_environment({SELF: self._type, OLD_SELF: types.optional_of(self._type)})
 
     def compile(self, rule: ValidationRule, versions: ExpressionVersions | None = None) -> CompilationResult:
-        """Compile a rule. versions: what expressions may use; None: everything, since they are stored."""
+        """Compile a rule. versions: the features that expressions may use; None: all, since they are
+        stored.
+        """
         if not rule.rule.strip():
             return CompilationResult(rule)
         environment = self._environment(rule)
@@ -133,7 +137,7 @@ class _InvalidExpression(Exception):
 
 
 class _ExpectedType(NamedTuple):
-    """The type that an expression must evaluate to, and how messages about it begin."""
+    """The type that an expression must have, and the beginning of messages about it."""
 
     kind: TypeKind
     of_type: str
@@ -158,7 +162,7 @@ _STRING: Final = _ExpectedType(
 def _compiled(
     environment: Environment, text: str, wanted: _ExpectedType, versions: ExpressionVersions | None
 ) -> Expression:
-    """Returns an expression that has the type it must have. Raises _InvalidExpression."""
+    """Returns an expression of the required type. Raises _InvalidExpression."""
     try:
         checked = environment.check(text, None if versions is None else versions.version_of(text))
         if checked.type.kind is not wanted.kind:

@@ -1,4 +1,4 @@
-"""Evaluates all rules for one object, each where its schema stands, within a budget.
+"""Evaluates all rules for one object, each at the place of its schema, within a budget.
 
 Source: k8s.io/apiextensions-apiserver, pkg/apiserver/schema/cel/validation.go.
 """
@@ -42,7 +42,7 @@ _SPENT: Final = "running out of cost budget, no further validation rules will be
 
 
 class ValueChange(NamedTuple):
-    """A value correlated with its old one, and what both are in. None if there is no correlation."""
+    """A value correlated with its old one, with the objects that contain both; None without correlation."""
 
     here: Correlation | None
     above: Correlation | None
@@ -68,18 +68,18 @@ UNKNOWN_CHANGE: Final = ValueChange(None, None)
 
 
 class _Stopped(Exception):
-    """No more rules are evaluated; the reason has been reported."""
+    """The evaluation stops; the reason has been reported."""
 
 
 class _NoMessage(Exception):
-    """A message cannot be evaluated within the budget; this is the error instead."""
+    """A message cannot be evaluated within the budget, which is reported instead."""
 
 
 class Evaluation:
     """One evaluation of the rules for an object.
 
     errors, warnings: those found so far. Warnings are errors in values that an update does not change.
-    budget: what is left of it; less than 0 if it has kept rules from being evaluated.
+    budget: the remaining cost; less than 0 if rules were not evaluated because of it.
     """
 
     __slots__ = ("_spent", "_work_left", "budget", "errors", "warnings")
@@ -92,7 +92,7 @@ class Evaluation:
         self._spent: dict[CompiledRule, int] = {}
 
     def evaluate(self, node: RuleNode, new: Any, old: Any, path: Path | None, change: ValueChange) -> None:
-        """Evaluates the rules of a node and below it, as far as the budget goes. Raises TakesLong."""
+        """Evaluates the rules of a node and below it, within the budget. Raises TakesLong."""
         with suppress(_Stopped):
             self._value(node, new, old, path, change)
 
@@ -144,7 +144,7 @@ class Evaluation:
     def _holds(
         self, node: RuleNode, rule: CompiledRule, variables: dict[str, Any], path: Path | None
     ) -> bool:
-        """Whether a rule holds. True, too, if it cannot be evaluated, which is an error of its own."""
+        """Returns whether a rule holds; also True if it cannot be evaluated, which is a separate error."""
         assert rule.program is not None
         if self.budget <= 0:
             self._out_of_budget(node, path)
@@ -201,7 +201,7 @@ class Evaluation:
             raise _Stopped
 
     def _message(self, rule: CompiledRule, variables: dict[str, Any]) -> str:
-        """Returns the value of messageExpression if it can be shown; else nothing. Raises _NoMessage."""
+        """Returns the value of messageExpression if it can be shown; otherwise nothing. Raises _NoMessage."""
         if rule.message is None or (rule.message_uses_old and OLD_SELF not in variables):
             return ""
         try:
@@ -228,7 +228,7 @@ class Evaluation:
             raise TakesLong
 
     def _end(self) -> NoReturn:
-        """Stops the evaluation; nothing more of the budget may be spent."""
+        """Stops the evaluation, so that no more of the budget is spent."""
         self.budget = -1
         raise _Stopped
 
@@ -238,7 +238,7 @@ class Evaluation:
         self._spent[rule] = self._spent.get(rule, 0) + cost
 
     def _out_of_budget(self, node: RuleNode, path: Path | None, last: CompiledRule | None = None) -> NoReturn:
-        """Reports Kubernetes' message, and the rules that have cost the most."""
+        """Reports Kubernetes' message, and the rules with the highest cost."""
         costliest = sorted(self._spent.items(), key=itemgetter(1), reverse=True)[:COSTLIEST_SHOWN]
         parts = [f"{cost} for {_shortened(rule)}" for rule, cost in costliest]
         if last is not None:
@@ -260,7 +260,7 @@ _COLLECTIONS: Final = frozenset({"object", "array"})
 
 
 def _error(where: str, value: Any, detail: str, reason: str | None) -> FieldError:
-    """Returns the error that a rule does not hold, by its reason."""
+    """Returns the error for a violated rule, by its reason."""
     match reason:
         case "FieldValueForbidden":
             return field_errors.forbidden(where, detail)
@@ -285,14 +285,17 @@ def _shortened(rule: CompiledRule) -> str:
 
 
 def _by_key(items: Any, keys: tuple[str, ...]) -> dict[Hashable, Any]:
-    """Returns the items of a list of type map by their keys; of several with the same key the first."""
+    """Returns the items of a list of type map by their keys; of items with equal keys the first."""
     if not keys or type(items) is not list:
         return {}
     return {_key_of(item, keys): item for item in reversed(items)}
 
 
 def _key_of(item: Any, keys: tuple[str, ...]) -> Hashable:
-    """Returns the key of an item in a list of type map. Keys are scalars, and 1 is not true."""
+    """Returns the key of an item in a list of type map, in which 1 differs from true.
+
+    Keys are scalars.
+    """
     if type(item) is not dict:
         return None
     return tuple((type(value), value) for name in keys if (value := item.get(name)).__hash__ is not None)

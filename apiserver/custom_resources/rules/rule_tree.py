@@ -1,4 +1,4 @@
-"""The tree of the schemas that have rules. Rules are compiled when the first value needs them."""
+"""The tree of the schemas with rules, which are compiled when the first value needs them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class CompiledRule:
 
 
 class CompiledRules(NamedTuple):
-    """The rules of a schema. adapt: None if values are used as they are. error: why there are no rules."""
+    """The rules of a schema. adapt: None if values are used unchanged. error: why there are no rules."""
 
     rules: tuple[CompiledRule, ...] = ()
     adapt: Adapter | None = None
@@ -58,9 +58,10 @@ class CompiledRules(NamedTuple):
 
 
 class ExpressionTimer(Protocol):
-    """Measures how long rules are compiled and evaluated. May be called from several threads.
+    """Measures how long rules are compiled and evaluated; may be called from several threads.
 
-    since: what `now` returned before.
+
+    since: an earlier result of `now`.
     """
 
     def now(self) -> float: ...
@@ -87,7 +88,7 @@ NULL_TIMER: Final = NullExpressionTimer()
 
 
 class RuleTreeBuilder:
-    """Builds the nodes of schemas with rules. A schema that is in several others has one node."""
+    """Builds the nodes of schemas with rules, one for each schema even if it is in several others."""
 
     def __init__(self, extensions: Extensions, timer: ExpressionTimer = NULL_TIMER) -> None:
         self.extensions, self.types, self.timer = extensions, SchemaTypes(extensions), timer
@@ -95,7 +96,7 @@ class RuleTreeBuilder:
         self._found: dict[int, tuple[JSONSchema, RuleNode | None]] = {}
 
     def build(self, schema: object, name: str, *, is_root: bool = False) -> RuleNode | None:
-        """Returns the node of a schema; None if there are no rules in it, or it is no schema.
+        """Returns the node of a schema; None if it has no rules in it.
 
         name: that of its type, which is unique.
         """
@@ -109,7 +110,7 @@ class RuleTreeBuilder:
 
 
 class RuleNode:
-    """A schema that has rules, or schemas with rules in it; only those are its children.
+    """A schema with rules, or with such schemas in it, which are its children.
 
     map_keys: those of a list of type map; else empty.
     """
@@ -199,7 +200,7 @@ class RuleNode:
 
 
 def _always_holds(checked: CompilationResult) -> bool:
-    """Whether a rule is always true and costs nothing: no budget would limit how often it is evaluated."""
+    """Whether a rule is always true and free, so that no budget would limit its evaluations."""
     expression = checked.expression
     if expression is None or expression.references.fields:
         return False

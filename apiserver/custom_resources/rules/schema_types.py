@@ -37,7 +37,7 @@ _META: Final[JSONSchema] = {"type": "object", "properties": {"name": _NAMED, "ge
 
 
 class SchemaTypes:
-    """The types of a schema and of all schemas in it, each made once, when it is first needed."""
+    """The types of a schema and of all schemas in it, each made once, on first use."""
 
     def __init__(self, extensions: Extensions) -> None:
         self._extensions = extensions
@@ -45,9 +45,9 @@ class SchemaTypes:
         self._made: dict[int, tuple[JSONSchema, Type | None]] = {}
 
     def of(self, schema: JSONSchema, name: str, *, is_root: bool = False) -> Type | None:
-        """Returns the type; None if CEL has no access to values of the schema.
+        """Returns the type of a schema; None if CEL cannot access its values.
 
-        name: of the type, if it is an object's; it tells it from all others.
+        name: the unique name of the type, if it is an object's.
         is_root: whether it is a resource's, and so has metadata.
         """
         made = self._made.get(id(schema))

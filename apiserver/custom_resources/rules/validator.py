@@ -40,7 +40,7 @@ BOUNDED_WORK_MAX: Final = 100_000
 def blocking_error(errors: Iterable[FieldError]) -> FieldError | None:
     """Returns the error to report instead of evaluating rules for an object with these errors.
 
-    None if the rules can be evaluated all the same.
+    Returns None if the rules can be evaluated nevertheless.
     """
     if all(error.reason not in _BLOCKING for error in errors):
         return None
@@ -52,18 +52,19 @@ def blocking_error(errors: Iterable[FieldError]) -> FieldError | None:
 
 
 class RuleValidator:
-    """Validates objects by the rules in one schema. The rules are compiled when they are first needed."""
+    """Validates objects by the rules in one schema, which are compiled on first use."""
 
     def __init__(self, schema: JSONSchema, *, vendor: str, timer: ExpressionTimer = NULL_TIMER) -> None:
         self._schema, self._extensions, self._timer = schema, Extensions(vendor), timer
 
     def validate(self, new: Document, old: Document | None = None, *, is_bounded: bool) -> Findings:
-        """Evaluates all rules. Errors in values that an update does not change are warnings.
+        """Evaluates all rules; errors in values that an update does not change are warnings.
+
 
         new: complete, with its defaults, and without blocking errors.
-        old: in an update, what was stored, in the same version.
-        is_bounded: raise TakesLong, after a few milliseconds, if it takes longer. Whether it does depends on
-            what has been compiled before, and on nothing else than the arguments.
+        old: in an update, the stored document, in the same version.
+        is_bounded: whether to raise TakesLong after a few milliseconds. This depends only on the arguments,
+            and on what has been compiled before.
         """
         if is_bounded and "_root" not in self.__dict__ and schema_work(self._schema) > BOUNDED_WORK_MAX:
             raise TakesLong
@@ -79,7 +80,7 @@ class RuleValidator:
 
     @cached_property
     def compares_old(self) -> bool:
-        """Whether a rule may name the old value: it may fail also where nothing changes."""
+        """Whether a rule may use the old value, so that it may also fail for unchanged objects."""
         schemas = all_schemas(self._schema)
         rules = (rule for each in schemas for rule in rules_of(each, self._extensions))
         return any(OLD_SELF in rule.rule for rule in rules)

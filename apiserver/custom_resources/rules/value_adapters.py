@@ -1,7 +1,8 @@
 """Converts the values of a document to those of CEL, where these differ from JSON.
 
-Numbers are doubles, even whole ones; base64 is bytes; times and durations are not text; lists that are sets
-or maps compare without order. A document without any of these in the parts that are read is not touched.
+Numbers are doubles, even whole ones; base64 is bytes; times and durations are not strings; lists that are
+sets or maps compare without order. Documents without any of these in the parts that are read are used
+unchanged.
 
 Source: k8s.io/apiserver, pkg/cel/common/values.go; kube-openapi, pkg/validation/strfmt.
 """
@@ -29,7 +30,7 @@ Adapter: TypeAlias = Callable[[Any], Any]
 def adapter(
     schema: JSONSchema, part: References, extensions: Extensions, *, is_root: bool = False
 ) -> Adapter | None:
-    """Returns what converts the values of a schema, as far as they are read; None if they need not be."""
+    """Returns the converter of a schema's values, where they are read; None if none is needed."""
     if schema.get(extensions.int_or_string):
         return None
     match schema.get("type"):
@@ -69,7 +70,7 @@ def _same(value: Any) -> Any:
 
 
 def _struct_adapter(fields: Sequence[tuple[str, Adapter]]) -> Adapter:
-    """Converts an object with known fields. A field that is null counts as absent."""
+    """Converts an object with known fields, in which a null field counts as absent."""
 
     def adapt(value: Any) -> Any:
         if type(value) is not dict:

@@ -5,11 +5,12 @@
     default_sizes        how much the defaults may add
     validation           validates values: a fast test and, for invalid ones, a slow search for all errors
     value_rules          the rules of single values; `findings`: what the errors say; `formats`, `numbers`
-    correlation          the old value that a new one replaces: an update may keep invalid values (ratcheting)
+    correlation          the old value that a new one replaces, as an update may keep invalid values
+    (ratcheting)
     list_types           duplicates in `set` and `map` lists
     embedded_resources   types and metadata of the resources that others embed
-    structural_builder   the structural schema that the rest of the server uses, apply among it
-    json_schema          the schemas within a schema; `visits`: the values that some of them are about
+    structural_builder   the structural schema that the rest of the server uses, for example apply
+    json_schema          the schemas within a schema; `visits`: checks the values of some of them
     paths                paths of values, as errors name them
     schema_paths         paths to fields in a schema, as rules and selectable fields have them
 

@@ -16,7 +16,7 @@ _SCALARS: Final = frozenset({str, int, float, bool})
 
 
 class Correlation:
-    """A new value and the old one that it replaces. Correlations of the values in them are kept."""
+    """A new value and the old one that it replaces, with cached correlations of the values in them."""
 
     __slots__ = ("_below", "_extensions", "_is_same", "_old_items", "new", "old", "schema")
 
@@ -28,20 +28,25 @@ class Correlation:
         self._old_items: dict[Any, Any] | None = None
 
     def field(self, name: str) -> Correlation | None:
-        """The correlation of a field or map value; None if the old object lacks it or it has no schema."""
+        """Returns the correlation of a field or map value; None if the old object lacks it or it has no
+        schema.
+        """
         if name not in self._below:
             self._below[name] = self._field(name)
         return self._below[name]
 
     def item(self, index: int) -> Correlation | None:
-        """The correlation of an item, by its index in the new list; None if no old item corresponds to it."""
+        """Returns the correlation of an item, by its index in the new list; None if no old item matches
+        it.
+        """
         if index not in self._below:
             self._below[index] = self._item(index)
         return self._below[index]
 
     @property
     def is_unchanged(self) -> bool:
-        """Are the values equal? The order of a `map` list's items does not matter.
+        """Whether the values are equal, ignoring the order of a `map` list's items.
+
 
         An object with a field that has no schema always counts as changed, and so does a `map` list with an
         item that lacks a key.
@@ -95,7 +100,7 @@ class Correlation:
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Are two values equal in JSON? There true is not 1."""
+    """Returns whether two values are equal in JSON, where true is not 1."""
     if type(one) is not type(other) or one != other:
         return False
     if type(one) is dict:
@@ -104,7 +109,7 @@ def equal(one: Any, other: Any) -> bool:
 
 
 def _key_of(item: Any, keys: tuple[str, ...] | list[str]) -> tuple[Any, ...] | None:
-    """The values of the keys, with their types; None if one is missing or is not a scalar."""
+    """Returns the values of the keys, with their types; None if one is missing or is not a scalar."""
     if type(item) is not dict:
         return None
     values = [item.get(name) for name in keys]

@@ -1,4 +1,4 @@
-"""The schema of one version of a definition: what of it prunes, sets defaults and validates."""
+"""The schema of one version of a definition, with the parts that prune, set defaults and validate."""
 
 from __future__ import annotations
 
@@ -25,12 +25,13 @@ _STATUS = "status"
 
 
 class CustomSchema:
-    """The schema of one version of a definition. Each part is compiled when it is first used.
+    """The schema of one version of a definition, each part of which is compiled on first use.
+
 
     document: `openAPIV3Schema`; kept, not changed.
     vendor: as in the extension key `x-kubernetes-list-type`.
     meta: the schema of ObjectMeta, which all custom resources share.
-    keeps_unknown: fields that are not in the schema are kept everywhere, as definitions of v1beta1 have it.
+    keeps_unknown: whether unknown fields are kept everywhere, as in definitions of v1beta1.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class CustomSchema:
         self._vendor, self._meta, self._keeps_unknown = vendor, meta, keeps_unknown
 
     def compile(self) -> None:
-        """Compile what the first requests would wait for; some parts still wait for their first values."""
+        """Compile the parts that the first requests need; others are compiled for their first values."""
         self.pruner, self._validator, self._list_types, self._embedded, self.default_bytes  # noqa: B018
         self._validator.tests  # noqa: B018
 
@@ -55,26 +56,28 @@ class CustomSchema:
 
     @cached_property
     def pruner(self) -> Pruner:
-        """Prunes a body and sets defaults in place; returns the unknown fields. Raises TypeMismatch."""
+        """The function that prunes a body and sets defaults in place; it returns the unknown fields.
+
+        It raises TypeMismatch.
+        """
         return Pruner(self.document, self.extensions, self._meta, keeps_unknown=self._keeps_unknown)
 
     @cached_property
     def has_defaults(self) -> bool:
-        """Does the schema have defaults, which stored objects may lack?"""
+        """Whether the schema has defaults, which stored objects may lack."""
         return any(each.get("default") is not None for each in all_schemas(self.document))
 
     @cached_property
     def default_bytes(self) -> int:
-        """How many bytes defaults add at most to one object, or one null, in a document."""
+        """The maximum number of bytes that defaults add to one object, or one null, in a document."""
         return default_bytes(self.document) if self.has_defaults else 0
 
     # ---- validation
 
     def validate(self, document: Document, old: Document | None = None) -> list[FieldError]:
-        """All errors of a document.
+        """Returns all errors of a document.
 
-        old: the object that it replaces, in the same version; an invalid value in it that has not changed is
-            no error.
+        old: the object that it replaces, in the same version; unchanged invalid values are no errors.
         """
         return [
             *self.validate_values(document, old),
@@ -87,17 +90,17 @@ class CustomSchema:
         return self._validator.validate(document, correlation=correlation)
 
     def validate_status(self, status: Any, old: Any = None) -> list[FieldError]:
-        """The errors of a status, with paths below `status`."""
+        """Returns the errors of a status, with paths below `status`."""
         validator, schema = self._status_validator, self._status_schema
         correlation = Correlation(status, old, schema, self.extensions) if old is not None else None
         return [moved(each, _STATUS) for each in validator.validate(status, correlation=correlation)]
 
     def validate_embedded(self, document: Document) -> list[FieldError]:
-        """The errors in the types and the metadata of embedded resources."""
+        """Returns the errors in the types and the metadata of embedded resources."""
         return self._embedded.check(document)
 
     def validate_lists(self, document: Document, old: Document | None = None) -> list[FieldError]:
-        """The duplicates in lists by their types; none if the old object had some, too."""
+        """Returns the duplicates in lists by their types; none if the old object had some, too."""
         errors = self._list_types.check(document)
         return [] if errors and old is not None and self._list_types.check(old) else errors
 

@@ -1,8 +1,7 @@
-"""How much defaults may add to documents of a schema. Pure.
+"""Computes how much defaults may add to documents of a schema. Pure.
 
-A document of some bytes may become one of megabytes: `[{},{}]` gets the defaults of each item, and a default
-gets those of the objects in it. What `prune_and_default` sets is bounded, but reaching the bound takes
-long.
+A document of some bytes may grow to megabytes: `[{},{}]` gets the defaults of each item, and a default gets
+those of the objects in it. `prune_and_default` has a bound, but reaching it takes long.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ _NO_SCHEMA: Final[JSONSchema] = {}
 
 
 def default_bytes(schema: JSONSchema) -> int:
-    """Returns how many bytes defaults add at most to one object, or one null, in a document of a schema.
+    """Returns the maximum number of bytes that defaults add to one object, or one null, in a document.
 
-    These are the only values that get any. Each default is looked at once, however often it would be set.
+    Only these values get defaults. Each default is computed once, however often it would be set.
     """
     try:
         return _DefaultSizes().largest(schema)
     except (RecursionError, orjson.JSONEncodeError):
-        return DEFAULTS_BYTES_MAX  # It is nested too deeply to tell, and no document gets more.
+        return DEFAULTS_BYTES_MAX  # It is nested too deeply to compute, and no document gets more.
 
 
 class _DefaultSizes:
@@ -41,7 +40,7 @@ class _DefaultSizes:
         )
 
     def _of_fields(self, schema: JSONSchema, value: JSONSchema) -> int:
-        """Returns how much an object gets for the fields that it has not."""
+        """Returns how many bytes an object gets for its absent fields."""
         fields = schema.get("properties") or _NO_SCHEMA
         return sum(
             _bytes(name) + self._of_default(field)
@@ -50,7 +49,7 @@ class _DefaultSizes:
         )
 
     def _of_default(self, schema: JSONSchema) -> int:
-        """Returns how much is set where a field is absent; 0 if it has no default."""
+        """Returns how many bytes the default of an absent field adds; 0 if it has none."""
         if schema.get("default") is None:
             return 0
         found = self._known.get(id(schema))
@@ -59,7 +58,7 @@ class _DefaultSizes:
         return found
 
     def _of_value(self, value: Any, schema: JSONSchema) -> int:
-        """Returns how large a default, or a value in one, is with all defaults of its own."""
+        """Returns the size of a default, or of a value in one, with all nested defaults."""
         if value is None:
             return _bytes(value) + self._of_default(schema)
         if isinstance(value, dict):
@@ -77,7 +76,7 @@ class _DefaultSizes:
 
 
 def _bytes(value: Any) -> int:
-    """Returns how long a name or a plain value is, with the colon or the comma behind it."""
+    """Returns the length of a name or a plain value, with the colon or the comma after it."""
     return len(orjson.dumps(value)) + 1
 
 

@@ -1,4 +1,4 @@
-"""The errors of values that their schema does not allow, with the messages of Kubernetes."""
+"""Errors of values that their schema does not allow, with the messages of Kubernetes."""
 
 from __future__ import annotations
 
@@ -45,5 +45,5 @@ def wrong_type(path: str, expected: str, actual: str) -> Finding:
 
 
 def general(text: str) -> Finding:
-    """An error without a field, though its message may name one."""
+    """Returns an error without a field, though its message may name one."""
     return text, FieldError(NO_FIELD, "FieldValueInvalid", f'Invalid value: "": {text}')

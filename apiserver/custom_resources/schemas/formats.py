@@ -1,4 +1,4 @@
-"""The string formats that are checked; all others are ignored.
+"""The string formats that are checked; others are ignored.
 
 Sources: k8s.io/apiextensions-apiserver, pkg/apiserver/validation/formats.go (the list of formats);
 k8s.io/kube-openapi, pkg/validation/strfmt (their definitions, with all their oddities).
@@ -34,7 +34,7 @@ def format_of(kind: str, name: str) -> FormatCheck | None:
 
 
 def is_recognised(kind: str, name: str) -> bool:
-    """Does the format apply to this type? It is ignored otherwise."""
+    """Returns whether the format applies to this type; otherwise it is ignored. It is ignored otherwise."""
     match kind:
         case "" | "string":
             return name.replace("-", "") in _FORMATS
@@ -47,7 +47,7 @@ def is_recognised(kind: str, name: str) -> bool:
 
 
 def _pattern(pattern: str, flags: int = re.ASCII) -> FormatCheck:
-    """A pattern that is compiled when it is first used: all of them take 10 ms, and a server few of them."""
+    """Returns a pattern that is compiled on first use: all of them take 10 ms, and a server needs few."""
     full_match: FormatCheck | None = None
 
     def is_match(text: str) -> object:
@@ -92,7 +92,7 @@ _leading_zeros = re.compile(r"(?<![0-9a-fA-F:])0+(?=[0-9])|(?<=:)0+(?=[0-9]+\.)"
 
 
 def _ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """An address as old versions of Go parse it: the numbers of IPv4 addresses may have leading zeros."""
+    """Returns whether a text is an address for old versions of Go, which allow leading zeros in IPv4."""
     if not text.isascii() or "%" in text or "/" in text:
         return None
     try:
@@ -201,7 +201,7 @@ _INT64_DIGITS: Final = 18  # so many always fit
 
 
 def _duration(text: str) -> bool:
-    """A duration in the syntax of Go or of Scala: `2 days 3 hours`."""
+    """Returns whether a text is a duration in the syntax of Go or of Scala: `2 days 3 hours`."""
     if _is_go_duration(text):
         return True
     parts = _scala_parts(text)

@@ -9,7 +9,7 @@ JSONSchema: TypeAlias = Mapping[str, Any]
 
 
 def subschemas(schema: JSONSchema) -> Iterator[JSONSchema]:
-    """The schemas directly in a schema: of its fields, its additional properties and its items."""
+    """Yields the schemas directly in a schema: of its fields, its additional properties and its items."""
     yield from (schema.get("properties") or {}).values()
     for name in ("additionalProperties", "items"):
         if isinstance(child := schema.get(name), Mapping):
@@ -17,7 +17,7 @@ def subschemas(schema: JSONSchema) -> Iterator[JSONSchema]:
 
 
 def all_schemas(schema: JSONSchema) -> Iterator[JSONSchema]:
-    """A schema and all schemas in it, at all levels."""
+    """Yields a schema and all schemas in it, at all levels."""
     todo = [schema]
     while todo:
         each = todo.pop()
@@ -26,7 +26,7 @@ def all_schemas(schema: JSONSchema) -> Iterator[JSONSchema]:
 
 
 def field_schema(schema: JSONSchema, name: str) -> JSONSchema | None:
-    """The schema of a field or of a map's value; None if there is none."""
+    """Returns the schema of a field or of a map's value; None if there is none."""
     known = (schema.get("properties") or {}).get(name)
     if known is None and isinstance(other := schema.get("additionalProperties"), Mapping):
         known = other

@@ -1,4 +1,4 @@
-"""Checks lists by their type: those of types `set` and `map` have no duplicates.
+"""Checks lists by their type: those of types `set` and `map` must not have duplicates.
 
 Source: k8s.io/apiextensions-apiserver, pkg/apiserver/schema/listtype.
 """
@@ -44,7 +44,7 @@ def _check_map(items: list[Any], names: Iterable[str], path: Path | None) -> Ite
 
 
 def _duplicates(values: list[Any]) -> Iterator[int]:
-    """The indexes of values that occur for the second time."""
+    """Yields the indexes of values that occur for the second time."""
     seen: dict[Any, int] = {}
     for index, value in enumerate(values):
         key = (type(value), _canonical_text(value) if type(value) in (dict, list) else value)
@@ -61,5 +61,5 @@ def _canonical_text(value: Any) -> bytes:
 
 
 def _ordered(value: Any) -> Any:
-    """A value as messages show it: with its fields in the order of their names."""
+    """Returns a value as messages show it, with its fields sorted by name."""
     return dict(sorted(value.items())) if type(value) is dict else value

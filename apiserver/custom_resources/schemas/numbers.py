@@ -1,6 +1,6 @@
-"""Numbers by Go's rules: which are integers, which fit into which type, and their texts in messages.
+"""Numbers by Go's rules: integers, types that they fit into, and their texts in messages.
 
-Go's decoder takes an integer of more than 64 bits for a float, and so do these functions.
+Like Go's decoder, these functions treat integers of more than 64 bits as floats.
 Sources: k8s.io/kube-openapi, pkg/validation/validate/values.go; github.com/go-openapi/swag, convert.go.
 """
 
@@ -22,7 +22,7 @@ _EPSILON: Final = 1e-9
 
 
 def as_go(value: Any) -> Any:
-    """The value as Go decodes it: an integer of more than 64 bits as a float."""
+    """Returns the value as Go decodes it: an integer of more than 64 bits becomes a float."""
     if type(value) is not int or INT64_MIN <= value <= INT64_MAX:
         return value
     try:
@@ -32,7 +32,7 @@ def as_go(value: Any) -> Any:
 
 
 def is_integral(value: float) -> bool:
-    """Is a float an integer, apart from a rounding error?"""
+    """Returns whether a float is an integer, apart from a rounding error."""
     if not -SAFE_MAX <= value <= SAFE_MAX:
         return False
     rounded = round(value)
@@ -40,7 +40,9 @@ def is_integral(value: float) -> bool:
 
 
 def fits(value: float, kind: str, text_format: str) -> bool:
-    """Does a number fit into the type `kind` with a format? kind: `integer`, `number` or empty."""
+    """Returns whether a number fits into the type `kind` with a format. kind: `integer`, `number` or
+    empty.
+    """
     if kind == "integer":
         low, high = (_INT32_MIN, _INT32_MAX) if text_format == "int32" else (INT64_MIN, INT64_MAX)
         return low <= value <= high and value == int(value)
@@ -48,7 +50,7 @@ def fits(value: float, kind: str, text_format: str) -> bool:
 
 
 def is_multiple(value: float, factor: float) -> bool:
-    """Is a number a multiple of another? There is no multiple of 0 or less."""
+    """Returns whether a number is a multiple of another; nothing is a multiple of 0 or less."""
     if factor <= 0:
         return False
     if isinstance(value, int) and isinstance(factor, int):

@@ -19,12 +19,12 @@ Path: TypeAlias = "tuple[Path | None, str | int]"
 
 
 def plain(path: Path | None) -> str:
-    """The path with the keys of maps written as fields: `spec.limits.cpu[0]`."""
+    """Returns the path with the keys of maps written as fields: `spec.limits.cpu[0]`."""
     return _text(path, keys_in_brackets=False)
 
 
 def bracketed(path: Path | None) -> str:
-    """The path with the keys of maps in brackets: `spec.limits[cpu][0]`."""
+    """Returns the path with the keys of maps in brackets: `spec.limits[cpu][0]`."""
     return _text(path, keys_in_brackets=True)
 
 

@@ -1,7 +1,7 @@
 """Prunes unknown fields of custom resources, sets defaults and coerces metadata, in one pass.
 
 It goes by the Python types of values, not by the types in the schema: `validation` reports wrong types later,
-with all other errors. Each part of a schema is compiled when the first value of it comes.
+with all other errors. Each part of a schema is compiled for its first value.
 
 Sources: k8s.io/apiextensions-apiserver, pkg/apiserver/schema/{pruning,defaulting,objectmeta}.
 """
@@ -43,7 +43,7 @@ class Pruner:
     """Prunes documents of one schema and sets defaults in them, in place.
 
     meta: the schema of metadata, which all custom resources share.
-    keeps_unknown: unknown fields are kept everywhere, but in metadata.
+    keeps_unknown: whether unknown fields are kept everywhere except in metadata.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Pruner:
         self._root = _Field({**schema, extensions.embedded_resource: True}, _Context(extensions, meta))
 
     def __call__(self, document: Document, *, is_merged: bool = False) -> list[str]:
-        """Returns the paths of the unknown fields, which it removed.
+        """Prunes a document; returns the paths of the removed unknown fields.
 
         is_merged: see `registry.served_resource.SchemaCheck`.
         Raises TypeMismatch for wrong types in metadata, and of apiVersion and kind; `SchemaValidator` reports
@@ -76,21 +76,22 @@ class Pruner:
         return in_metadata + sorted(report.unknown) + sorted(report.in_metadata)
 
     def checked(self, document: Document, *, is_merged: bool = False) -> CheckedDocument:
-        """Returns what the call returns: nothing that stays is emptied."""
+        """Returns the removed fields, with no emptied values, as this schema empties none."""
         return CheckedDocument(self(document, is_merged=is_merged))
 
     def prune(self, document: Document, *, keeps_null: bool = False) -> bool:
-        """Prune a converted object, whose metadata stays as it is; what has a default stays null.
+        """Prune a converted object, except its metadata; fields with defaults stay null.
 
-        keeps_null: so does all else. Returns whether something has changed. Raises TypeMismatch.
+        keeps_null: whether other fields stay null, too. Returns whether the object has changed. Raises
+            TypeMismatch.
         """
         report = _Report(prunes=self._prunes, coerces=False, defaults=False, keeps_null=keeps_null)
         return self._run(document, report)
 
     def prune_and_default(self, document: Document) -> bool:
-        """Prune a stored object and set defaults by the schema as it is now; metadata stays as it is.
+        """Prune a stored object and set defaults by the current schema, except in its metadata.
 
-        Returns whether something has changed. Raises TypeMismatch.
+        Returns whether the object has changed. Raises TypeMismatch.
         """
         return self._run(document, _Report(prunes=self._prunes, coerces=False))
 
@@ -105,9 +106,9 @@ class Pruner:
 class _Report:
     """The options and the report of one pass over a document.
 
-    prunes: it removes unknown fields. coerces: it checks the metadata of embedded resources.
-    defaults: it sets defaults. keeps_null: it keeps a null that the schema does not allow and has no default
-        for.
+    prunes: whether it removes unknown fields. coerces: whether it checks the metadata of embedded resources.
+    defaults: whether it sets defaults. keeps_null: whether it keeps a null that the schema neither allows nor
+        has a default for.
     """
 
     __slots__ = (
@@ -143,9 +144,9 @@ class _Context:
 
 
 class _Field:
-    """A field, item or additional property: its default, and the visits of objects and of lists in it.
+    """A field, item or additional property: its default, and the visits of objects and lists in it.
 
-    The visits are compiled at their first use: most fields need none.
+    The visits are compiled on first use, as most fields need none.
     """
 
     __slots__ = (
@@ -173,7 +174,7 @@ class _Field:
         return compiled
 
     def visit(self, value: Any, path: Path, report: _Report) -> Any:
-        """Visits a value that is not a string, an integer or a boolean. Returns what takes its place."""
+        """Visits a value that is not a string, an integer or a boolean; returns its replacement."""
         if value is None and self.default is not None and not self.is_nullable and report.defaults:
             value = self.new_default(report)
         kind = type(value)
@@ -186,7 +187,7 @@ class _Field:
         return value
 
     def new_default(self, report: _Report) -> Any:
-        """A copy of the default, since the caller changes it. Raises TypeMismatch."""
+        """Returns a copy of the default, since the caller changes it. Raises TypeMismatch."""
         try:
             self._default_bytes = self._default_bytes or len(orjson.dumps(self.default))
         except TypeError:
@@ -289,7 +290,7 @@ def _coerce(
     def is_kept(name: str) -> bool:
         return name in resource and not (resource[name] is None and name in fields)
 
-    # Of what an apply makes, validation tells.
+    # Validation reports the errors in the result of an apply.
     for name in () if report.keeps_null else ("apiVersion", "kind"):
         if is_kept(name) and type(resource[name]) is not str:
             raise TypeMismatch(str(invalid(bracketed((path, name)), resource[name], "must be a string")))
@@ -308,7 +309,9 @@ def _coerce(
 
 
 def _normal_number(value: float, report: _Report) -> float:
-    """An integral float as an integer: JSON has it without a fraction, and so it is an integer when read."""
+    """Returns an integral float as an integer, as JSON has it without a fraction and reads it as an
+    integer.
+    """
     if value.is_integer() and -numbers.SAFE_MAX <= value <= numbers.SAFE_MAX:
         report.has_changed = True
         return int(value)

@@ -42,7 +42,7 @@ class FoundField(NamedTuple):
 
 
 def find_field(path: str, schema: Document, *, allows_brackets: bool = True) -> FoundField:
-    """Returns what a path leads to in a schema. Raises InvalidSchemaPath."""
+    """Returns the field that a path leads to in a schema. Raises InvalidSchemaPath."""
     steps: list[str] = []
     at: Document | None = schema
     parts = iter(_parts(path))

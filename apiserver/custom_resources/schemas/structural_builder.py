@@ -18,7 +18,7 @@ _SCALARS: Final[Mapping[str, tuple[ValueKind, str]]] = {
 
 
 def structural_schema(document: JSONSchema, extensions: Extensions, meta: Schema) -> Schema:
-    """The schema of whole objects, with their metadata.
+    """Returns the schema of whole objects, with their metadata.
 
     Objects that preserve unknown fields are STRUCTs with an `element` of ANY; objects without a schema are
     ANY_OBJECT, and values without a type ANY.
@@ -34,7 +34,7 @@ def structural_schema(document: JSONSchema, extensions: Extensions, meta: Schema
 
 
 def _shell(source: JSONSchema, extensions: Extensions) -> Schema:
-    """The structural schema of one JSON schema, without those in it."""
+    """Returns the structural schema of one JSON schema, without nested schemas."""
     if source.get(extensions.int_or_string):
         return Schema(ValueKind.INT_OR_STRING, "intstr.IntOrString", default=source.get("default"))
     match source.get("type"):

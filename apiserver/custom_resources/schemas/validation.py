@@ -2,8 +2,8 @@
 
 It has two steps, since nearly all values are valid. `SchemaValidator.is_valid` calls closures chosen by the
 Python types of values, and builds nothing. Only for a value that fails, `SchemaValidator.validate` repeats
-the tests one by one, with paths and messages. Each part is compiled when the first value of it comes, so an
-unused part of a schema costs nothing.
+the tests one by one, with paths and messages. Each part is compiled for its first value, so an unused part of
+a schema costs nothing.
 
 Sources: k8s.io/kube-openapi, pkg/validation/validate (the checks and their order);
 k8s.io/apiextensions-apiserver, pkg/apiserver/validation (messages, and ratcheting).
@@ -58,7 +58,8 @@ _NULL: Final = type(None)
 
 
 class SchemaValidator:
-    """Validates values by one schema. The values are decoded JSON: they have no other types.
+    """Validates values, which are decoded JSON, by one schema.
+
 
     Without an old value, `validate` returns errors if and only if `is_valid` is false.
     """
@@ -86,7 +87,7 @@ class SchemaValidator:
 
     @property
     def tests(self) -> Mapping[type, Test]:
-        """The test of values of each type."""
+        """The tests of values, by type."""
         return self._tests or self._compile()
 
     def is_valid(self, value: Any) -> bool:
@@ -125,7 +126,9 @@ class SchemaValidator:
         return self._tests
 
     def _rules(self, kind: type) -> list[ValueRule]:
-        """The rules for values of one type, in the order of their errors. Not kept: few values fail."""
+        """Returns the rules for values of one type, in the order of their errors; not cached, as few values
+        fail.
+        """
         schema = self._schema
         if kind is str:
             return text_rules(schema)
@@ -177,7 +180,7 @@ class SchemaValidator:
             yield lambda value: not negated.is_valid(value)
 
     def _type_problem(self, value: Any) -> tuple[str, str] | None:
-        """The expected types and the actual one if they do not agree; the value is not null."""
+        """Returns the expected types and the actual one if they differ; the value is not null."""
         types, text_format = self._types, self._format
         actual, actual_format = _GO_TYPES[type(value)]
         is_fine = (
@@ -198,7 +201,7 @@ class SchemaValidator:
     def validate(
         self, value: Any, path: str = "", correlation: Correlation | None = None
     ) -> list[FieldError]:
-        """All errors of a value at a path.
+        """Returns all errors of a value at a path.
 
         correlation: the value with the one that it replaces, if any; an unchanged value has no errors.
         """
@@ -287,7 +290,7 @@ class SchemaValidator:
             return own_errors
 
         def alternatives(validators: Sequence[SchemaValidator]) -> tuple[int, ErrorsByMessage]:
-            """The number of valid alternatives; if there is none, also the errors of the best match.
+            """Returns the number of valid alternatives; if there are none, also the errors of the best match.
 
             Each alternative is explained at most once.
             """
@@ -323,9 +326,9 @@ class SchemaValidator:
     # ---- the best match among alternatives
 
     def matches(self, value: Any, levels: int = LEVELS_MAX) -> int:
-        """How well the schema matches a value; Kubernetes reports the errors of the best match.
+        """Returns how well the schema matches a value; Kubernetes reports the errors of the best match.
 
-        levels: the levels of alternatives in alternatives that are still searched.
+        levels: how many nested levels of alternatives are still searched.
         """
         self.tests  # noqa: B018  compiled
         if value is None:
@@ -382,7 +385,7 @@ _ANYTHING: Final[Mapping[type, Test]] = dict.fromkeys((*_GO_TYPES, _NULL), _acce
 
 
 def _shared(tests: dict[type, Test]) -> Mapping[type, Test]:
-    """The tests; schemas that only check types share theirs, of which there are few."""
+    """Returns the tests, which schemas that only check types share, as there are few."""
     if all(test is _accept or test is refuse for test in tests.values()):
         return _type_tests(tuple(tests.items()))
     return tests
@@ -420,7 +423,7 @@ def _beyond_64_bits(whole: Test, fraction: Test) -> Test:
 
 
 class _Fields(dict[str, Mapping[type, Test]]):
-    """The tests of an object's fields; each is compiled when the first value of it comes."""
+    """The tests of an object's fields, each compiled for its first value."""
 
     __slots__ = ("_other", "_validators")
 

@@ -19,7 +19,7 @@ Test: TypeAlias = Callable[[Any], object]
 
 
 class ValueRule(NamedTuple):
-    """One rule for values of one type. finding: makes the error of a value that fails, at a path."""
+    """A rule for values of one type. finding: makes the error of a value that fails, at a path."""
 
     is_valid: Test
     finding: Callable[[Any, str], Finding]
@@ -30,7 +30,7 @@ def refuse(_: Any) -> bool:
 
 
 def text_rules(schema: JSONSchema) -> list[ValueRule]:
-    """Lengths are in characters, although one of the messages says bytes."""
+    """Yields the rules for strings, whose lengths are in characters, although a message says bytes."""
     rules = []
     if (most := schema.get("maxLength")) is not None:
         rules.append(
@@ -93,7 +93,7 @@ def enum_rule(values: Sequence[Any]) -> ValueRule:
 
 
 def _beginning(values: Iterable[str]) -> list[str]:
-    """Returns the first values, as many as an error shows; a thousand errors may show them."""
+    """Returns the first values, as many as an error shows, as there may be a thousand errors."""
     shown: list[str] = []
     room = VALUE_LENGTH_MAX
     for value in values:

@@ -1,4 +1,4 @@
-"""Visits the values of a document that some of its schemas are about, and collects their errors."""
+"""Visits the values of a document whose schemas are selected, and collects their errors."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class DocumentCheck:
         self._visited = _visited_schemas(schema, is_selected)
 
     def check(self, document: Document) -> list[FieldError]:
-        """The errors from the outermost value to the innermost, at most ERRORS_MAX."""
+        """Returns the errors from the outermost value to the innermost, at most ERRORS_MAX."""
         errors: list[FieldError] = []
         todo: list[tuple[Any, JSONSchema, Path | None]] = []
         if self._visited:
@@ -44,7 +44,7 @@ class DocumentCheck:
 
 
 def _visited_schemas(schema: JSONSchema, is_selected: Callable[[JSONSchema], bool]) -> frozenset[int]:
-    """The ids of the selected schemas, and of those on the way to them."""
+    """Returns the ids of the selected schemas, and of those on the way to them."""
     visited: set[int] = set()
     for each in reversed(list(all_schemas(schema))):  # the innermost first
         if is_selected(each) or any(id(child) in visited for child in subschemas(each)):

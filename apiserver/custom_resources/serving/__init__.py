@@ -1,11 +1,11 @@
-"""Serves what CustomResourceDefinitions define.
+"""Serves the resources that CustomResourceDefinitions define.
 
-    definition_controller   informed of definitions, replaces the table and writes their conditions
+    definition_controller   follows definitions, replaces the table and writes their conditions
     definition_finalizer    deletes the objects of a definition that is being deleted
     resources               makes the served resources of a definition
-    version_schema          the schema of one version: read, and compiled when it is first needed
+    version_schema          the schema of one version, read and compiled on first use
     openapi_schema          the schema of one version as OpenAPI publishes it
-    strategies              what is set and validated when its objects are written
+    strategies              sets fields and validates when objects are written
     columns                 `additionalPrinterColumns` as the columns of tables
     json_path               the JSONPaths of columns, compiled
     custom_resource_codec   converts objects between the stored form and each version
@@ -14,6 +14,6 @@
 
 The controllers of Kubernetes' apiextensions-apiserver (naming, establishing, API approval, finalizing) are
 here, and not among `controllers`: they decide what is served, and in Kubernetes, too, the API server itself
-runs them. All servers on one store do; each write is made on the version that it was worked out from and
-changes nothing when it is repeated, so they agree.
+runs them. All servers on one store run them; each write is conditional on the version that it was computed
+from and idempotent, so they agree.
 """

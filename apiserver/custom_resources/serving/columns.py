@@ -1,4 +1,4 @@
-"""Makes the columns of tables from `additionalPrinterColumns`. Rows D08, D10.
+"""Makes the columns of tables from `additionalPrinterColumns` (rows D08, D10).
 
 Source: k8s.io/apiextensions-apiserver, pkg/registry/customresource/tableconvertor.
 """
@@ -44,7 +44,9 @@ def _column(described: Document) -> Column:
 
 
 class _Cell:
-    """Makes the cells of one column. Its path is compiled for the first: nobody may ever ask for a table."""
+    """Makes the cells of one column, whose path is compiled on first use, as tables may never be
+    requested.
+    """
 
     __slots__ = ("_path", "_type", "_values")
 
@@ -72,7 +74,7 @@ def _no_values(document: Document) -> Iterator[Any]:
 
 
 class ColumnPreparation:
-    """Compiles the paths of very many columns. A `registry.served_resource.ResourcePreparation`."""
+    """Compiles the paths of very many columns, as a `registry.served_resource.ResourcePreparation`."""
 
     def __init__(self, columns: Columns) -> None:
         self._columns = columns
@@ -86,7 +88,7 @@ class ColumnPreparation:
 
 
 def _cell_value(value: Any, type_: str, now: float) -> Any:
-    """Returns a value as a cell of a type; None where it is not of that type."""
+    """Returns a value as a cell of a type; None if it has another type."""
     value = numbers.as_go(value)
     match type_, value:
         case "string", _:

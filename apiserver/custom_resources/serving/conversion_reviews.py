@@ -1,7 +1,7 @@
-"""ConversionReviews: what is sent to a conversion webhook, and what it may respond.
+"""ConversionReviews: the requests to conversion webhooks, and the validation of responses.
 
-A webhook may change everything of an object but what it is: of its metadata only labels and annotations are
-taken over. Other responses are invalid, and described in Kubernetes' words.
+A webhook may change everything of an object but its identity: of its metadata only labels and annotations are
+taken over. Other responses are invalid, with the errors of Kubernetes.
 Source: k8s.io/apiextensions-apiserver, pkg/apiserver/conversion/{converter,webhook_converter}.go.
 """
 
@@ -23,7 +23,7 @@ _CONVERTED_META: Final = ("labels", "annotations")
 
 
 class WebhookFailure(enum.StrEnum):
-    """How a webhook has failed, as metrics have it."""
+    """The type of a webhook's failure, as in metrics."""
 
     CALL = "conversion_webhook_call_failure"
     MALFORMED_RESPONSE = "conversion_webhook_malformed_response_failure"
@@ -32,7 +32,7 @@ class WebhookFailure(enum.StrEnum):
 
 
 class WebhookError(Exception):
-    """A webhook failed, or responded with what it must not. The message is for the client."""
+    """A webhook failed, or its response was invalid; the message is for the client."""
 
     def __init__(self, message: str, failure: WebhookFailure = WebhookFailure.CALL) -> None:
         super().__init__(message)
@@ -45,9 +45,9 @@ def review_version(accepted: Sequence[str]) -> str | None:
 
 
 class ConversionReview(NamedTuple):
-    """One request to convert objects.
+    """A request to convert objects.
 
-    group: of definitions. version: of the review. desired: the apiVersion to convert to.
+    group: that of definitions. version: that of the review. desired: the apiVersion to convert to.
     """
 
     group: str
@@ -117,7 +117,7 @@ def gvk(document: Document) -> str:
 
 
 def _with_original_meta(original: Document, given: Any, desired: str) -> Document:
-    """Returns a converted object, with the original's metadata but for labels and annotations.
+    """Returns a converted object with the original's metadata, except for labels and annotations.
 
     Raises WebhookError.
     """

@@ -35,9 +35,9 @@ ERROR_LENGTH_MAX: Final = 8_192
 
 
 class ConversionFailed(ServiceUnavailable):
-    """A webhook cannot be reached, or its response is invalid: neither the client's fault, nor ours.
+    """A webhook cannot be reached, or its response is invalid, which is not the client's fault.
 
-    kube-apiserver answers 500 here, with the same text.
+    kube-apiserver responds with 500, too, with the same text.
     """
 
 
@@ -52,7 +52,10 @@ class ConversionWebhook:
         definition: str,
         described: Document,
     ) -> None:
-        """group: of definitions. definition: its name. described: its `spec.conversion.webhook`."""
+        """group: that of definitions. definition: its name. described: its `spec.conversion.webhook`.
+
+        definition: its name. described: its `spec.conversion.webhook`.
+        """
         self._http, self._metrics = http, metrics
         self._group, self._definition = group, definition
         self._accepted = described.get("conversionReviewVersions") or ()
@@ -101,7 +104,7 @@ class ConversionWebhook:
         return converted
 
     async def _post(self, review: Document) -> tuple[Any, bytes]:
-        """Returns the answer, parsed and as it came. Raises WebhookError."""
+        """Returns the response, parsed and as received. Raises WebhookError."""
         url = f"{self.url}?timeout={TIMEOUT_S}s"
         try:
             data = orjson.dumps(review)
@@ -122,7 +125,7 @@ class ConversionWebhook:
         return document, answer.body
 
     def _tls(self) -> ssl.SSLContext:
-        """Returns the TLS context. Raises WebhookError for a CA bundle that cannot be loaded."""
+        """Returns the TLS context. Raises WebhookError if the CA bundle cannot be loaded."""
         if self._context is None:
             try:
                 self._context = client_context(self._ca_bundle)

@@ -1,12 +1,12 @@
-"""Converts custom resources between the form that is stored and the versions that clients see.
+"""Converts custom resources between their stored form and the versions that clients see.
 
-A stored object may be older than the schema: it may have fields that are gone, lack what now has a default,
-or be of a version that is not stored any more. So each codec examines an object once and remembers the
-outcome: mostly the object conforms, and then reads copy bytes as they do for built-in types. If it does not,
-or is converted, its view is cached beside it as long as the cache has room.
+A stored object may be older than the schema: it may have removed fields, lack fields that now have defaults,
+or be of a version that is no longer stored. So each codec examines an object once and caches the outcome:
+most objects conform, and reads copy their bytes as for built-in types. Otherwise the object's view is cached
+beside it as long as the cache has room.
 
-The order is Kubernetes': a stored object is pruned and defaulted by the schema of its own version, converted,
-and pruned by that of the client's version, without its defaults. What is written has the defaults of the
+The order is Kubernetes': a stored object is pruned and defaulted by the schema of its version, converted,
+and pruned by that of the client's version, without its defaults. A written object has the defaults of the
 version that it was sent in; it is converted, and pruned by the schema of the storage version.
 Source: k8s.io/apiextensions-apiserver, pkg/apiserver/customresource_handler.go.
 """
@@ -42,10 +42,10 @@ Change: TypeAlias = Callable[[Document], bool]
 
 
 class VersionChanges(Protocol):
-    """What the schema of one version does to documents that are read or stored: a `VersionSchema`.
+    """Changes documents by the schema of one version when they are read or stored: a `VersionSchema`.
 
-    prune: removes fields that it does not know, and null where it does not allow that. complete: also sets
-        defaults. prune_unknown: keeps null.
+    prune: removes unknown fields, and null where it is not allowed. complete: also sets defaults.
+        prune_unknown: keeps null.
     """
 
     def prune(self, document: Document, /) -> bool: ...
@@ -55,12 +55,12 @@ class VersionChanges(Protocol):
     def prune_unknown(self, document: Document, /) -> bool: ...
 
     def default_bytes(self) -> int:
-        """Returns how many bytes the defaults add at most: see `registry.strategy.Strategy`."""
+        """Returns the maximum number of bytes that defaults add: see `registry.strategy.Strategy`."""
         ...
 
 
 class ViewCache(Protocol):
-    """Holds the views of objects, beside these, as long as there is room."""
+    """Caches the views of objects, stored on the objects, as long as there is room."""
 
     def put(self, obj: StoredObject, key: object, form: Any, size: int) -> None: ...
 
@@ -80,9 +80,10 @@ class DefinitionReader(Protocol):
 
 
 class CreationGuards(NamedTuple):
-    """Guards of creations: custom resources are created only while their definition is there to stay.
+    """Guards of creations: custom resources are created only while their definition exists and is not being
+    deleted.
 
-    group_resource: of the custom resources. key: of the definition.
+    group_resource: that of the custom resources. key: that of the definition.
     """
 
     group_resource: GroupResource
@@ -116,13 +117,14 @@ class CreationGuards(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class DefinitionVersions:
-    """All versions of one definition, as long as its spec stays as it is.
+    """All versions of one definition, while its spec is unchanged.
 
     schemas: those of each version, by its name.
-    storage_version: the name of the version that is stored now.
-    webhook: converts; without it versions differ in their name alone.
+    storage_version: the name of the current one.
+    webhook: converts; if None, versions differ in name only.
     offload: decides where large objects are pruned, defaulted and converted.
-    api_versions: by version, as `example.com/v1`. heads: what encoded objects of each version begin with.
+    api_versions: by version, as `example.com/v1`. heads: the bytes that encoded objects of each version begin
+        with.
     """
 
     group_resource: GroupResource
@@ -146,11 +148,11 @@ class DefinitionVersions:
         object.__setattr__(self, "_by_head", {head: version for version, head in heads.items()})
 
     def version_of(self, head: bytes) -> str | None:
-        """Returns the version of an encoded object; None if the definition does not have it any more."""
+        """Returns the version of an encoded object; None if the definition no longer has it."""
         return self._by_head.get(head)
 
     def complete(self, version: str, document: Document) -> bool:
-        """Prune a document and set its defaults, by a version's schema. Returns whether it has changed."""
+        """Prune a document and set its defaults, by a version's schema; returns whether it has changed."""
         return _changed(self.schemas[version].complete, document)
 
     def prune(self, version: str, document: Document) -> None:
@@ -171,7 +173,8 @@ def _changed(change: Change, document: Document) -> bool:
 
 
 class CustomResourceCodec:
-    """The codec of one version of a definition. See `registry.version_codec.VersionCodec` for each method.
+    """The codec of one version of a definition; see `registry.version_codec.VersionCodec` for each method.
+
 
     The hub version is the client's: rules, defaults and selectable fields are those of the version in use.
     """
@@ -205,7 +208,7 @@ class CustomResourceCodec:
         return self._view(stored)
 
     def _size(self, stored: StoredObject) -> SizeClass:
-        """Returns how large an object is that may lack what has a default by now."""
+        """Returns the size of an object, including defaults that it may lack."""
         size, version = size_class(len(stored.tail)), self._versions.version_of(stored.head)
         if size is not SizeClass.SMALL or version is None:
             return size
@@ -238,7 +241,7 @@ class CustomResourceCodec:
         ]
 
     def _view_of_same_version(self, stored: StoredObject) -> StoredObject:
-        """Returns the view of an object that is stored in this version: itself, if it conforms."""
+        """Returns the view of an object stored in this version: the object itself, if it conforms."""
         document = stored.document()
         if not self._versions.complete(self._version, document):
             stored.conforms_to = self._id
@@ -246,7 +249,7 @@ class CustomResourceCodec:
         return self._cache(stored, document)
 
     def _decode(self, stored: StoredObject) -> Document:
-        """Returns the document in the version that it is stored in, pruned and defaulted by its schema."""
+        """Returns the document in its stored version, pruned and defaulted by that version's schema."""
         document = stored.document()
         version = self._versions.version_of(stored.head)
         if version is not None:
@@ -270,10 +273,10 @@ class CustomResourceCodec:
     # ---- by the webhook, or in a thread
 
     async def _converted(self, objects: Sequence[StoredObject]) -> Mapping[StoredObject, StoredObject]:
-        """Returns the views of objects. Requests for the same object at the same time share a conversion."""
+        """Returns the views of objects; concurrent requests for the same object share a conversion."""
         new = [each for each in dict.fromkeys(objects) if each not in self._conversions]
         if new:
-            # It is a task of its own, since the request that started it may be cancelled.
+            # It is a separate task, since the request that started it may be cancelled.
             task = asyncio.create_task(self._convert(new))
             task.add_done_callback(lambda done: self._forget(new, done))
             self._conversions |= dict.fromkeys(new, task)
@@ -346,14 +349,16 @@ class CustomResourceCodec:
         return hub
 
     def is_up_to_date(self, stored: StoredObject, hub: StoredObject) -> bool:
-        """False where the schema or the storage version has changed: writing stores it as of today's."""
+        """Returns False if the schema or the storage version has changed, so that writing would change the
+        stored form.
+        """
         return stored.head == self.stored_head and (hub is stored or hub.head != stored.head)
 
     async def encode(self, document: Document) -> bytes:
         return encode(await self._to_storage_version(document), self.stored_head)
 
     async def _to_storage_version(self, document: Document) -> Document:
-        """Returns a document in the storage version; a copy if it is another. Raises ApiError."""
+        """Returns a document in the storage version; a copy if it has another. Raises ApiError."""
         versions = self._versions
         if self._version == versions.storage_version:
             return document
@@ -384,9 +389,10 @@ async def _in_turns(
     offload: Offload | None = None,
     size: Callable[[StoredObject], SizeClass] | None = None,
 ) -> list[_Out]:
-    """Returns the result of `work` for each object. Other tasks of the event loop have turns meanwhile.
+    """Returns the result of `work` for each object, letting other tasks run meanwhile.
 
-    offload, size: where the work with large objects is done, and which are; None if there is none with them.
+
+    offload, size: run the work with large objects, and measure objects; None if no work depends on size.
     """
     results: list[_Out] = []
     turn = Turn()

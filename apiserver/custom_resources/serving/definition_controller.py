@@ -1,4 +1,4 @@
-"""Serves what definitions define, and writes the names and conditions that they should have.
+"""Serves the resources of definitions, and writes the names and conditions of definitions.
 
 Source: k8s.io/apiextensions-apiserver, pkg/apiserver/customresource_handler.go, pkg/controller/status and
 pkg/controller/establish.
@@ -47,10 +47,10 @@ _BY_SERVER: Final = UpdateStrategy()
 
 @dataclass(slots=True)
 class _KnownDefinition:
-    """One definition, as it was seen last.
+    """The last seen state of a definition.
 
-    names: those that were accepted. signature: a digest of all that its resources depend on; None if none
-        are served.
+    names: the accepted ones. signature: a digest of everything that its resources depend on; None if none are
+        served.
     """
 
     revision: int
@@ -68,9 +68,9 @@ class _TableChange:
 
 
 class DefinitionController:
-    """Keeps the table of served resources, and the status of definitions, as the definitions say.
+    """Keeps the table of served resources, and the status of definitions, up to date.
 
-    table: what is served without definitions; definitions of the same resources are not served.
+    table: the built-in resources; definitions of the same resources are not served.
     publish: called with each new table.
     """
 
@@ -113,7 +113,7 @@ class DefinitionController:
         return (self._queue, self._finalizer.queue)
 
     async def run(self, on_synced: Callable[[], None]) -> None:
-        """Serve definitions until cancelled. on_synced: called once all that exist are served."""
+        """Serve definitions until cancelled. on_synced: called once all existing ones are served."""
         controller = Controller(self._queue, self._reconcile, informers=[self._informer])
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(controller.run(), name="definitions")
@@ -126,9 +126,8 @@ class DefinitionController:
     def change_builtin(
         self, gone: Collection[ServedResource], new: Collection[ServedResource]
     ) -> ResourceTable:
-        """Returns the table of all that is served with other built-in resources, for the caller to publish.
-
-        It is what definitions change from now on.
+        """Replaces the built-in resources, and returns the table of all resources, for the caller to
+        publish.
         """
         self._table = self._table.changed(gone, new)
         return self._table
@@ -165,7 +164,7 @@ class DefinitionController:
             self._finalizer.queue.add(definition["metadata"]["name"])
 
     def _serve(self, known: _KnownDefinition, found: StoredObject, definition: Document) -> None:
-        """Have the table hold the definition's resources, if they are not those that it holds."""
+        """Update the definition's resources in the table, if they have changed."""
         is_established = is_condition_true(definition, ESTABLISHED)
         plural = definition["spec"]["names"]["plural"]
         if not is_established or GroupResource(known.group, plural) in self._builtin:
@@ -222,7 +221,9 @@ class DefinitionController:
     # ---- names and conditions
 
     def _rename(self, known: _KnownDefinition, names: Document) -> None:
-        """Note which names a definition has now, and have those of its group checked that wait for others."""
+        """Note the current names of a definition, and check the definitions of its group that wait for
+        names.
+        """
         if names == known.names:
             return
         in_use = self._names_in_use.setdefault(known.group, NamesInUse())
@@ -236,7 +237,9 @@ class DefinitionController:
         known.names = names
 
     async def _reconcile(self, key: str) -> Outcome:
-        """Write the names and conditions of one definition. One at a time: the first gets a disputed name."""
+        """Write the names and conditions of one definition at a time, so that the first gets a disputed
+        name.
+        """
         await self._informer.has_synced.wait()  # All names in use are known by then.
         with suppress(NotFound):
             await self._update_status(key)
@@ -271,7 +274,7 @@ class DefinitionController:
             self._replace_table()
 
     async def _decoded(self, found: StoredObject) -> Document:
-        """Returns a definition; one with a large schema takes most of a turn of the event loop."""
+        """Returns a definition, for which a large schema takes most of a turn of the event loop."""
         return await self._factory.offload.document(found)
 
     def _with_conditions(self, definition: Document, known: _KnownDefinition) -> Document:

@@ -1,6 +1,6 @@
 """Finishes the deletion of definitions: removes their objects first, then the definitions.
 
-No object is created meanwhile: that its definition is not being deleted is a condition of each creation
+No object is created meanwhile: a creation is conditional on its definition not being deleted
 (`custom_resource_codec.CreationGuards`). Source: k8s.io/apiextensions-apiserver, pkg/controller/finalizer.
 """
 
@@ -54,7 +54,8 @@ _NEVER_ESTABLISHED: Final = condition(
 
 
 class DefinitionFinalizer:
-    """The controller that Kubernetes calls crd_finalizer. Its keys are names of definitions.
+    """The controller that Kubernetes calls crd_finalizer, whose keys are names of definitions.
+
 
     resource: that of definitions. stored: returns, for the name of a definition, the resource as which its
         objects are stored.
@@ -86,7 +87,10 @@ class DefinitionFinalizer:
             return None
 
     async def _try_to_finish(self, name: str) -> bool:
-        """Do what can be done. Returns whether nothing is left to do. Raises NotFound."""
+        """Do the possible steps of a deletion; returns whether none are left.
+
+        Raises NotFound.
+        """
         definition = await self._registry.offload.document(await self._registry.get(self._resource, "", name))
         if not self._is_ours(definition):
             return True
@@ -105,7 +109,7 @@ class DefinitionFinalizer:
         return definitions.is_deleted(definition) and self._finalizer in finalizers
 
     async def _empty(self, resource: ServedResource) -> bool:
-        """Ask for the deletion of all objects. Returns whether none is left."""
+        """Delete all objects; returns whether none are left."""
         prefix = self._registry.prefix_of(resource)
         listing = await self._registry.cache.list(prefix_range(prefix))
         keys = iter([version.key for version in listing.versions])
@@ -118,7 +122,7 @@ class DefinitionFinalizer:
                 try:
                     deleted = await self._registry.delete(DeleteRequest(resource, namespace, name))
                 except NotFound:
-                    continue  # Somebody else was faster.
+                    continue  # Another server was faster.
                 remaining += not deleted.is_removed
 
         workers = (work() for _ in range(min(DELETIONS, len(listing.versions))))
@@ -128,7 +132,7 @@ class DefinitionFinalizer:
         return not remaining
 
     async def _write(self, name: str, new: Document, *, is_done: bool) -> None:
-        """Write a condition; with the last finalizer the definition is removed."""
+        """Write a condition; removing the last finalizer removes the definition."""
         now = timestamps.to_text(self._clock())
 
         def with_condition(current: StoredObject) -> Draft:

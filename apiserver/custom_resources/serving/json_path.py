@@ -1,8 +1,8 @@
-"""JSONPath, as printer columns of custom resources use it.
+"""Implements JSONPath for printer columns of custom resources.
 
-Supported are fields (`.a`, `['a']`, `\\.` for a dot), indexes, slices, wildcards, unions, descent (`..a`)
-and filters (`[?(@.type=="Ready")]`). Values that are absent, or of another kind than a step needs, are not
-found. Source: k8s.io/client-go, util/jsonpath.
+Supported are fields (`.a`, `['a']`, `\\.` for a dot), indexes, slices, wildcards, unions, descent (`..a`) and
+filters (`[?(@.type=="Ready")]`). Values that are absent, or of another type than a step needs, are not found.
+Source: k8s.io/client-go, util/jsonpath.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class InvalidJsonPath(ValueError):
 
 
 class _BudgetExhausted(Exception):
-    """The search has visited all values that it may."""
+    """The search has visited the maximum number of values."""
 
 
 class _Budget:
@@ -87,7 +87,7 @@ def _at(fields: Sequence[str], document: Any) -> Iterator[Any]:
 
 
 def _evaluate(steps: list[Step], document: Any, budget: _Budget) -> Iterator[Any]:
-    """Yields what is found, depth first. A path may have more steps than Python allows nested generators."""
+    """Yields the found values, depth first, without nested generators, whose number Python limits."""
     # The values that the first step is for, those that it has found, and so on; the last are the results.
     values = [iter((document,))]
     while values:

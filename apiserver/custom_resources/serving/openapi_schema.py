@@ -64,9 +64,10 @@ _EMBEDDED_TEXTS: Final[Mapping[str, str]] = MappingProxyType(
 def openapi_schema(
     schema: VersionSchema, group_version: GroupVersion, kind: str, is_v2: bool, texts: Mapping[str, str]
 ) -> Document:
-    """Returns the schema of the kind as OpenAPI publishes it. References are those of OpenAPI v3.
+    """Returns the schema of the kind as OpenAPI publishes it, with references of OpenAPI v3.
 
-    is_v2: without what clients of v2 would misunderstand.
+
+    is_v2: whether to leave out what clients of v2 would misunderstand.
     texts: the descriptions of apiVersion, kind and metadata.
     """
     version = schema.decode()
@@ -101,7 +102,7 @@ def _object_properties(texts: Mapping[str, str]) -> Document:
 
 
 def _published(node: Any, brand: Brand, metadata_text: str, *, is_v2: bool) -> Document:
-    """Returns a schema with the keywords that are published. Validation has bounded its depth."""
+    """Returns a schema with the keywords that are published; validation has bounded its depth."""
     if not isinstance(node, dict):
         return {}
     if node.get(brand.extension("int-or-string")) is True:
@@ -131,7 +132,7 @@ def _published(node: Any, brand: Brand, metadata_text: str, *, is_v2: bool) -> D
 
 
 def _unfolded(node: Document) -> Document:
-    """Returns the schema of an integer or string with `anyOf`, which says so without an extension.
+    """Returns the schema of an integer or string with `anyOf` instead of an extension.
 
     Source: k8s.io/apiextensions-apiserver, pkg/apiserver/schema/unfold.go.
     """
@@ -144,10 +145,11 @@ def _unfolded(node: Document) -> Document:
 
 
 def _without_what_v2_lacks(node: Document, brand: Brand) -> Document:
-    """Returns a schema, but not those below it, without what clients of v2 do not know or misunderstand.
+    """Returns a schema, without changing nested ones, without keywords that clients of v2 misunderstand.
 
-    They take properties and items for all that is allowed, and cannot express null: what may be null has no
-    type and is not required. Source: k8s.io/apiextensions-apiserver, pkg/controller/openapi/v2/conversion.go.
+    They take properties and items for everything that is allowed, and cannot express null: nullable values
+    have no type and are not required. Source: k8s.io/apiextensions-apiserver,
+    pkg/controller/openapi/v2/conversion.go.
     """
     left_out = set(_NOT_IN_V2)
     keeps_unknown = node.get(brand.extension("preserve-unknown-fields")) is True

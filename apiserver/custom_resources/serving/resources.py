@@ -1,4 +1,4 @@
-"""Makes the served resources of a definition. Rows S02, S03, E14, E15, D06-D10, I13."""
+"""Makes the served resources of a definition (rows S02, S03, E14, E15, D06-D10, I13)."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", 
 class DefinedResources(NamedTuple):
     """The served resources of a definition.
 
-    source: from which their schemas are read when they are needed.
-    resources: of the versions that are served. stored: of the version that is stored, served or not.
+    source: reads their schemas when these are needed.
+    resources: those of the served versions. stored: that of the stored version, served or not.
     """
 
     source: DefinitionSource
@@ -56,10 +56,10 @@ class CustomResourceFactory:
     """Makes the served resources of definitions.
 
     meta: gets the schema of ObjectMeta. definitions: reads definitions by their keys.
-    view_cache: holds the views of objects that differ from what is stored.
-    offload: decides where large objects are worked on.
+    view_cache: caches the views of objects that differ from the stored ones.
+    offload: decides where large objects are processed.
     webhook: makes a converter, given the name of the definition and its `spec.conversion.webhook`.
-    timer: of validation rules.
+    timer: measures validation rules.
     """
 
     brand: Brand
@@ -73,7 +73,7 @@ class CustomResourceFactory:
     def create(self, stored: StoredObject, definition: Document) -> DefinedResources:
         """Returns the served resources of a definition, by version.
 
-        stored: the definition as it is stored, of which `definition` is the document.
+        stored: the stored definition, whose document is `definition`.
 
         Raises LookupError for a definition without a storage version.
         """
@@ -120,7 +120,7 @@ def _served_resource(
     *,
     is_costly: bool,
 ) -> ServedResource:
-    """Returns the resource of one version. schemas: of all versions. is_costly: as in `Strategy`."""
+    """Returns the resource of one version. schemas: those of all versions. is_costly: as in `Strategy`."""
     spec, names = definition["spec"], definitions.accepted_names(definition)
     group_version = GroupVersion(spec["group"], version["name"])
     schema = schemas[version["name"]]
@@ -193,7 +193,9 @@ def _scale_fields(paths: ScalePaths) -> ScaleFields:
 
 
 def _selectable_fields(described: Sequence[Document]) -> Mapping[str, FieldGetter]:
-    """Returns the getters of selectable fields by their names in selectors: their paths without the dot."""
+    """Returns the getters of selectable fields by their names in selectors, which are paths without the
+    dot.
+    """
     return field_texts(*(each["jsonPath"].removeprefix(".") for each in described))
 
 

@@ -1,6 +1,7 @@
-"""The strategies of custom resources: what is set and validated when they are written. Rows I13, I22.
+"""The strategies of custom resources: set fields and validate when objects are written (rows I13, I22).
 
-Documents are of the version that the client uses, whichever they are stored in.
+
+Documents are of the client's version, not of the stored one.
 Sources: k8s.io/apiextensions-apiserver, pkg/registry/customresource/{strategy,status_strategy,validator}.go.
 """
 
@@ -34,9 +35,9 @@ _INT32_MAX: Final = (1 << 31) - 1
 
 
 def _keep_all_but_status(new: Document, old: Document) -> None:
-    """Update of the status subresource: nothing but the status changes, not even labels (row I13)."""
+    """Keeps everything but the status in an update of the status subresource, even labels (row I13)."""
     status, meta = new.get("status"), new["metadata"]
-    managed_fields = meta.get("managedFields")  # These tell of the change of the status.
+    managed_fields = meta.get("managedFields")  # Fields about the change of the status.
     new.clear()
     new.update(copy.deepcopy({field: value for field, value in old.items() if field != "status"}))
     # Callers hold a reference to this dict of metadata: it is changed in place.
@@ -69,7 +70,7 @@ class ScalePaths(NamedTuple):
 
 
 class CustomResourceStrategies:
-    """The strategies of one version of a definition: of the resource, and of its status subresource."""
+    """The strategies of one version of a definition: for the resource, and for its status subresource."""
 
     def __init__(self, schema: VersionSchema, *, has_status: bool, scale: ScalePaths | None) -> None:
         self._schema = schema
@@ -77,7 +78,10 @@ class CustomResourceStrategies:
         self._scale = scale
 
     def of_resource(self, *, is_costly: bool) -> Strategy:
-        """Returns the strategy. is_costly: the schema is too large for validation in the event loop."""
+        """Returns the strategy of the resource.
+
+        is_costly: whether the schema is too large for validation on the event loop.
+        """
         return Strategy(
             prepare_create=drop_status if self._has_status else no_change,
             expressions=self._validate,
@@ -110,7 +114,7 @@ class CustomResourceStrategies:
     def _validate(
         self, new: Document, old: Document | None, errors: Sequence[FieldError], is_bounded: bool
     ) -> Findings:
-        """Returns what is wrong with an object. See `registry.strategy.ExpressionRules`."""
+        """Returns the errors in an object; see `registry.strategy.ExpressionRules`."""
         found = [*errors, *self._schema.custom.validate_values(new, old)]
         if self._scale is not None:
             found += self._scale.validate_spec(new)
@@ -171,7 +175,7 @@ def _validate_count(document: Document, path: tuple[str, ...]) -> list[FieldErro
 def _scalar_at(document: Document, path: tuple[str, ...], absent: Scalar) -> Scalar | FieldError:
     """Returns the value at a path, `absent` if there is none, or the error of another type.
 
-    A field of an object that is null is absent; null itself is a value.
+    A field of a null object is absent; null itself is a value.
     """
     value: Any = document
     for depth, step in enumerate(path, 1):
@@ -187,7 +191,10 @@ def _scalar_at(document: Document, path: tuple[str, ...], absent: Scalar) -> Sca
 
 
 def _wrong_type(path: tuple[str, ...], depth: int, value: Any, shown: int | str, expected: str) -> FieldError:
-    """The error of a value on the way to a scalar. depth: how many steps lead to where it is used."""
+    """Returns the error of a value of a wrong type on the way to a scalar.
+
+    depth: how many steps lead to the place where it is used.
+    """
     text = f"{go_text(value)} is of the type {go_type(value)}, expected {expected}"
     where = ".".join(path[:depth])
     return invalid(f".{'.'.join(path)}", shown, f".{where} accessor error: {text}")

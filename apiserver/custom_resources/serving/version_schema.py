@@ -1,6 +1,6 @@
-"""The schema of one version of a definition, read and compiled when it is first needed.
+"""The schema of one version of a definition, read and compiled on first use.
 
-It is all that strategies and codecs ask of a schema: `schemas` and `rules` compile it to checks.
+It is the interface of schemas for strategies and codecs: `schemas` and `rules` compile it to checks.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class DefinitionSource:
         self._offsets: _VersionOffsets | None = None
 
     def version(self, name: str) -> tuple[Document, bool]:
-        """Returns a version, decoded anew, and whether all versions keep unknown fields.
+        """Returns a version, decoded again, and whether all versions keep unknown fields.
 
-        If there are many, only the version is decoded, at the offsets that it had when all were decoded last:
-        to decode all for each of them would take seconds.
+        If there are many, only this version is decoded, at its offsets from the last full decoding: decoding
+        all versions for each of them would take seconds.
         """
         stored, offsets = self.stored, self._offsets
         if (
@@ -69,7 +69,7 @@ class DefinitionSource:
 
 
 class _VersionOffsets(NamedTuple):
-    """Where the versions of a definition begin and end in its encoded form, as of a resourceVersion."""
+    """The offsets of the versions of a definition in its encoded form, as of a resourceVersion."""
 
     resource_version: str
     keeps_unknown: bool
@@ -91,9 +91,9 @@ def _offsets(text: bytes, versions: Iterable[Document]) -> Mapping[str, tuple[in
 
 
 class VersionSchema:
-    """The schema of one version of a definition, and what is compiled from it.
+    """The schema of one version of a definition, with the checks compiled from it.
 
-    A `registry.served_resource.ResourcePreparation`: what is large is compiled in a thread.
+    It is a `registry.served_resource.ResourcePreparation`: a large schema is compiled in a thread.
     meta: gets the schema of ObjectMeta. timer: of the validation rules in it.
     """
 
@@ -113,7 +113,7 @@ class VersionSchema:
         self._timer = timer
 
     def decode(self) -> Document:
-        """Returns the version as the definition has it, decoded anew; `schema` is the schema itself."""
+        """Returns the version of the definition, decoded again; `schema` is the schema itself."""
         return self._decode()[0]
 
     def _decode(self) -> tuple[Document, bool]:
@@ -126,14 +126,14 @@ class VersionSchema:
 
     @cached_property
     def is_due(self) -> bool:
-        """Whether a thread compiles the schema first: the definition is large, or has costly patterns."""
+        """Whether a thread should compile the schema first, because it is large or has costly patterns."""
         tail = self._source.stored.tail
         return "custom" not in self.__dict__ and (
             len(tail) > LARGE_DEFINITION_BYTES or len(_COSTLY_PATTERN.findall(tail)) > _COSTLY_PATTERNS_MAX
         )
 
     def prepare(self) -> None:
-        """Compile all that requests need. `is_due` stays true until it is complete."""
+        """Compile everything that requests need; `is_due` stays true until this is complete."""
         custom = self._custom_schema()
         custom.compile()
         _ = custom.schema
@@ -163,19 +163,19 @@ class VersionSchema:
         return self.custom.pruner
 
     def default_bytes(self) -> int:
-        """Returns how many bytes the defaults add at most: see `registry.strategy.Strategy`."""
+        """Returns the maximum number of bytes that defaults add: see `registry.strategy.Strategy`."""
         return self.custom.default_bytes
 
     def prune(self, document: Document) -> bool:
-        """Prune a converted document. Returns whether it has changed."""
+        """Prune a converted document; returns whether it has changed."""
         return self.custom.pruner.prune(document)
 
     def prune_unknown(self, document: Document) -> bool:
-        """Prune a converted document, but keep each null. Returns whether it has changed."""
+        """Prune a converted document, but keep each null; returns whether it has changed."""
         return self.custom.pruner.prune(document, keeps_null=True)
 
     def complete(self, document: Document) -> bool:
-        """Prune a stored document and give it its defaults. Returns whether it has changed."""
+        """Prune a stored document and set its defaults; returns whether it has changed."""
         return self.custom.pruner.prune_and_default(document)
 
     @cached_property

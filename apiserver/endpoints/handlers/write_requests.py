@@ -78,7 +78,7 @@ class WriteRequests:
     ) -> WriteRequest:
         """Returns the request to update the object in a call's path, or a subresource of it.
 
-        view: what the subresource shows, if it has a kind of its own.
+        view: what the subresource shows, if it has its own kind.
         """
         resource, info = call.resource, call.info
         return WriteRequest(

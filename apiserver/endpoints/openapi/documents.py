@@ -198,7 +198,7 @@ class Documents:
     def _undefined_kind(self, resource: ServedResource, *, is_v2: bool) -> dict[str, Document]:
         """Returns the schemas of a kind that is not among the definitions, and of its list.
 
-        If the resource has no schema of its own, or one that cannot be published, they hold only what all
+        If the resource has no schema, or one that cannot be published, they hold only what all
         kinds have.
         """
         name = definition_name(resource)

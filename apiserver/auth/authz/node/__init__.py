@@ -1,12 +1,12 @@
-"""The Node authorizer: what a kubelet may do, which is a matter of the pods that run on its node.
+"""The Node authorizer, which decides what a kubelet may do by the pods that run on its node.
 
-    identity    which users are nodes
-    references  which objects pods and volumes refer to
-    graph       which objects are related to which nodes: filled by `controllers.node_graph`
+    identity    identifies the users that are nodes
+    references  the objects that pods and volumes refer to
+    graph       the objects related to each node: filled by `controllers.node_graph`
     authorizer  decides
 
-Pure. The graph is a set of look-up tables rather than vertices and edges: a question costs the same however
-many pods refer to an object. It has some hundred bytes for each reference of a pod to an object, and is built
-when the first node asks: a server that no node talks to has none.
+Pure. The graph is a set of look-up tables rather than vertices and edges: a decision costs the same however
+many pods refer to an object. It takes some hundred bytes for each reference of a pod to an object, and is
+built at the first request of a node: a server without nodes has none.
 Source: k8s.io/kubernetes, plugin/pkg/auth/authorizer/node and pkg/auth/nodeidentifier.
 """

@@ -1,8 +1,8 @@
-"""Decides what a node may do. Row O03.
+"""Decides what a node may do (row O03).
 
-A node reads the objects that its pods need, one at a time; pods by a selector of its own name; and its own
-Node, Lease and CSINode. All else is for all nodes alike, by the rules of the role `system:node`. What is in
-the objects that a node writes is checked at admission, by `NodeRestriction`.
+A node reads the objects that its pods need, one at a time; pods by a selector of its name; and its own
+Node, Lease and CSINode. Everything else is the same for all nodes, by the rules of the role `system:node`.
+`NodeRestriction` checks the content of objects that a node writes, at admission.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OWN: Final = frozenset(("get", "create", "update", "patch", "delete"))
 
 
 class NodeOptions(NamedTuple):
-    """What nodes may do by the gates of a release.
+    """The permissions of nodes that depend on the gates of a release.
 
     tells_health: write the status of their CSINodes. needs_selectors: read only their own Nodes, Pods and
     ResourceSlices, not all. reads_accounts: read the service accounts of their pods.
@@ -44,7 +44,9 @@ DEFAULT_OPTIONS: Final = NodeOptions()
 
 
 def node_options(is_on: Callable[[str], bool]) -> NodeOptions:
-    """Returns what feature gates make of the node authorizer. is_on: whether a feature gate is on."""
+    """Returns the options of the node authorizer for feature gates. is_on: returns whether a feature gate is
+    on.
+    """
     needs_selectors, has_requests = is_on("AuthorizeNodeWithSelectors"), is_on("PodCertificateRequest")
     return NodeOptions(
         tells_health=is_on("CSIVolumeHealth"),
@@ -55,9 +57,9 @@ def node_options(is_on: Callable[[str], bool]) -> NodeOptions:
 
 
 class NodeAuthorizer:
-    """An `Authorizer`, and the `RuleResolver` (`rules_of`) that belongs to it.
+    """The Node authorizer: an `Authorizer` with its `RuleResolver` (`rules_of`).
 
-    rules: of the role `system:node`. group: returns a group in the brand's domain.
+    rules: those of the role `system:node`. group: returns a group in the brand's domain.
     """
 
     def __init__(
@@ -208,7 +210,7 @@ class NodeAuthorizer:
                 if attributes.name:
                     return self._related(node, attributes)
                 return _no("can only list/watch pods with spec.nodeName field selector")
-            # NodeRestriction has nodes write mirror pods, status and evictions of their own pods only.
+            # NodeRestriction lets nodes write only mirror pods, and the status and evictions of pods on them.
             case ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create"):
                 return _ALLOW
         return NO_OPINION

@@ -1,4 +1,4 @@
-"""Which objects are related to which nodes, by the pods that run there."""
+"""Tracks the objects related to each node, by the pods that run there."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ BOUND: Final = ("volumeattachments", "resourceslices", "podcertificaterequests")
 
 
 class NodeGraph:
-    """Look-up tables, which an informer keeps.
+    """Tables of related objects, which an informer keeps up to date.
 
-    is_complete: whether they have all that was stored. complete: returns when that is so, or raises
-        TimeoutError at a deadline by the clock of the event loop; who calls it first has the tables filled.
-        An informer sets it.
+    is_complete: whether they have all stored objects. complete: waits until they do, or raises TimeoutError
+        at a deadline by the clock of the event loop; the first call fills the tables. An informer sets it.
     """
 
     def __init__(self) -> None:
@@ -37,7 +36,7 @@ class NodeGraph:
     # ---- updates
 
     def put_pod(self, pod: Place, node: str, references: frozenset[Reference]) -> None:
-        """Add or replace a pod. node: where it runs; empty if it runs nowhere."""
+        """Add or replace a pod. node: the one where it runs; empty if it runs nowhere."""
         if self._pods.get(pod) == (node, references):
             return
         self.remove_pod(pod)
@@ -59,7 +58,7 @@ class NodeGraph:
                     del self._nodes[each]
 
     def put_volume(self, name: str, references: VolumeReferences | None) -> None:
-        """Add, replace or remove a persistent volume. references: None if it is gone, or is not bound."""
+        """Add, replace or remove a persistent volume. references: None if it is deleted, or not bound."""
         before = self._volumes.pop(name, None)
         for secret in before.secrets if before is not None else ():
             volumes = self._secret_volumes[secret]
@@ -73,7 +72,7 @@ class NodeGraph:
             self._secret_volumes.setdefault(secret, set()).add(name)
 
     def put_bound(self, resource: str, place: Place, node: str) -> None:
-        """Add, replace or remove an object of one of `BOUND`. node: empty if it names none, or is gone."""
+        """Add, replace or remove an object of one of `BOUND`. node: empty if it names none, or is deleted."""
         if node:
             self._bound[resource][place] = node
         else:
@@ -86,11 +85,11 @@ class NodeGraph:
         return not (self._pods or self._nodes or self._volumes or any(self._bound.values()))
 
     def node_of(self, pod: Place) -> str:
-        """Returns where a pod runs; empty for one that is not known."""
+        """Returns the node of a pod; empty if the pod is unknown."""
         return self._pods.get(pod, ("", None))[0]
 
     def is_related(self, node: str, resource: str, namespace: str, name: str) -> bool:
-        """Whether an object of a resource, named by its plural, is one that a node needs."""
+        """Returns whether a node needs an object of a resource, named by its plural."""
         if resource in self._bound:
             return self._bound[resource].get((namespace, name)) == node
         if resource == "pods":

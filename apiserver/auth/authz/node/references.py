@@ -1,4 +1,4 @@
-"""Which objects pods and volumes refer to, whatever is stored: who asks must not fail for it.
+"""Returns the objects that pods and volumes refer to, ignoring malformed fields.
 
 Source: k8s.io/kubernetes, pkg/api/v1/pod/util.go and pkg/api/v1/persistentvolume/util.go.
 """
@@ -40,7 +40,7 @@ _PERSISTENT_SECRETS: Final = {
 
 
 class Reference(NamedTuple):
-    """An object that is referred to. resource: its plural, without its group."""
+    """A reference to an object. resource: its plural, without its group."""
 
     resource: str
     namespace: str
@@ -48,7 +48,7 @@ class Reference(NamedTuple):
 
 
 def pod_references(pod: Document) -> frozenset[Reference]:
-    """Returns what a node may read for a pod that runs on it: nothing for mirror pods, which nodes make."""
+    """Returns the objects that a node may read for a pod; none for mirror pods, which nodes create."""
     meta, spec = _object(pod.get("metadata")), _object(pod.get("spec"))
     if MIRROR in _object(meta.get("annotations")):
         return frozenset()
@@ -66,12 +66,12 @@ def pod_references(pod: Document) -> frozenset[Reference]:
 
 
 def secret_names(spec: Document) -> Iterator[str]:
-    """Yields the Secrets that a pod refers to. spec: of the pod."""
+    """Yields the Secrets that a pod refers to. spec: that of the pod."""
     return _texts(_pod_secrets(spec))
 
 
 def config_map_names(spec: Document) -> Iterator[str]:
-    """Yields the ConfigMaps that a pod refers to. spec: of the pod."""
+    """Yields the ConfigMaps that a pod refers to. spec: that of the pod."""
     return _texts(_pod_config_maps(spec))
 
 
@@ -114,7 +114,7 @@ def _volume_claims(pod_name: str, spec: Document) -> Iterator[Any]:
 
 
 def _resource_claims(spec: Document, status: Document) -> Iterator[Any]:
-    """Yields claims that exist; those that are made of a template are in the pod's status."""
+    """Yields the existing claims; those made from a template are in the pod's status."""
     made = {
         each.get("name"): each.get("resourceClaimName")
         for each in _objects(status.get("resourceClaimStatuses"))
@@ -128,7 +128,7 @@ def _resource_claims(spec: Document, status: Document) -> Iterator[Any]:
 
 
 def _environment(spec: Document) -> Iterator[Document]:
-    """Yields where the environment of containers comes from."""
+    """Yields the sources of the environment of containers."""
     for field in _CONTAINERS:
         for container in _objects(spec.get(field)):
             for each in _objects(container.get("env")):
@@ -141,14 +141,17 @@ def _projected(volume: Document) -> Iterator[Document]:
 
 
 class VolumeReferences(NamedTuple):
-    """What a persistent volume refers to. claim: the namespace and name of the one that it is bound to."""
+    """The objects that a persistent volume refers to.
+
+    claim: the namespace and name of the claim that it is bound to.
+    """
 
     claim: tuple[str, str]
     secrets: frozenset[tuple[str, str]] = frozenset()
 
 
 def volume_references(volume: Document) -> VolumeReferences | None:
-    """Returns nothing for a volume that is not bound to a claim."""
+    """Returns the objects that a volume refers to; none if it is not bound to a claim."""
     spec = _object(volume.get("spec"))
     claim = _object(spec.get("claimRef"))
     namespace, name = claim.get("namespace"), claim.get("name")
@@ -165,7 +168,7 @@ def volume_references(volume: Document) -> VolumeReferences | None:
 
 
 def _persistent_secrets(spec: Document, claim_namespace: str) -> Iterator[tuple[Any, Any]]:
-    """Yields namespace and name of each; the namespace is that of the claim if the volume has none."""
+    """Yields the namespace and name of each Secret; the claim's namespace if the volume names none."""
     azure = _object(spec.get("azureFile"))
     yield azure.get("secretNamespace") or claim_namespace, azure.get("secretName")
     for kind, fields in _PERSISTENT_SECRETS.items():

@@ -1,7 +1,7 @@
-"""The RBAC authorizer. Rows O03-O05.
+"""The RBAC authorizer (rows O03-O05).
 
-Most callers ask the same again and again. Answers are remembered until a role or binding changes, without the
-name of the object: few rules have resource names, and their verdicts are remembered with the answer.
+Most clients repeat the same requests. Decisions are cached until a role or binding changes, without the name
+of the object: few rules have resource names, and their verdicts are cached with the decision.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Turn(Protocol):
 
 
 class RbacAuthorizer:
-    """An `Authorizer`, and the `RuleResolver` (`rules`) that belongs to it.
+    """The RBAC authorizer: an `Authorizer` with its `RuleResolver` (`rules`).
 
-    A user to whom twenty thousand roles are bound is answered in turns of the event loop.
+    A decision about a user with twenty thousand bound roles is made in several turns of the event loop.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class RbacAuthorizer:
         remembered_max: int = REMEMBERED_MAX,
         remembered_names_max: int = REMEMBERED_NAMES_MAX,
     ) -> None:
-        """turns: makes the turns of a long answer; without, each is given at once."""
+        """turns: makes the turns of a long decision; without it, decisions are immediate."""
         self._policy = policy
         self._turns = turns
         self._remembered_max = remembered_max
@@ -111,7 +111,7 @@ class RbacAuthorizer:
         turn: Turn,
         deadline: float,
     ) -> Verdict:
-        """deadline: not looked at, since it asks nobody."""
+        """Finish a decision, ignoring the deadline, since no server is called."""
         known = None
         while known is None:
             if turn.is_over():
@@ -132,7 +132,7 @@ class RbacAuthorizer:
     def _find(self, attributes: Attributes) -> Generator[_Answer | None]:
         """Yields the verdicts of the rules that allow the request, up to the first that allows all names.
 
-        Before that, None each time it has looked at some rules, or at many words of one.
+        It also yields None after some rules, or many words of one.
         """
         by_name: dict[str, Verdict] = {}
         is_for_all_names, words = True, 0
@@ -174,7 +174,10 @@ class RbacAuthorizer:
         yield by_name, problems, is_for_all_names
 
     def rules(self, user: UserInfo, namespace: str, words_max: float = math.inf) -> RuleSet:
-        """Returns what a user may do. It may be called in a thread. Raises TooManyWords."""
+        """Returns what a user may do; may be called in a thread.
+
+        Raises TooManyWords.
+        """
         rules, problems = self._policy.rules_of(user, namespace, words_max)
         return RuleSet(
             [

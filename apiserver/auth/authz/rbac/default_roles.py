@@ -1,8 +1,8 @@
 """The default roles and bindings of Kubernetes 1.36, which every cluster has from the start.
 
-They are in default_roles.txt. Rules of features that are off by default are left out, but for those of types
-and paths that their gates switch on; and so are the steps from before 1.9 and 1.14, when `admin`, `edit`,
-`view` and `system:discovery` held other rules.
+They are in default_roles.txt. Rules of features that are off by default are left out, except for types and
+paths that their gates switch on; so are migrations from before 1.9 and 1.14, when `admin`, `edit`, `view` and
+`system:discovery` had other rules.
 Source: k8s.io/kubernetes, plugin/pkg/auth/authorizer/rbac/bootstrappolicy.
 """
 
@@ -31,17 +31,19 @@ _GROUP: Final = "rbac.authorization"
 
 
 def on_by_default(name: str) -> bool:
-    """Whether a gate is on in the default release."""
+    """Returns whether a gate is on in the default release."""
     return gates_of(DEFAULT_MINOR, ()).is_on(name)
 
 
 def autoupdate_key(brand: Brand) -> str:
-    """The annotation that, set to "false", keeps a default role or binding from being added to."""
+    """Returns the annotation that, set to "false", excludes a default role or binding from updates."""
     return f"{_GROUP}.{brand.vendor}.io/autoupdate"
 
 
 class DefaultObject(NamedTuple):
-    """A default role or binding. namespace: empty for one of the cluster. content: all of it, as JSON."""
+    """A default role or binding. namespace: empty for a cluster-scoped object. content: the object as
+    JSON.
+    """
 
     kind: str
     namespace: str
@@ -55,21 +57,25 @@ class DefaultObject(NamedTuple):
 
 
 def default_objects(brand: Brand, is_on: Callable[[str], bool] = on_by_default) -> tuple[DefaultObject, ...]:
-    """Returns all objects: those of the cluster first, roles before bindings. is_on: whether a gate is on."""
+    """Returns all objects, the cluster-scoped ones first, roles before bindings. is_on: returns whether a
+    gate is on.
+    """
     return _encoded(brand, frozenset(filter(is_on, GATES)))
 
 
 def role_rules(
     brand: Brand, name: str, is_on: Callable[[str], bool] = on_by_default
 ) -> tuple[PolicyRule, ...]:
-    """Returns the rules of a default ClusterRole. is_on: whether a feature gate is on."""
+    """Returns the rules of a default ClusterRole. is_on: returns whether a feature gate is on."""
     return next(tuple(each.policy_rules(brand)) for each in table(is_on) if each.name == name)
 
 
 class DefaultRole(NamedTuple):
-    """A role in the table. namespace: empty for a ClusterRole. aggregated_to: the role that aggregates it.
+    """A role in the table of default roles.
 
-    rules: the sets of words of each. bindings: their subjects, kinds and names, by their own names.
+    namespace: empty for a ClusterRole. aggregated_to: the role that aggregates it.
+
+    rules: the words of each rule. bindings: the kinds and names of their subjects, by the binding's name.
     """
 
     namespace: str
@@ -89,7 +95,9 @@ class DefaultRole(NamedTuple):
 
 
 def table(is_on: Callable[[str], bool]) -> list[DefaultRole]:
-    """Reads default_roles.txt. is_on: whether a feature gate is on; lines of other gates are left out."""
+    """Reads default_roles.txt. is_on: returns whether a feature gate is on; lines of other gates are left
+    out.
+    """
     text = pkgutil.get_data(__package__, "default_roles.txt")
     assert text is not None
     roles: list[DefaultRole] = []

@@ -1,7 +1,7 @@
-"""Explains a decision of RBAC: the rule that allows a request, or what is missing, near misses included.
+"""Explains a decision of RBAC: the rule that allows a request, or the near misses.
 
-A near miss is a rule that lacks one thing (the verb, the group, the subresource, the name), a role that would
-do and is bound elsewhere or to somebody else, or a binding to a role that does not exist. Pure.
+A near miss is a rule that lacks one thing (the verb, the group, the subresource, the name), a sufficient role
+that is bound in another namespace or to another user, or a binding to a role that does not exist. Pure.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RULE_LENGTH_MAX: Final = 300
 def allowing(policy: RbacPolicy, attributes: Attributes, *, rules_max: int = RULES_MAX) -> Grant | None:
     """Returns the rule that allows a request, and the binding that grants it, which the decision names.
 
-    None if none of the first `rules_max` does.
+    Returns None if none of the first `rules_max` rules does.
     """
     for found in _grants(policy, attributes, rules_max):
         if isinstance(found, Grant) and found.rule.allows(attributes):
@@ -38,7 +38,7 @@ def allowing(policy: RbacPolicy, attributes: Attributes, *, rules_max: int = RUL
 
 
 def own_near_misses(policy: RbacPolicy, attributes: Attributes, *, rules_max: int = RULES_MAX) -> list[str]:
-    """Returns what nearly allows a request, of what is bound to its user where it is."""
+    """Returns the near misses among the permissions of the user in the request's namespace."""
     told: list[str] = []
     user = attributes.user
     for found in _grants(policy, attributes, rules_max):
@@ -54,7 +54,7 @@ def own_near_misses(policy: RbacPolicy, attributes: Attributes, *, rules_max: in
 
 
 def _grants(policy: RbacPolicy, attributes: Attributes, rules_max: int) -> Iterator[Grant | NotFound]:
-    """Yields what is granted to a user, as far as it is looked at."""
+    """Yields the grants of a user, up to the limit."""
     words = rules_max * WORDS_OF_RULE_MAX
     for found in islice(policy.grants(attributes.user, attributes.namespace), rules_max):
         if isinstance(found, Grant):
@@ -65,7 +65,7 @@ def _grants(policy: RbacPolicy, attributes: Attributes, rules_max: int) -> Itera
 
 
 def lacking(rule: PolicyRule, attributes: Attributes) -> str | None:
-    """Returns the only thing that a rule lacks to allow a request; None if it lacks more, or nothing."""
+    """Returns the only part of a request that a rule lacks; None if it lacks more parts, or none."""
     if not attributes.is_resource:
         # A rule about other paths is no near miss.
         if rule.has_verb(attributes.verb) or not rule.has_url(attributes.path):
@@ -96,7 +96,7 @@ def shown(rule: PolicyRule) -> str:
     return text if len(text) <= RULE_LENGTH_MAX else f"{text[:RULE_LENGTH_MAX]}…"
 
 
-# ---- what others have: for who may read all roles and bindings
+# ---- permissions of other users, for users who may read all roles and bindings
 
 
 def bound_elsewhere(policy: RbacPolicy, attributes: Attributes) -> Iterator[str]:
@@ -110,7 +110,7 @@ def bound_elsewhere(policy: RbacPolicy, attributes: Attributes) -> Iterator[str]
 
 
 def bound_to_others(policy: RbacPolicy, attributes: Attributes) -> Iterator[str]:
-    """Yields bindings that would allow the request, and name somebody whose name is like the user's."""
+    """Yields bindings that would allow the request for a subject whose name resembles the user's."""
     user = attributes.user
     for binding in policy.all_bindings():
         if binding.namespace not in ("", attributes.namespace):
@@ -136,7 +136,7 @@ def _rules(policy: RbacPolicy, binding: Binding) -> tuple[PolicyRule, ...]:
 
 
 def _is_alike(subject: Subject, attributes: Attributes) -> bool:
-    """Whether a subject is not the user, but has its name in another case, or as another kind."""
+    """Returns whether a subject has the user's name in another case, or as another kind."""
     user = attributes.user
     is_group, name = subject.principal
     if (name in user.groups) if is_group else (name == user.name):

@@ -1,7 +1,7 @@
 """The stored roles and bindings, indexed by subject, and the rules that they grant to users.
 
-Bindings are indexed by their subjects, so that a question costs no look at other users' bindings. Where
-Kubernetes goes through bindings in no order, we go by name: the same question has the same reason each time.
+Bindings are indexed by their subjects, so that a decision does not read other users' bindings. Kubernetes
+reads bindings in random order; here they are read by name, so that equal decisions have the same reason.
 Source: k8s.io/kubernetes, pkg/registry/rbac/validation/rule.go.
 """
 
@@ -29,7 +29,7 @@ _ACCOUNT_PREFIX: Final = "system:serviceaccount:"
 
 
 class Subject(NamedTuple):
-    """A subject of a binding: what the role is granted to.
+    """A subject of a binding, to which the role is granted.
 
     kind: User, Group, or ServiceAccount, which alone has a namespace.
     """
@@ -40,7 +40,9 @@ class Subject(NamedTuple):
 
     @property
     def principal(self) -> tuple[bool, str]:
-        """Returns what users are compared with: whether it is a group, and the name of the group or user."""
+        """The group or user of the subject, as users are compared with it: whether it is a group, and the
+        name.
+        """
         if self.kind == "ServiceAccount":
             return False, f"{_ACCOUNT_PREFIX}{self.namespace}:{self.name}"
         return self.kind == "Group", self.name
@@ -84,7 +86,7 @@ class Binding(NamedTuple):
         return binding
 
     def subject_of(self, user: UserInfo) -> Subject:
-        """Returns the first subject that the user is. The user must be one of the subjects."""
+        """Returns the first subject that matches the user, who must match one."""
         return next(each for each in self.subjects if _is_one_of(user, each.principal))
 
     def describe(self, user: UserInfo) -> str:
@@ -115,7 +117,7 @@ class Role(NamedTuple):
 
 
 def parse(kind: str, document: Document) -> Role | Binding:
-    """Returns what a role or binding says. Raises Malformed."""
+    """Returns the role or binding in a document. Raises Malformed."""
     return (Role if kind in (ROLE, CLUSTER_ROLE) else Binding).of(document)
 
 
@@ -138,9 +140,9 @@ class Grant(NamedTuple):
 
 
 class RbacPolicy:
-    """The roles and bindings that are known.
+    """The known roles and bindings.
 
-    generation: a number that grows whenever an answer may have changed.
+    generation: a number that grows whenever a decision may have changed.
     """
 
     def __init__(self, group: str) -> None:
@@ -199,11 +201,11 @@ class RbacPolicy:
     # ---- questions
 
     def grants(self, user: UserInfo, namespace: str) -> Iterator[Grant | NotFound]:
-        """Yields what is granted to a user: in the whole cluster first, then in a namespace, if one is given.
+        """Yields the grants of a user: first those in the whole cluster, then those in a namespace, if given.
 
-        A binding whose role does not exist yields the NotFound. A role that was yielded is not yielded again:
-        it may be bound to the same users thousands of times. Between two of them the policy may change: what
-        is yielded holds then, and what holds all the time is not left out.
+        A binding whose role does not exist yields the NotFound. A role is yielded only once, as it may be
+        bound to the same user thousands of times. If the policy changes meanwhile, each grant holds when it
+        is yielded, and grants that hold throughout are all yielded.
         """
         seen: set[tuple[str, str, str]] = set()
         principals = ((False, user.name), *((True, group) for group in user.groups))
@@ -235,9 +237,9 @@ class RbacPolicy:
     def rules_of(
         self, user: UserInfo, namespace: str, words_max: float = math.inf
     ) -> tuple[list[PolicyRule], list[str]]:
-        """Returns the rules granted to a user in a namespace, or in the cluster, and the problems met.
+        """Returns the rules granted to a user in a namespace, or in the cluster, and the errors on the way.
 
-        It may be called in a thread, as `grants` may. Raises TooManyWords if they have more words.
+        May be called in a thread, like `grants`. Raises TooManyWords if they have more words.
         """
         rules, problems = [], []
         for found in self.grants(user, namespace):
@@ -266,7 +268,7 @@ class RbacPolicy:
         return ((*key, rules) for key, rules in self._roles.items())
 
     def role_rules(self, kind: str, namespace: str, name: str) -> tuple[PolicyRule, ...]:
-        """Returns the rules of a role. namespace: its own, or that of its binding. Raises NotFound."""
+        """Returns the rules of a role. namespace: the role's, or that of its binding. Raises NotFound."""
         rules = self._roles.get((kind, namespace if kind == ROLE else "", name))
         if rules is None:
             # Kubernetes' listers name what they do not find by kind.

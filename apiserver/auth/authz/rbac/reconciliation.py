@@ -1,6 +1,6 @@
 """Completes a stored role or binding so that it grants at least what its default does. Pure.
 
-Nothing is taken away from it. An annotation excludes it: who wants less than the default sets that.
+Nothing is removed from it. To keep fewer permissions than the default, exclude the object by an annotation.
 Source: k8s.io/kubernetes, pkg/registry/rbac/reconciliation.
 """
 
@@ -20,12 +20,13 @@ def is_protected(stored: Document, autoupdate_key: str) -> bool:
 
 
 def must_be_recreated(stored: Document, default: Document) -> bool:
-    """Whether a binding grants another role than its default: the roleRef of a binding is immutable."""
+    """Returns whether a binding grants another role than its default, as its roleRef is immutable."""
     return bool(stored.get("roleRef") != default.get("roleRef"))
 
 
 def reconciled(stored: Document, default: Document) -> Document:
-    """Returns the stored document with what it lacks of its default; equal to it if it lacks nothing.
+    """Returns the stored document, completed with missing parts of its default; equal to it if none are
+    missing.
 
     Labels and annotations of the stored document win. The result shares parts with both; neither is changed.
     Raises TooManyRules.

@@ -2,7 +2,7 @@
 
 A rule is a product: each of its verbs, on each of its resources, in each of its groups. Kubernetes breaks
 rules down into single permissions and compares each with all rules of the owner; a rule of a thousand verbs,
-groups and resources has 10^9 permissions. The answer here is the same, but is computed from the words: for
+groups and resources has 10^9 permissions. The result here is the same, but is computed from the words: for
 each word, a bit set says which of the owner's rules have it. A permission is covered if the bit sets of its
 words have a bit in common, and the result for some bit sets holds for all words with the same ones.
 
@@ -113,7 +113,7 @@ def _uncovered(
 
 
 class _Steps:
-    """The steps that a comparison may still take."""
+    """The steps that remain for a comparison."""
 
     def __init__(self, allowed: int) -> None:
         self._left = allowed
@@ -126,7 +126,7 @@ class _Steps:
 
 
 class _Held:
-    """Which of the owner's rules have a word: a bit set, with bit n for rule n.
+    """The owner's rules that have each word, as a bit set with bit n for rule n.
 
     words: the length of bit sets, in machine words.
     unnamed: the rules without resource names.
@@ -172,7 +172,9 @@ class _Held:
         return self._groups.get(word, 0) | self._groups.get(ANY, 0)
 
     def resource(self, word: str) -> int:
-        """`*/scale` is the subresource `scale` of every resource; `*` is all."""
+        """Returns the rules that cover a resource; `*/scale` is the subresource `scale` of every resource,
+        `*` is all.
+        """
         found = self._resources
         return found.get(word, 0) | found.get(_of_any(word), 0) | found.get(ANY, 0)
 
@@ -180,7 +182,7 @@ class _Held:
         return self._names.get(word, 0) | self.unnamed
 
     def url(self, word: str) -> int:
-        """`/healthz/*` covers all paths below."""
+        """Returns the rules that cover a URL; `/healthz/*` covers all paths below."""
         bits = self._urls.get(word, 0)
         for length in self._lengths:
             if length > len(word):
@@ -190,7 +192,9 @@ class _Held:
         return bits & self.unnamed
 
     def _index(self, words_of_rules: Sequence[Iterable[str]], asked: set[str] | None) -> dict[str, int]:
-        """Returns the bit set of the rules that have a word, by word. asked: other words are left out."""
+        """Returns the bit set of the rules that have a word, by word. asked: the relevant words; others are
+        left out.
+        """
         numbers: dict[str, list[int]] = defaultdict(list)
         for number, words in enumerate(words_of_rules):
             for word in words:
@@ -207,7 +211,7 @@ class _Held:
 
 
 class _Product:
-    """The permissions in a rule: all ways to take one word of each field.
+    """The permissions in a rule: all combinations of one word of each field.
 
     fields: words with their bit sets.
     """
@@ -232,9 +236,9 @@ class _Product:
                     yield (word, *others)
 
     def _gaps(self, depth: int, above: int) -> Sequence[tuple[str, int]]:
-        """Returns the words of a field with which something is missing.
+        """Returns the words of a field for which a permission is missing.
 
-        above: the bit set of the rules that have the words of the fields before.
+        above: the bit set of the rules that have the words of the previous fields.
         """
         if (found := self._known.get((depth, above))) is not None:
             return found
@@ -249,6 +253,6 @@ class _Product:
 
 
 def _of_any(resource: str) -> str:
-    """`pods/log` -> `*/log`"""
+    """Returns the resource that means a subresource of any resource: `pods/log` -> `*/log`."""
     _, slash, subresource = resource.partition("/")
     return f"{ANY}/{subresource}" if slash else resource

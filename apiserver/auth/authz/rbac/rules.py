@@ -1,6 +1,6 @@
-"""The rules of roles: which requests they allow.
+"""The rules of roles, and the requests that they allow (row O05).
 
-Source: k8s.io/kubernetes, pkg/apis/rbac/v1/evaluation_helpers.go. Row O05.
+Source: k8s.io/kubernetes, pkg/apis/rbac/v1/evaluation_helpers.go.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Malformed(ValueError):
 
 
 class PolicyRule(NamedTuple):
-    """One rule, for resources or for paths (`urls`), never both.
+    """A rule, for resources or for paths (`urls`), never both.
 
     Without resource_names it covers objects of any name.
     """
@@ -51,7 +51,7 @@ class PolicyRule(NamedTuple):
         return self.concerns(attributes) and (not attributes.is_resource or self.has_name(attributes.name))
 
     def concerns(self, attributes: Attributes) -> bool:
-        """Whether it allows the request, leaving the name of the object aside."""
+        """Returns whether the rule allows the request, regardless of the object's name."""
         if not attributes.is_resource:
             return self.has_verb(attributes.verb) and self.has_url(attributes.path)
         return (
@@ -67,7 +67,7 @@ class PolicyRule(NamedTuple):
         return group in self.api_groups or ANY in self.api_groups
 
     def has_resource(self, resource: str, subresource: str) -> bool:
-        """Tells whether a resource is covered.
+        """Returns whether the rule covers a resource.
 
         `pods` does not include `pods/log`; `*/log` is the subresource of every resource; `*` is all.
         """
@@ -81,7 +81,7 @@ class PolicyRule(NamedTuple):
         return not self.resource_names or name in self.resource_names
 
     def has_url(self, path: str) -> bool:
-        """Tells whether a path is covered: `/healthz/*` covers all paths below."""
+        """Returns whether the rule covers a path: `/healthz/*` covers all paths below."""
         return any(
             url == path or (url.endswith(ANY) and path.startswith(url.rstrip(ANY))) for url in self.urls
         )
@@ -91,7 +91,7 @@ _FIELDS: Final = ("verbs", "apiGroups", "resources", "resourceNames", "nonResour
 
 
 def parse_rules(role: Document) -> tuple[PolicyRule, ...]:
-    """Returns the rules of a role, which are parsed once for all that have the same. Raises Malformed."""
+    """Returns the rules of a role, parsed once for all roles with equal rules. Raises Malformed."""
     rules = role.get("rules") or ()
     if not rules:
         return ()
@@ -103,7 +103,7 @@ def parse_rules(role: Document) -> tuple[PolicyRule, ...]:
 
 @text_cache(CACHED_MAX)
 def _parsed(encoded: bytes) -> tuple[PolicyRule, ...]:
-    """Raises Malformed."""
+    """Returns a parsed rule."""
     return tuple(map(PolicyRule.of, orjson.loads(encoded)))
 
 

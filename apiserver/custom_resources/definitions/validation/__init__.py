@@ -1,15 +1,15 @@
-"""What is checked when a CustomResourceDefinition is written.
+"""Validates a CustomResourceDefinition when it is written.
 
-Paths, reasons, texts and order of errors are Kubernetes'. What was stored before a check existed may stay:
-less is required of an update if the stored definition did not meet the requirement either.
+Paths, reasons, texts and order of errors are Kubernetes'. A stored definition that violates a newer
+requirement may be updated: the requirement does not apply then.
 
     custom_resource_definitions   a definition as a whole, its group and names; calls all others
     versions                      names, storage, deprecation, subresources, columns, selectable fields
-    conversion                    between versions, with a webhook or without
-    structural_schemas            that a schema is structural
-    openapi_schemas               what is supported in it, and what fits together
-    schema_defaults               that defaults fit their schemas, and their rules hold for them
-    schema_rules                  that rules compile, and cannot cost too much
-    schema_tree                   the schemas within a schema, and how many there may be
+    conversion                    conversion between versions, with or without a webhook
+    structural_schemas            validates that a schema is structural
+    openapi_schemas               validates the supported and consistent use of keywords
+    schema_defaults               validates that defaults fit their schemas and rules
+    schema_rules                  validates that rules compile, and cannot cost too much
+    schema_tree                   the schemas within a schema, and their maximum number
     internal_types                parts of definitions as messages show them
 """

@@ -1,4 +1,4 @@
-"""Validates how the versions of a CustomResourceDefinition are converted. Row S02.
+"""Validates how the versions of a CustomResourceDefinition are converted (row S02).
 
 Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions/validation.
 """
@@ -47,7 +47,7 @@ def _client_config(path: str, config: Document, *, checks_ca_bundle: bool) -> Er
 
 
 def _ca_bundle_problem(bundle: str) -> str:
-    """Returns why no certificate can be read from PEM in base64; empty if one can."""
+    """Returns why PEM in base64 contains no readable certificate; empty if it contains one."""
     try:
         bundle_certificates(base64.b64decode(bundle))
     except (NoCertificate, binascii.Error) as error:

@@ -1,8 +1,8 @@
 """Validates CustomResourceDefinitions.
 
 Kubernetes validates its internal version of a definition, in which fields that are the same in all versions
-stand beside the versions: a schema is at `spec.validation` there if all versions have the same one, else at
-`spec.versions[0].schema`. Errors name those paths.
+are outside of the versions: a schema is at `spec.validation` there if all versions have the same one,
+otherwise at `spec.versions[0].schema`. Errors name those paths.
 Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions/validation.
 """
 
@@ -59,7 +59,7 @@ from apiserver.schema.validation.checks import immutable, one_of
 from apiserver.schema.validation.documents import at, items
 
 _SCOPES: Final = ("Cluster", "Namespaced")
-# With a status subresource, the schema of `status` is used on its own: only these may stand at the root.
+# With a status subresource, the schema of `status` is used separately: the root may have only these keywords.
 _BESIDE_STATUS: Final = (
     *("Description", "Type", "Format", "Title", "Maximum", "ExclusiveMaximum", "Minimum", "ExclusiveMinimum"),
     *("MaxLength", "MinLength", "Pattern", "MaxItems", "MinItems", "UniqueItems", "MultipleOf", "Required"),
@@ -75,14 +75,14 @@ _IN_COMMON: Final = (
 
 
 class _Before(NamedTuple):
-    """The schemas that a definition had before an update: of one version, and of all."""
+    """The schemas of a definition before an update: of one version, and of all."""
 
     schema: Document | None
     all_schemas: Sequence[Document]
 
 
 class _Part(NamedTuple):
-    """The fields of a version, or those that are the same in all versions and stand beside them.
+    """The fields of a version, or those that are the same in all versions and outside of them.
 
     path: that of the version, or `spec`. schema_field: the field that has the schema.
     """
@@ -111,10 +111,10 @@ def _schemas_in_place(document: Document) -> list[tuple[str, Document]]:
 
 
 class _Requirements(NamedTuple):
-    """What is required of a definition; less of one that was stored before it was required.
+    """The requirements on a definition, without those that a stored definition did not meet.
 
-    structure: schemas are structural even if unknown fields are kept.
-    schemas: every version has a schema, not only those that are served.
+    structure: schemas must be structural even if unknown fields are kept.
+    schemas: every version must have a schema, not only served ones.
     """
 
     of_schemas: SchemaRequirements = ALL
@@ -130,7 +130,7 @@ _DEFAULTS_NEED_V1: Final = (
 
 
 class DefinitionValidator:
-    """Validates definitions in a deployment."""
+    """Validates definitions, with the schema of ObjectMeta and the compatibility of the release."""
 
     def __init__(
         self,
@@ -140,9 +140,9 @@ class DefinitionValidator:
         *,
         of_v1beta1: bool = False,
     ) -> None:
-        """meta: the schema of ObjectMeta. compatibility: what new expressions may use.
+        """meta: the schema of ObjectMeta. compatibility: the features that new expressions may use.
 
-        of_v1beta1: less is required of what clients write as v1beta1. Row T14.
+        of_v1beta1: whether clients write v1beta1, which has fewer requirements (row T14).
         """
         self._brand, self._compatibility = brand, compatibility
         self._of_v1beta1 = of_v1beta1
@@ -185,7 +185,9 @@ class DefinitionValidator:
         return [f"unrecognized format {go_quote(each)}" for each in found if each not in before]
 
     def _of_version(self, requirements: _Requirements, *, has_defaults: bool = False) -> _Requirements:
-        """Returns what is required in the version that clients write. has_defaults: it had some before."""
+        """Returns the requirements of the version that clients write. has_defaults: whether the definition
+        had defaults before.
+        """
         if not self._of_v1beta1:
             return requirements
         why = "" if has_defaults else _DEFAULTS_NEED_V1.format(domain=self._brand.group_domain)
@@ -224,7 +226,7 @@ class DefinitionValidator:
         return errors
 
     def _api_approval(self, new: Document, old: Document | None) -> Errors:
-        """Returns what is wrong with the approval, unless the same was wrong before."""
+        """Returns the error in the approval, unless it existed before."""
         if not is_protected_group(at(new, "spec", "group") or "", self._brand):
             return []
         found = approval_of(new, self._brand)
@@ -397,7 +399,7 @@ def _has_defaults(schemas: Sequence[Document]) -> bool:
 
 
 def _in_common(spec: Document) -> Document:
-    """Returns the spec with the fields that are the same in all versions beside the versions."""
+    """Returns the spec with the fields that are the same in all versions moved out of the versions."""
     versions = [dict(version) for version in spec.get("versions") or ()]
     spec = {**spec, "versions": versions, "names": spec.get("names", {})}
     if not versions:

@@ -1,4 +1,4 @@
-"""Parts of definitions as Kubernetes' messages show them: with the field names of its internal types.
+"""Parts of definitions as Kubernetes' messages show them, with the field names of its internal types.
 
 The order is that of the fields in k8s.io/apiextensions-apiserver, pkg/apis/apiextensions (types.go,
 types_jsonschema.go). Fields that are not set are shown, too.
@@ -126,7 +126,7 @@ def _internal_name(name: str) -> str:
 
 
 def _struct(value: Document, fields: tuple[tuple[str, Any], ...]) -> Document:
-    """fields: names, with what is shown of those that are not set."""
+    """Returns a struct as Go prints it."""
     return {
         "JSONPath" if name == "jsonPath" else "URL" if name == "url" else _internal_name(name): value.get(
             name, empty

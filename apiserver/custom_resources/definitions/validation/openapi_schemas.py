@@ -1,4 +1,4 @@
-"""Validates the schemas of custom resources beyond their structure: what is supported and fits together.
+"""Validates the schemas of custom resources beyond their structure: supported and consistent keywords.
 
 Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions/validation/validation.go,
 ValidateCustomResourceDefinitionOpenAPISchema.
@@ -38,7 +38,7 @@ _NOT_SUPPORTED: Final = (
 
 
 class SchemaRequirements(NamedTuple):
-    """What is required of schemas; less of those that were stored before it was required.
+    """The requirements on schemas, without those that stored schemas did not meet.
 
     no_default: why they may not have defaults; empty if they may.
     """
@@ -78,9 +78,9 @@ def validate_json_schema(
     *,
     is_supported: bool,
 ) -> SchemaFindings:
-    """Returns the errors in a schema, and where they are.
+    """Returns the errors in a schema, and their paths.
 
-    is_supported: whether paths can be looked up in the schema; if not, other errors tell why.
+    is_supported: whether paths can be looked up in the schema; if not, other errors have the reason.
     """
     check = _Check(extensions, requirements, is_supported)
     root = _Place(requirements.no_default, is_root=True)
@@ -88,7 +88,7 @@ def validate_json_schema(
 
 
 class _Place(NamedTuple):
-    """Where in a resource a schema stands.
+    """The place of a schema in a resource.
 
     no_default: why it may not have a default; empty if it may.
     in_resource_fields: in the metadata of an object, or its kind or version.
@@ -144,7 +144,7 @@ class _Check:
         return errors
 
     def _inside(self, path: str, schema: Document, place: _Place) -> Iterator[tuple[str, Document, _Place]]:
-        """Yields the schemas within a schema that are checked: path, schema, place."""
+        """Yields the schemas within a schema that are checked, each with its path and place."""
         place = place._replace(is_root=False) if (is_root := place.is_root) else place
         if isinstance(additional := schema.get("additionalProperties"), dict):
             inside = place
@@ -286,7 +286,7 @@ class _Check:
     # ---- rules
 
     def _rule(self, path: str, rule: Document, schema: Document) -> Errors:
-        """Checks what does not need a rule to be compiled."""
+        """Checks the parts of a rule that need no compilation."""
         errors: Errors = []
         text, message = rule.get("rule", "").strip(), rule.get("message", "")
         if not text:
@@ -323,7 +323,7 @@ class _Check:
 
 
 def unrecognized_formats(schemas: list[Document]) -> list[str]:
-    """Returns the formats that are not known for their type, and so are not checked."""
+    """Returns the formats that are unknown for their type, and so are not checked."""
     return list(
         dict.fromkeys(
             node["format"]

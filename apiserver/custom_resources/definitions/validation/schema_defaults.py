@@ -45,7 +45,7 @@ _Surround: TypeAlias = Callable[[Any], Document]
 
 
 class DefaultsValidator:
-    """Validates the defaults of schemas in a deployment. meta: returns the schema of ObjectMeta."""
+    """Validates the defaults of schemas. meta: returns the schema of ObjectMeta."""
 
     def __init__(self, extensions: Extensions, meta: Callable[[], Schema]) -> None:
         self.extensions, self._meta = extensions, meta
@@ -70,7 +70,7 @@ class DefaultsValidator:
     def _with_defaults(
         self, path: str, schema: Document, surround: _Surround | None
     ) -> Iterator[tuple[str, Document, _Surround | None]]:
-        """Yields the path of each default, its schema, and how to make a resource of it.
+        """Yields the path of each default, its schema, and a function that makes a resource with it.
 
         surround: None outside of a resource's own fields. Values of maps are not checked, as in Kubernetes.
         """
@@ -89,7 +89,7 @@ class DefaultsValidator:
             yield from self._with_defaults(f"{path}.properties[{name}]", field, inside)
 
     def _default(self, path: str, schema: Document, surround: _Surround | None) -> tuple[Errors, bool]:
-        """Returns what is wrong with a default, and whether its schema takes its value."""
+        """Returns the errors in a default, and whether its schema accepts its value."""
         value = schema["default"]
         if is_deep(value):
             return [forbidden(path, f"must not be nested more than {DEPTH_MAX} deep")], False
@@ -107,7 +107,7 @@ class DefaultsValidator:
         return errors + [moved(error, path) for error in found], not found
 
     def _is_pruned(self, value: Any, schema: Document | None, *, keeps_unknown: bool = False) -> bool:
-        """Whether a value has fields that its schema does not have. schema: None if there is none."""
+        """Returns whether a value has fields that its schema does not have. schema: None if there is none."""
         if schema is None:
             return not keeps_unknown and _has_fields(value)
         keeps_unknown = schema.get(self.extensions.preserve_unknown_fields, keeps_unknown)
@@ -193,7 +193,8 @@ def _has_fields(value: Any) -> bool:
 def evaluate_defaults(defaults: Sequence[DefaultValue], extensions: Extensions) -> Errors:
     """Evaluates the rules of schemas for their defaults.
 
-    Each default is evaluated twice: as an unchanged value, and as a new one. All may cost what an object may.
+    Each default is evaluated twice: as an unchanged value, and as a new one. All together may cost as much as
+    an object may.
     """
     builder, budget = RuleTreeBuilder(extensions), OBJECT_COST_MAX
     errors: Errors = []

@@ -1,4 +1,4 @@
-"""Checks the rules of a definition when it is written: that they compile, and that they cannot cost too much.
+"""Checks the rules of a definition when it is written: they must compile, and must not cost too much.
 
 Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions/validation/{validation,cel_validation}.go.
 """
@@ -49,9 +49,10 @@ def check_rules(
     """Checks the rules of a structural schema whose defaults are valid.
 
     path: the schema's, as `spec.validation.openAPIV3Schema`.
-    versions: what expressions may use; those of all versions of the definition before an update are stored.
-    old_schema: that of this version before an update. If it was the same, rules may cost as much as they did.
-    invalid_paths: the paths of schemas with other errors at them or inside; their rules are not looked at.
+    versions: the features that expressions may use; the expressions in all versions before an update count as
+        stored.
+    old_schema: that of this version before an update; if unchanged, rules may cost as much as before.
+    invalid_paths: the paths of schemas with other errors, whose rules are not checked.
     """
     if (error := _extent_error(schema, path, extensions)) is not None:
         return [error]
@@ -86,9 +87,9 @@ def _extent_error(schema: JSONSchema, path: str, extensions: Extensions) -> Fiel
 
 
 class _Place(NamedTuple):
-    """A schema within a schema, and where it stands.
+    """A schema within a schema, and its place.
 
-    name: that of its type. most: how many values of it an object may have; None if that is not limited.
+    name: that of its type. most: how many values of it an object may have; None if unlimited.
     uncorrelatable: the path of the outermost schema around it whose items cannot be correlated with old ones.
     """
 
@@ -100,7 +101,7 @@ class _Place(NamedTuple):
 
 
 class _Check:
-    """Checks one schema. Errors of inner schemas come before those of outer ones."""
+    """Checks one schema; errors of inner schemas come before those of outer ones."""
 
     def __init__(
         self,
@@ -200,7 +201,7 @@ _NO_TYPE: Final = (
 
 
 def _most_below(place: _Place) -> int | None:
-    """Returns how many values there may be of the schemas within a schema; None if that is not limited."""
+    """Returns how many values the schemas within a schema may have; None if unlimited."""
     schema = place.schema
     match schema.get("type"):
         case "object" if schema.get("additionalProperties") is not None:

@@ -41,7 +41,9 @@ _PLAIN: Final = frozenset(
 
 
 def is_plain(schema: Document) -> bool:
-    """Whether a schema has a type, and nothing that needs a check: no schemas, defaults, extensions..."""
+    """Returns whether a schema has only a type, and nothing that needs a check: no schemas, defaults,
+    extensions...
+    """
     return _PLAIN.issuperset(schema) and "type" in schema
 
 
@@ -70,7 +72,7 @@ def nodes(schema: Document) -> list[Document]:
 
 
 def validate_extent(schemas: Sequence[tuple[str, Document]]) -> Errors:
-    """Checks that schemas, given with their paths, are not too deep, and not too many together."""
+    """Checks that schemas, given with their paths, are neither too deep nor too many."""
     count = 0
     for path, schema in schemas:
         level, depth = [(0, schema)], 0
@@ -88,7 +90,7 @@ def validate_extent(schemas: Sequence[tuple[str, Document]]) -> Errors:
 
 
 def is_deep(value: object) -> bool:
-    """Whether a value is nested more deeply than schemas may be."""
+    """Returns whether a value is nested more deeply than schemas may be."""
     level = [value]
     for _ in range(DEPTH_MAX):
         level = [
@@ -103,9 +105,9 @@ def is_deep(value: object) -> bool:
 
 
 def same(one: object, other: object) -> bool:
-    """Whether two values are the same in JSON, where true is not 1.
+    """Returns whether two values are equal in JSON, where true is not 1.
 
-    Values that are nested too deeply to be compared are not.
+    Values nested too deeply to be compared count as different.
     """
     try:
         return one == other and (one is other or _text(one) == _text(other))

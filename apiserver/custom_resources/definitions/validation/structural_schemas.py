@@ -1,8 +1,8 @@
-"""Validates that schemas are structural: that value validations do not determine their shape.
+"""Validates that schemas are structural: value validations must not determine their shape.
 
-Source: k8s.io/apiextensions-apiserver, pkg/apiserver/schema/{convert,validation,complete}.go. Everything
-that is not about the shape (limits, patterns, the logical junctors) is *value validation*; within `allOf`,
-`anyOf`, `oneOf` and `not` nothing else may stand.
+Source: k8s.io/apiextensions-apiserver, pkg/apiserver/schema/{convert,validation,complete}.go. Everything that
+is not about the shape (limits, patterns, the logical junctors) is *value validation*; `allOf`, `anyOf`,
+`oneOf` and `not` may contain nothing else.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class _Check(NamedTuple):
     def _values(
         self, path: str, schema: Document, *, skips_any_of: bool = False, skips_first_any_of: bool = False
     ) -> Errors:
-        """skips_any_of: `anyOf` is that of integers or strings, which may have types."""
+        """Validates value validations."""
         errors: Errors = []
         for where, junctor, index, nested in _junctors(path, schema):
             if junctor != "anyOf" or not skips_any_of:
@@ -170,7 +170,7 @@ class _Check(NamedTuple):
         return errors
 
     def _forbidden(self) -> tuple[tuple[str, str], ...]:
-        """Returns the fields that are forbidden in a junctor, and what they must be instead."""
+        """Returns the fields that are forbidden in a junctor, and the values they must have instead."""
         names = self.extensions
         return (
             ("type", "empty"),
@@ -227,7 +227,7 @@ def _junctors(path: str, schema: Document) -> Iterator[tuple[str, str, int, Docu
 
 
 def _incomplete_junctors(schema: Document, outside: Document, path: str, outside_path: str) -> Errors:
-    """Returns errors for what the junctors of a schema specify, but nothing outside of them does.
+    """Returns errors for fields that only the junctors of a schema specify.
 
     Kubernetes checks junctors of the root only, not those further inside.
     """

@@ -1,4 +1,5 @@
-"""The versions of a CustomResourceDefinition: names, storage, deprecation, subresources, columns, selection.
+"""Validates the versions of a CustomResourceDefinition: names, storage, deprecation, subresources and
+columns.
 
 Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions/validation.
 """
@@ -23,7 +24,7 @@ _COLUMN_FORMATS: Final = ("byte", "date", "date-time", "double", "float", "int32
 
 
 def validate_stored_versions(path: str, document: Document) -> Errors:
-    """Checks that versions in which objects may be stored are still in the spec. Row S04."""
+    """Checks that versions in which objects may be stored are still in the spec (row S04)."""
     stored = at(document, "status", "storedVersions")
     if not stored:
         return [invalid(path, stored, "must have at least one stored version")]
@@ -47,7 +48,7 @@ def validate_stored_versions(path: str, document: Document) -> Errors:
 
 
 def validate_version(path: str, version: Document) -> Errors:
-    """Checks what does not depend on other versions, nor on the schema."""
+    """Checks the parts of a version that depend neither on other versions nor on the schema."""
     return validate_version_name(f"{path}.name", version.get("name", "")) + _deprecation(path, version)
 
 
@@ -99,7 +100,7 @@ def validate_subresources(path: str, subresources: Document) -> Errors:
 
 
 def _json_path(path: str, found: str, parts: Sequence[str] = ("",), text: str = "") -> Errors:
-    """parts: the paths below which it must lead."""
+    """Checks a JSONPath."""
     if not found.startswith("."):
         return [invalid(path, found, "must be a simple json path starting with .")]
     if not any(found.startswith(f"{part}.") for part in parts):
