@@ -1,26 +1,26 @@
-"""API aggregation: group versions that other API servers serve, and that clients find here.
+"""API aggregation: serves group versions of other API servers through this server.
 
-An APIService with a service says which server has a version. Requests for it are forwarded there, and what is
-known of it is shown in discovery and OpenAPI, as if it were served here.
+An APIService with a service names the server of a version. Requests for it are forwarded there, and its
+resources appear in discovery and OpenAPI, as if it was served here.
 
-    remote_versions     the versions of other servers, and whether they can be reached
-    extension_client    asks extension servers, within bounds of time and size
+    remote_versions     the versions of other servers, and their availability
+    extension_client    calls extension servers, within bounds of time and size
     availability        checks them, and writes the condition Available
-    service_poller      asks them for documents after each change, and every minute
-    discovery           what they serve, for the merged documents
-    resource_lists      reads what they answer
+    service_poller      downloads their documents after each change, and every minute
+    discovery           their discovery documents, which are merged
+    resource_lists      reads their lists of resources
     openapi_v2          their OpenAPI v2, which is merged into this server's
-    namespaces          empties namespaces that are being deleted
-    owners              tells the garbage collector of owners that they have
-    identity_headers    how an extension server is told who asks
+    namespaces          deletes their objects in namespaces that are being deleted
+    owners              finds their owners of objects for the garbage collector
+    identity_headers    names the user to an extension server
 
-What it guarantees: what this server serves itself is served here, whatever APIServices say. An extension
-server that is away, slow or hostile fails its own versions, and nothing else: neither the start nor /readyz
-waits for it, only who asks it for something, and no more is read from it than the bounds allow.
+What it guarantees: resources that this server serves itself are served here, whatever APIServices say. An
+unreachable, slow or hostile extension server fails its own versions, and nothing else: neither the start nor
+/readyz waits for it, only requests for its resources, and no more is read from it than the bounds allow.
 
-Why this shape: every server on a store checks for itself, and forwards by what it has found: another may have
-another way to the extension server. The condition that all write is for people; a server that has just
-started also learns from it what the others know.
+Why this shape: every server on a store checks for itself, and forwards by its own result: another server may
+reach the extension server by another way. The condition that all write is for people; a server that has just
+started also begins with it.
 
 Left out: `--enable-aggregator-routing` makes no difference: there is no
 cluster network here, so that requests always go to endpoints. Source: k8s.io/kube-aggregator.

@@ -1,10 +1,10 @@
-"""Checks whether the servers that APIServices name can be reached, and writes the condition Available.
+"""Checks whether the servers of APIServices can be reached, and writes the condition Available.
 
-Each server checks for itself, and forwards by what it has found. All write the condition, but only its status
-and reason: what an error says may differ from server to server, and would be written again and again.
+Each server checks for itself, and forwards by its own result. All write the condition, but only its status
+and reason: the text of an error may differ between servers, and would be written again and again.
 
-A version is checked when its APIService changes, when the Service or its EndpointSlices do, and else every
-30 s; one that fails sooner at first. Services are watched only in namespaces that APIServices name.
+A version is checked when its APIService changes, when the Service or its EndpointSlices do, and otherwise
+every 30 s, after a failure sooner at first. Services are watched only in namespaces that APIServices name.
 Source: k8s.io/kube-aggregator, pkg/controllers/status/{local,remote}.
 """
 
@@ -47,7 +47,7 @@ _BY_SERVER: Final = UpdateStrategy()
 
 
 class CheckResult(NamedTuple):
-    """What a check has found: the fields of the condition."""
+    """The result of a check: the fields of the condition."""
 
     status: str
     reason: str
@@ -64,16 +64,16 @@ PASSED: Final = CheckResult("True", "Passed", "all checks passed")
 
 
 class WatchedResources(NamedTuple):
-    """The resource of APIServices, and those of what tells where services are."""
+    """The resource of APIServices, and those that locate services."""
 
     api_services: ServedResource
     locations: Sequence[ServedResource]
 
 
 class AvailabilityController:
-    """Keeps `remote` as the APIServices say, and what it knows of the servers behind them.
+    """Keeps the remote versions, and the availability of their servers, up to date.
 
-    client: asks extension servers.
+    client: calls extension servers.
     clock: seconds since 1970.
     """
 
@@ -106,7 +106,7 @@ class AvailabilityController:
 
     @property
     def has_synced(self) -> bool:
-        """Whether all stored APIServices are known; they need not have been checked."""
+        """Whether all stored APIServices are known, though perhaps not checked yet."""
         return self._informer.has_synced.is_set()
 
     async def run(self) -> None:
@@ -161,7 +161,7 @@ class AvailabilityController:
         )
 
     def _concerns(self, resource: ServedResource, notification: Notification, version: RemoteVersion) -> bool:
-        """Whether a Service, or an EndpointSlice, is of the service of a version."""
+        """Returns whether a Service, or an EndpointSlice, belongs to the service of a version."""
         if resource.resource == "services":
             return notification.name == version.service.name
         # Which service a slice is of says a label of it; by convention its name begins with the service's.
@@ -194,11 +194,13 @@ class AvailabilityController:
                 await self._write(name, verdict)
         if version is None:
             return None
-        # What fails is checked again with growing delays: nothing tells when it would pass.
+        # A failed check is repeated with growing delays, since no event announces when it would pass.
         return Requeue() if verdict.reason == FAILED else Requeue(after_s=RESYNC_S)
 
     def _may_write(self, name: str, content: Hashable) -> bool:
-        """Whether to write a condition now: not if other servers undo that, who find something else."""
+        """Returns whether to write a condition now, which stops if other servers with other results undo
+        it.
+        """
         now = self.queue.now()
         self._resting = {each: until for each, until in self._resting.items() if until > now}
         if name in self._resting:
@@ -208,7 +210,7 @@ class AvailabilityController:
         return True
 
     async def _write(self, name: str, verdict: CheckResult) -> None:
-        """Raises NotFound, and the storage's errors."""
+        """Write a condition."""
         now = timestamps.to_text(self._clock())
 
         def with_condition(found: StoredObject) -> Draft:
@@ -250,7 +252,7 @@ class AvailabilityController:
         return await self._ask(version)
 
     async def _ask(self, version: RemoteVersion) -> CheckResult:
-        """Asks for the version's resources: once, and if that fails a few times more, all at once."""
+        """Requests the version's resources once, and after a failure a few more times concurrently."""
         try:
             await self._ask_once(version)
         except ExtensionFailed:
@@ -259,7 +261,10 @@ class AvailabilityController:
         return PASSED
 
     async def _ask_once(self, version: RemoteVersion) -> None:
-        """Raises ExtensionFailed. As in Kubernetes certificates do not matter: it is about reachability."""
+        """Requests the version's resources, without verifying certificates, as in Kubernetes.
+
+        As in Kubernetes certificates do not matter: it is about reachability.
+        """
         question = ExtensionRequest(
             path=f"/apis/{version.group_version}", bytes_max=0, timeout_s=CHECK_WITHIN_S, verifies=False
         )
@@ -281,6 +286,6 @@ def _first_success(results: Iterable[BaseException | None]) -> CheckResult:
 
 
 def _says(document: Document, verdict: CheckResult) -> bool:
-    """Whether the condition of an APIService says what a check has found, but for the message."""
+    """Returns whether the condition of an APIService equals the result of a check, except for the message."""
     condition = find_condition(document, AVAILABLE) or {}
     return (condition.get("status"), condition.get("reason")) == (verdict.status, verdict.reason)

@@ -1,7 +1,7 @@
-"""Asks extension servers what they serve, for the merged documents of discovery.
+"""Discovers the resources of extension servers, for the merged documents of discovery.
 
-One that has no aggregated discovery is asked for each version. What a server has answered before is marked as
-stale while it cannot be asked.
+A server without aggregated discovery is asked for each version. The last result is marked as stale while the
+server is unreachable.
 Source: k8s.io/kube-aggregator, pkg/apiserver/handler_discovery.go, pkg/controllers/openapiv3.
 """
 
@@ -40,7 +40,7 @@ _URL: Final = re.compile(r"[!-~]{1,1000}")
 
 @dataclass(slots=True)
 class _DiscoveredService:
-    """What a service has answered last. etag: of `resources`. openapi: URLs of OpenAPI v3, by name."""
+    """The last response of a service. etag: that of `resources`. openapi: URLs of OpenAPI v3, by name."""
 
     resources: Mapping[GroupVersion, tuple[Document, ...]] = field(default_factory=dict)
     openapi: Mapping[str, str] = field(default_factory=dict)
@@ -48,7 +48,7 @@ class _DiscoveredService:
 
 
 class DiscoveryController(ServicePoller[_DiscoveredService]):
-    """Sets in `remote` what the servers of its versions serve."""
+    """Keeps the discovered resources of remote versions up to date."""
 
     queue_name = "discovery-manager"
     backoff = Backoff(base_s=0.2, max_s=60.0)
@@ -93,7 +93,7 @@ class DiscoveryController(ServicePoller[_DiscoveredService]):
         return Requeue() if available else None  # It is added when it becomes available.
 
     async def _ask(self, known: _DiscoveredService, versions: Sequence[RemoteVersion]) -> None:
-        """Asks for everything. Raises ExtensionFailed, NotDiscovery."""
+        """Discovers everything that a server has. Raises ExtensionFailed, NotDiscovery."""
         answer = await self.get(versions[0], "/apis", accept=self._accept, etag=known.etag)
         if answer.status == 200:
             try:
@@ -108,7 +108,10 @@ class DiscoveryController(ServicePoller[_DiscoveredService]):
         known.openapi = await self._openapi(versions[0])
 
     async def _ask_for_each(self, known: _DiscoveredService, versions: Sequence[RemoteVersion]) -> None:
-        """Asks a server that has no aggregated discovery. Raises ExtensionFailed, NotDiscovery."""
+        """Discovers the resources of a server without aggregated discovery.
+
+        Raises ExtensionFailed, NotDiscovery.
+        """
         found = {}
         for each in versions:
             path = f"/apis/{each.group_version}"
@@ -120,7 +123,7 @@ class DiscoveryController(ServicePoller[_DiscoveredService]):
         known.resources, known.etag = found, ""
 
     async def _openapi(self, version: RemoteVersion) -> Mapping[str, str]:
-        """Returns the URLs of the documents of OpenAPI v3 by their names. Raises ExtensionFailed."""
+        """Returns the URLs of the documents of OpenAPI v3, by name. Raises ExtensionFailed."""
         answer = await self.get(version, "/openapi/v3")
         if answer.status != 200:
             return {}
@@ -130,7 +133,9 @@ class DiscoveryController(ServicePoller[_DiscoveredService]):
             return {}
 
     async def _read(self, answer: ExtensionResponse, read: Callable[[Any], T]) -> T:
-        """Returns what a document says. Raises NotDiscovery: it is no JSON, or has too many values."""
+        """Returns the content of a document. Raises NotDiscovery if it is not JSON, or has too many
+        values.
+        """
 
         def parse() -> T:
             return read(json_text.load(answer.body))
@@ -142,7 +147,7 @@ class DiscoveryController(ServicePoller[_DiscoveredService]):
 
 
 def _openapi_urls(document: Any) -> Mapping[str, str]:
-    """Returns the URLs that lead back here, where requests for them are forwarded."""
+    """Returns the URLs changed to lead back here, where requests for them are forwarded."""
     paths = document.get("paths") if isinstance(document, dict) else None
     urls = {
         name: each.get("serverRelativeURL")

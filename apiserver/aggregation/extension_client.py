@@ -1,4 +1,4 @@
-"""Asks extension servers for what this server has to know of them, and chooses where requests for them go."""
+"""Calls extension servers for this server's own needs, and chooses the endpoints of forwarded requests."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _ContextKey: TypeAlias = tuple[str, bool, tuple[bytes, bytes]]
 
 
 class Endpoint(NamedTuple):
-    """One server behind a service. host: an address, or the name of an ExternalName."""
+    """An endpoint of an extension server. host: an address, or the name of an ExternalName."""
 
     host: str
     port: int
@@ -55,7 +55,7 @@ class Endpoint(NamedTuple):
 
 
 class ExtensionResponse(NamedTuple):
-    """The response of an extension server. url: the one requested. headers: names in lower case."""
+    """The response of an extension server. url: the requested one. headers: names in lower case."""
 
     url: str
     status: int
@@ -67,9 +67,9 @@ class ExtensionResponse(NamedTuple):
 class ExtensionRequest:
     """A request to an extension server.
 
-    path: with the query. bytes_max: of the body of the answer; 0 if that is not wanted.
-    timeout_s: until the whole answer is there.
-    verifies: whether the server's certificate matters, if it does to the version.
+    path: with the query. bytes_max: the limit of the response's body; 0 if that is not needed.
+    timeout_s: the limit for the whole response.
+    verifies: whether to verify the server's certificate, if the version requires that.
     """
 
     path: str
@@ -81,11 +81,13 @@ class ExtensionRequest:
 
 
 class ExtensionFailed(Exception):
-    """An extension server cannot be asked, or has not answered within bounds. The message is for people."""
+    """An extension server cannot be reached, or has not responded within bounds; the message is for
+    people.
+    """
 
 
 class ExtensionClient:
-    """The HTTP client by which this server itself asks extension servers.
+    """The HTTP client with which this server calls extension servers.
 
     certificate: that of this server as a front proxy, with its key, as PEM.
     denied: addresses that are never connected to.
@@ -106,19 +108,19 @@ class ExtensionClient:
             await self._session.close()
 
     def use_certificate(self, certificate: tuple[bytes, bytes]) -> None:
-        """Use another certificate on new connections."""
+        """Use another client certificate on new connections."""
         self._certificate = certificate
         self._contexts.clear()
 
     async def endpoint(self, service: ServiceReference) -> Endpoint:
-        """Returns one of the endpoints of a service, each as often. Raises ServiceUnreachable."""
+        """Returns one of the endpoints of a service, in turn. Raises ServiceUnreachable."""
         location = await self._locate(service)
         if location.external_name:
             return Endpoint(location.external_name, service.port)
         return Endpoint(*random.choice(location.endpoints))  # noqa: S311  spreads load
 
     async def _locate(self, service: ServiceReference) -> ServiceLocation:
-        """Returns where a service is, or was a moment ago. Raises ServiceUnreachable."""
+        """Returns the location of a service, which may be cached for a moment. Raises ServiceUnreachable."""
         now = time.monotonic()
         known = self._locations.get(service)
         if known is not None and now < known[0]:
@@ -130,11 +132,11 @@ class ExtensionClient:
         return location
 
     async def context(self, version: RemoteVersion) -> ssl.SSLContext:
-        """Returns how the servers of a version are verified. Raises UnusableBundle."""
+        """Returns the TLS context for the servers of a version. Raises UnusableBundle."""
         return await self._context(version.ca_bundle, verifies=version.verifies)
 
     async def ask(self, version: RemoteVersion, question: ExtensionRequest) -> ExtensionResponse:
-        """Returns the answer to a question, asked as `system:kube-aggregator`. Raises ExtensionFailed."""
+        """Returns the response to a request, sent as `system:kube-aggregator`. Raises ExtensionFailed."""
         try:
             async with asyncio.timeout(question.timeout_s):
                 endpoint = await self.endpoint(version.service)
@@ -198,7 +200,7 @@ class ExtensionClient:
         return self._session
 
     async def _context(self, ca_bundle: str, *, verifies: bool) -> ssl.SSLContext:
-        """Raises UnusableBundle."""
+        """Returns a TLS context."""
         key = ca_bundle if verifies else "", verifies, self._certificate
         context = self._contexts.get(key)
         if context is None:
@@ -212,7 +214,7 @@ class ExtensionClient:
 
 
 def _new_context(ca_bundle: str, verifies: bool, certificate: tuple[bytes, bytes]) -> ssl.SSLContext:
-    """Raises UnusableBundle, UnusableCertificate."""
+    """Returns a new TLS context."""
     if verifies:
         return client_context(ca_bundle, certificate)
     context = unverified_context()
@@ -221,7 +223,7 @@ def _new_context(ca_bundle: str, verifies: bool, certificate: tuple[bytes, bytes
 
 
 async def _read(response: aiohttp.ClientResponse, url: str, bytes_max: int) -> bytes:
-    """Raises ExtensionFailed."""
+    """Reads a response."""
     if response.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
         raise ExtensionFailed(f"the answer from {url} is compressed, which was not asked for")
     body = bytearray()
@@ -234,7 +236,7 @@ async def _read(response: aiohttp.ClientResponse, url: str, bytes_max: int) -> b
 
 
 def _told(error: Exception) -> str:
-    """Returns what has gone wrong, in the words of Go's client."""
+    """Returns the text of an error, in the words of Go's client."""
     match error:
         case aiohttp.ClientConnectorCertificateError():
             return f"tls: failed to verify certificate: {error.certificate_error}"

@@ -1,4 +1,4 @@
-"""How an extension server is told who asks: in the headers of front proxies, in Kubernetes' names.
+"""Names the user to an extension server in the headers of front proxies.
 
 Source: k8s.io/client-go, transport/round_trippers.go, SetAuthProxyHeaders.
 """
@@ -19,7 +19,7 @@ _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class NotAHeader(ValueError):
-    """An attribute of a user cannot stand in a header. The message is for the client."""
+    """An attribute of a user cannot be put in a header; the message is for the client."""
 
 
 def identity_headers(user: UserInfo) -> list[tuple[str, str]]:
@@ -43,5 +43,5 @@ def _headers(user: UserInfo) -> Iterator[tuple[str, str]]:
 
 
 def _escaped(key: str) -> str:
-    """Returns a key with what a header's name cannot hold as percent signs and hexadecimal digits."""
+    """Returns a key with characters that a header's name cannot contain percent-encoded."""
     return "".join(chr(byte) if byte in _TOKEN_BYTES else f"%{byte:02X}" for byte in key.encode())

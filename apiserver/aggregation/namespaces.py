@@ -1,7 +1,7 @@
-"""Empties namespaces that are being deleted of what other servers have in them.
+"""Deletes objects on extension servers in namespaces that are being deleted.
 
-As in Kubernetes a namespace is not gone before all that is in it is, and what a server has that cannot be
-asked is not known: such a namespace stays, and tells which versions keep it.
+As in Kubernetes a namespace remains until all its objects are deleted, including those of unreachable
+servers; its status names the versions that keep it.
 Source: kubernetes, pkg/controller/namespace/deletion.
 """
 
@@ -24,7 +24,7 @@ from apiserver.load.size_class import size_class
 from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.wire import json_text
 
-# Objects that are looked at, to tell what is left; and deleted one by one where a collection cannot be.
+# How many objects are listed to count the remaining ones, and deleted one by one if a collection cannot be.
 LISTED_MAX: Final = 100
 LIST_BYTES_MAX: Final = 8 * 1024 * 1024
 # A collection may be large.
@@ -33,7 +33,7 @@ _ABSENT: Final = (404, 405)
 
 
 class RemoteNamespaces:
-    """The content of namespaces on extension servers: a `controllers.namespaces.OtherServers`."""
+    """The objects in namespaces on extension servers: a `controllers.namespaces.OtherServers`."""
 
     def __init__(self, remote: RemoteVersions, client: ExtensionClient, offload: Offload) -> None:
         self._remote = remote
@@ -58,7 +58,7 @@ class RemoteNamespaces:
     async def _empty_of(
         self, version: RemoteVersion, resource: Document, namespace: str, remaining: RemainingContent
     ) -> None:
-        """Raises ExtensionFailed."""
+        """Delete the objects of a resource in a namespace."""
         name = GroupResource(version.group_version.group, resource["resource"])
         path = f"/apis/{version.group_version}/namespaces/{namespace}/{quote(name.resource)}"
         if "deletecollection" in resource["verbs"]:
@@ -74,7 +74,7 @@ class RemoteNamespaces:
             remaining.add_elsewhere(name, [each for each in texts if isinstance(each, str)])
 
     async def _delete(self, version: RemoteVersion, path: str) -> None:
-        """Raises ExtensionFailed."""
+        """Delete an object."""
         question = ExtensionRequest(method="DELETE", path=path, bytes_max=0, timeout_s=ANSWER_WITHIN_S)
         answer = await self._client.ask(version, question)
         if answer.status >= 300 and answer.status not in _ABSENT:
@@ -103,7 +103,7 @@ class RemoteNamespaces:
 
 
 def _metadata(answer: ExtensionResponse) -> Iterator[Document]:
-    """Raises ValueError."""
+    """Returns the metadata in a response."""
     document: Any = json_text.load(answer.body)
     items = document.get("items") if isinstance(document, dict) else None
     if not isinstance(items, list):

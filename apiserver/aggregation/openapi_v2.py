@@ -1,4 +1,4 @@
-"""Asks extension servers for their documents of OpenAPI v2, of which the parts about their versions are kept.
+"""Downloads the OpenAPI v2 documents of extension servers, and keeps the parts about their versions.
 
 A document that is malformed, or too large, counts as none.
 Source: k8s.io/kube-aggregator, pkg/controllers/openapi; k8s.io/kube-openapi, pkg/aggregator.
@@ -35,14 +35,14 @@ KINDS: Final = "x-kubernetes-group-version-kind"
 
 
 class NotOpenApi(ValueError):
-    """A document is none of OpenAPI v2. The message is for people."""
+    """A document is not valid OpenAPI v2; the message is for people."""
 
 
 @dataclass(slots=True)
 class _OpenApiService:
-    """What a service has answered last.
+    """The last response of a service.
 
-    versions: those that it was asked for. etag, digest: of the document.
+    versions: the requested ones. etag, digest: those of the document.
     """
 
     versions: frozenset[GroupVersion] = frozenset()
@@ -52,7 +52,7 @@ class _OpenApiService:
 
 
 class OpenApiV2Controller(ServicePoller[_OpenApiService]):
-    """Sets in `remote` what the documents of the servers say of its versions."""
+    """Keeps the OpenAPI v2 parts of remote versions up to date."""
 
     queue_name = "open_api_aggregation_controller"
     backoff = Backoff(base_s=1.0, max_s=60.0)
@@ -78,7 +78,7 @@ class OpenApiV2Controller(ServicePoller[_OpenApiService]):
     async def _ask(
         self, known: _OpenApiService, version: RemoteVersion, wanted: frozenset[GroupVersion]
     ) -> None:
-        """Raises ExtensionFailed, ValueError."""
+        """Download the document of a service."""
         if known.versions != wanted:
             known.versions, known.etag, known.digest = wanted, "", b""
         answer = await self.get(version, "/openapi/v2", etag=known.etag)
@@ -101,7 +101,7 @@ class OpenApiV2Controller(ServicePoller[_OpenApiService]):
 
 
 def parts_of(document: Any, versions: Iterable[GroupVersion]) -> Mapping[GroupVersion, OpenApiPart]:
-    """Returns what a document says of some versions: their paths, and what these refer to.
+    """Returns the parts of a document about some versions: their paths, and what these refer to.
 
     Raises NotOpenApi.
     """
@@ -120,7 +120,7 @@ def parts_of(document: Any, versions: Iterable[GroupVersion]) -> Mapping[GroupVe
 
 
 def _part(document: Document, version: GroupVersion) -> Document:
-    """Raises NotOpenApi."""
+    """Returns the part of a version."""
     prefix = f"/apis/{version}/"
     parameters = _SharedParameters(_object(document.get("parameters")))
     paths = {
@@ -143,7 +143,7 @@ def _part(document: Document, version: GroupVersion) -> Document:
 
 
 def _of_version(definition: Document, version: GroupVersion) -> Document:
-    """Returns a definition that is of no kinds but those of a version: clients look for it by these."""
+    """Returns a definition whose kinds are only those of a version, since clients look it up by these."""
     kinds = definition.get(KINDS)
     if kinds is None:
         return definition
@@ -156,7 +156,7 @@ def _of_version(definition: Document, version: GroupVersion) -> Document:
 
 
 def references(value: Any) -> Iterator[Document]:
-    """Yields all objects in a value that refer to something else, by a text in `$ref`."""
+    """Yields all objects in a value that contain a reference, a text in `$ref`."""
     left = [value]
     while left:
         each = left.pop()
@@ -169,9 +169,9 @@ def references(value: Any) -> Iterator[Document]:
 
 
 class _SharedParameters:
-    """The parameters of a document that its paths refer to.
+    """The shared parameters of a document that its paths refer to.
 
-    Each may be referred to very often, so that a short document becomes gigabytes: what is put in is counted.
+    As each may be referred to very often, a short document could become gigabytes: their total is limited.
     """
 
     def __init__(self, shared: Mapping[str, Any]) -> None:
@@ -201,7 +201,7 @@ class _SharedParameters:
 
 
 def _json(value: Any, what: str) -> bytes:
-    """Raises NotOpenApi."""
+    """Returns a value as JSON."""
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
@@ -209,7 +209,7 @@ def _json(value: Any, what: str) -> bytes:
 
 
 def _with_parameters(item: Document, shared: _SharedParameters) -> Document:
-    """Returns a path with the parameters in it that it refers to: another document has them not.
+    """Returns a path that includes the parameters it refers to, which another document does not have.
 
     Raises NotOpenApi.
     """

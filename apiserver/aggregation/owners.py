@@ -1,4 +1,4 @@
-"""Asks other servers for the owners of objects that this server has, for the garbage collector.
+"""Finds owners of this server's objects on extension servers, for the garbage collector.
 
 Source: kubernetes, pkg/controller/garbagecollector, attemptToDeleteItem, whose client asks them through
 kube-apiserver.
@@ -79,7 +79,7 @@ class RemoteOwners:
             return OwnerState.UNKNOWN
 
     def _find(self, api_version: str, kind: str) -> tuple[RemoteVersion, Document] | None:
-        """Returns the version and the resource that a reference means, if another server is known for it."""
+        """Returns the version and the resource of a reference, if another server is known for it."""
         group, _, version = api_version.rpartition("/")
         group_version, table = GroupVersion(group, version), self._remote.current
         remote, discovered = table.versions.get(group_version), table.discovered.get(group_version)
@@ -93,14 +93,14 @@ class RemoteOwners:
 
 
 def _is_of_object(status: Document, name: str) -> bool:
-    """Whether a Status says that an object does not exist, and not that its type is not served just now."""
+    """Returns whether a Status means that an object does not exist, rather than its type."""
     details = status.get("details")
     named = details.get("name") if isinstance(details, dict) else None
     return (status.get("kind"), status.get("reason"), named) == ("Status", "NotFound", name)
 
 
 def state_in(answer: ExtensionResponse, owner: NamedOwner) -> OwnerState:
-    """Returns what an answer says of an owner. Raises ValueError if it says nothing."""
+    """Returns the state of an owner in a response. Raises ValueError if there is none."""
     document: Any = json_text.load(answer.body)
     if not isinstance(document, dict):
         raise ValueError(f"the answer of {answer.url} is no object")

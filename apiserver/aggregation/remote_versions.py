@@ -1,4 +1,4 @@
-"""The group versions that APIServices say other servers have, as this server knows them."""
+"""The group versions that APIServices assign to other servers, as this server knows them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_PRIORITY: Final = Priority(0, 0)
 
 
 class ServiceReference(NamedTuple):
-    """The service that extension servers are behind."""
+    """The service of extension servers."""
 
     namespace: str
     name: str
@@ -26,7 +26,7 @@ class ServiceReference(NamedTuple):
 
     @property
     def host(self) -> str:
-        """The name that the certificates of the servers have."""
+        """The name in the certificates of the servers."""
         return f"{self.name}.{self.namespace}.svc"
 
     def __str__(self) -> str:
@@ -35,11 +35,11 @@ class ServiceReference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RemoteVersion:
-    """A version that another server has, as its APIService says.
+    """A version that another server has, from its APIService.
 
-    ca_bundle: PEM in base64; empty: the system's authorities are trusted.
-    verifies: whether the server's certificate is looked at.
-    was_available: what the condition Available says.
+    ca_bundle: PEM in base64; empty: the system's CAs are trusted.
+    verifies: whether the server's certificate is verified.
+    was_available: the status of the condition Available.
     """
 
     name: str
@@ -52,12 +52,12 @@ class RemoteVersion:
 
     @property
     def rank(self) -> tuple[int, int, str]:
-        """The sort key of versions: the most important comes first."""
+        """The sort key of versions, the most important first."""
         return -self.priority.group, -self.priority.version, self.name
 
     @classmethod
     def of(cls, document: Document) -> Self | None:
-        """Returns the version of an APIService; None if that is local."""
+        """Returns the version of an APIService; None if it is local."""
         spec = document.get("spec") or {}
         service = spec.get("service")
         if not service:
@@ -76,10 +76,10 @@ class RemoteVersion:
 
 
 class DiscoveredVersion(NamedTuple):
-    """What an extension server has said of a version.
+    """The discovered state of a version.
 
-    resources: as in aggregated discovery. is_current: whether it could be asked when it was asked last.
-    openapi_url: the path and query of its document of OpenAPI v3; empty if it has none.
+    resources: as in aggregated discovery. is_current: whether the last attempt succeeded.
+    openapi_url: the path and query of its OpenAPI v3 document; empty if it has none.
     """
 
     resources: tuple[Document, ...] = ()
@@ -89,9 +89,9 @@ class DiscoveredVersion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OpenApiPart:
-    """What an extension server's document of OpenAPI v2 says of a version.
+    """The part of an extension server's OpenAPI v2 document about a version.
 
-    digest, size: of its JSON, which is an object with `paths` and `definitions`. compressed: that, by zlib.
+    digest, size: those of its JSON, an object with `paths` and `definitions`. compressed: the JSON, by zlib.
     """
 
     digest: str
@@ -101,9 +101,10 @@ class OpenApiPart:
 
 @dataclass(frozen=True, eq=False)
 class RemoteTable:
-    """All versions of other servers at one moment. Immutable: a change makes another, as of `ResourceTable`.
+    """All versions of other servers at one moment, in an immutable table like `ResourceTable`.
 
-    discovered: of those that have been asked. openapi_v2: of those that have told.
+
+    discovered: results of discovery. openapi_v2: downloaded parts.
     """
 
     versions: Mapping[GroupVersion, RemoteVersion] = field(default_factory=dict)
@@ -116,7 +117,10 @@ Listener = Callable[[RemoteVersion | None, RemoteVersion | None], None]
 
 
 class RemoteVersions:
-    """The versions of other servers. Whoever serves requests takes `current` anew for each."""
+    """Holds the current table of the versions of other servers.
+
+    Parts that serve requests read `current` for each request.
+    """
 
     def __init__(self) -> None:
         self.current = RemoteTable()
@@ -128,7 +132,7 @@ class RemoteVersions:
         self._listeners.append(listener)
 
     def call_on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Have `callback` called after each change, also of what is discovered. Returns what ends that."""
+        """Calls `callback` after each change, including discovery; returns a function that unsubscribes."""
         self._callbacks.append(callback)
         return lambda: self._callbacks.remove(callback)
 
@@ -136,11 +140,11 @@ class RemoteVersions:
         return self.current.versions.get(GroupVersion(group, version))
 
     def is_available(self, version: RemoteVersion) -> bool:
-        """Whether requests may be forwarded: as this server has found, or else as others have."""
+        """Returns whether requests may be forwarded, by this server's own check or else by that of others."""
         return self._available.get(version.name, version.was_available)
 
     def replace(self, old: RemoteVersion | None, new: RemoteVersion | None) -> None:
-        """Take note of an APIService that has come, has changed, or is gone."""
+        """Note an APIService that was added, changed or deleted."""
         if old == new:
             if new is not None:  # Only its condition may be another.
                 self._set({**self.current.versions, new.group_version: new}, self.current.discovered)
@@ -167,7 +171,7 @@ class RemoteVersions:
             self._call_back()
 
     def set_discovered(self, found: Iterable[tuple[RemoteVersion, DiscoveredVersion]]) -> None:
-        """Take note of what extension servers have said; of versions that are still theirs."""
+        """Note the discovered state of versions that still belong to their servers."""
         discovered = dict(self.current.discovered)
         for version, each in found:
             if self.current.versions.get(version.group_version) == version:
@@ -176,7 +180,7 @@ class RemoteVersions:
             self._set(self.current.versions, discovered)
 
     def set_openapi_v2(self, found: Iterable[tuple[RemoteVersion, OpenApiPart | None]]) -> None:
-        """Take note of what documents say; of versions that are still their server's."""
+        """Note the OpenAPI v2 parts of versions that still belong to their servers."""
         table = self.current
         parts = dict(table.openapi_v2)
         for version, each in found:

@@ -1,7 +1,7 @@
-"""Reads what extension servers say that they serve.
+"""Reads the lists of resources of extension servers.
 
-Of what they say only what belongs there is taken, in Kubernetes' forms: other clients read it from here.
-Source: k8s.io/api, apidiscovery/v2; k8s.io/apiserver, pkg/endpoints/groupversion.go.
+Only known fields are kept, in Kubernetes' forms, since other clients read them from here. Source: k8s.io/api,
+apidiscovery/v2; k8s.io/apiserver, pkg/endpoints/groupversion.go.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _TEXTS_MAX: Final = 100
 
 
 class NotDiscovery(ValueError):
-    """A document is none of discovery. The message is for people."""
+    """A document is not a discovery document; the message is for people."""
 
 
 def aggregated_resources(document: Any) -> Mapping[GroupVersion, tuple[Document, ...]]:
@@ -40,7 +40,9 @@ def aggregated_resources(document: Any) -> Mapping[GroupVersion, tuple[Document,
 
 
 def listed_resources(document: Any, group_version: GroupVersion) -> tuple[Document, ...]:
-    """Returns the resources in an APIResourceList, as aggregated discovery has them. Raises NotDiscovery."""
+    """Returns the resources in an APIResourceList, in the form of aggregated discovery. Raises
+    NotDiscovery.
+    """
     if not isinstance(document, dict) or document.get("kind") != "APIResourceList":
         raise NotDiscovery("it is no APIResourceList")
     found: dict[str, Document] = {}

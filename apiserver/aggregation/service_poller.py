@@ -1,7 +1,8 @@
-"""Asks extension servers for documents in the background: after each change of a version, and every minute.
+"""Downloads documents of extension servers in the background: after each change of a version, and every
+minute.
 
-What a service has answered is kept while it cannot be asked. It is asked with the ETag of that, so that it
-need not send again what has not changed.
+The last document is kept while a service is unreachable. Requests have its ETag, so that an unchanged
+document is not sent again.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ _ETAG_LENGTH_MAX: Final = 1_000
 
 
 class ServicePoller(ABC, Generic[S]):
-    """A controller that keeps what the services of remote versions answer.
+    """A controller that keeps documents of the services of remote versions.
 
-    queue_name, backoff: of its work queue.
-    within_s, bytes_max: how long a service may take to answer, and how long the body of its answer may be.
+    queue_name, backoff: those of its work queue.
+    within_s, bytes_max: the limits of a response's duration and size.
     """
 
     queue_name: ClassVar[str]
@@ -43,21 +44,21 @@ class ServicePoller(ABC, Generic[S]):
         remote.on_change(self._on_change)
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Download documents until cancelled."""
         await Controller(self.queue, self._reconcile, workers=WORKERS).run()
 
     @abstractmethod
     async def refresh(
         self, service: ServiceReference, versions: Sequence[RemoteVersion], available: Sequence[RemoteVersion]
     ) -> Outcome:
-        """Ask a service for its documents. available: those of its versions that can be reached."""
+        """Download the documents of a service. available: its versions that can be reached."""
 
     async def get(
         self, version: RemoteVersion, path: str, *, accept: str = JSON, etag: str = ""
     ) -> ExtensionResponse:
-        """Returns the answer of a version's service to a GET. Raises ExtensionFailed.
+        """Returns the response of a version's service to a GET. Raises ExtensionFailed.
 
-        etag: of the document that is known; the answer is 304 if it has not changed.
+        etag: that of the known document; the response is 304 if it has not changed.
         """
         headers = [("Accept", accept), *([("If-None-Match", etag)] if etag else ())]
         return await self._client.ask(
@@ -81,6 +82,6 @@ class ServicePoller(ABC, Generic[S]):
 
 
 def etag_of(answer: ExtensionResponse) -> str:
-    """Returns the ETag of an answer; empty if it has none, or one that is too long to be kept."""
+    """Returns the ETag of a response; empty if it has none, or one that is too long to be kept."""
     etag = answer.headers.get("etag", "")
     return etag if len(etag) <= _ETAG_LENGTH_MAX else ""

@@ -1,4 +1,4 @@
-"""The loop that all controllers have: take a key from the queue, reconcile it, retry it if that failed.
+"""The loop of all controllers: take a key from the queue, reconcile it, retry it if that failed.
 
 Source of the idea: kubernetes-sigs/controller-runtime, pkg/internal/controller.
 """
@@ -23,7 +23,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Runnable(Protocol):
-    """What the server runs, and shows the metrics of, as one controller."""
+    """A controller that the server runs, and whose metrics it shows."""
 
     @property
     def queue(self) -> MeasuredQueue: ...
@@ -34,7 +34,7 @@ class Runnable(Protocol):
 class Requeue(NamedTuple):
     """The key has to be reconciled again.
 
-    after_s: when; None: with back-off. cooldown_s: not before that, whatever changes.
+    after_s: when; None: with back-off. cooldown_s: the minimum delay, whatever changes.
     """
 
     after_s: float | None = None
@@ -42,13 +42,13 @@ class Requeue(NamedTuple):
 
 
 class Cooldown(NamedTuple):
-    """Nothing is left to do, and the key is not to be reconciled for some seconds, whatever changes."""
+    """The key is done, and must not be reconciled for some seconds, whatever changes."""
 
     cooldown_s: float
 
 
 class Corrected(NamedTuple):
-    """The object was not as it should be, and was written. content: stands for what it should be."""
+    """The object had to be corrected by a write. content: identifies the desired state."""
 
     content: Hashable
 
@@ -57,15 +57,15 @@ Outcome: TypeAlias = Requeue | Cooldown | Corrected | None
 
 
 class Controller(Generic[K]):
-    """Brings what the keys stand for to where it should be.
+    """Reconciles the keys in a queue.
 
-    reconcile: brings one key there. It is never called twice at a time for the same key. It returns None if
-        nothing is left to do. What it raises is logged, and the key is retried with back-off, also where
-        something that it waits for was cancelled. When it has to write what it wrote before, somebody has
-        undone that; `UndoneWrites` says when it may do so again.
-    workers: how many keys are reconciled at the same time. Each is a task once all others have been busy.
-    failure_cooldown_s: for how long a key that has failed is not reconciled, whatever changes: where to
-        reconcile is costly, changes that come all the time must not have it fail all the time.
+    reconcile: reconciles one key, never concurrently for the same key. It returns None if nothing is left to
+        do. Its errors are logged, and the key is retried with back-off, also if something that it waits for
+        was cancelled. If it has to repeat a write, another client has undone it; `UndoneWrites` decides when
+        it may do so again.
+    workers: how many keys are reconciled concurrently. A worker is started once all others have been busy.
+    failure_cooldown_s: for how long a failed key is not reconciled, whatever changes, so that frequent
+        changes do not repeat a costly failure all the time.
     informers: run together with the workers; their handlers add keys to the queue.
     """
 
@@ -101,7 +101,7 @@ class Controller(Generic[K]):
             self._queue.shut_down()
 
     def _start_worker(self, tasks: asyncio.TaskGroup) -> None:
-        """Most controllers of most servers have nothing to do: one worker waits, if there may be more."""
+        """Start another worker if there may be more, as most controllers need only one that waits."""
         worker = tasks.create_task(self._work(tasks), name=self._queue.name)
         self._working.add(worker)
         worker.add_done_callback(self._working.discard)
@@ -130,7 +130,7 @@ class Controller(Generic[K]):
                 self._queue.done(key, cooldown_s=cooldown_s)
 
     def _conclude(self, key: K, outcome: Outcome) -> float:
-        """Returns for how long the key has to cool down, in seconds."""
+        """Returns how long the key has to cool down, in seconds."""
         if isinstance(outcome, Requeue) and outcome.after_s is None:
             self._queue.add_rate_limited(key)
         else:
@@ -157,6 +157,6 @@ class Controller(Generic[K]):
 
 
 def _is_being_cancelled() -> bool:
-    """Whether it is the running task itself that somebody has cancelled."""
+    """Returns whether the running task itself is being cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

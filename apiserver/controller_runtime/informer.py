@@ -1,7 +1,7 @@
-"""How controllers learn of objects: an informer gives them all there are, then each that changes.
+"""Informs controllers of objects: delivers all existing ones, then each change.
 
-It reads the watch cache, so that it costs the store nothing, and keeps no objects of its own: what they are
-now, controllers read from the cache, too.
+It reads the watch cache, so that it costs the store nothing, and keeps no copies of objects: controllers read
+the current ones from the cache, too.
 Source of the idea: k8s.io/client-go, tools/cache (reflector.go, shared_informer.go).
 """
 
@@ -31,8 +31,8 @@ BATCH_MAX: Final = 100
 class Notification(NamedTuple):
     """One object was added, updated or deleted.
 
-    revision: of the change; for an object that was listed, of its last change.
-    old: the object before; None if it did not exist, or if that is not known.
+    revision: that of the change; for a listed object, that of its last change.
+    old: the object before; None if it did not exist, or is unknown.
     new: the object now; None if it was deleted.
     """
 
@@ -45,14 +45,14 @@ class Notification(NamedTuple):
 
 
 class ListWatch(NamedTuple):
-    """Which objects an informer lists and watches.
+    """The objects that an informer lists and watches.
 
-    prefix: of the resource's keys. scope: the objects that matter, if not all of the resource.
+    prefix: that of the resource's keys. scope: the relevant objects, if not all of the resource.
     lists: whether existing objects are delivered, too: at the start, and again each time the watch was lost.
         Without it, changes made while it was lost are missed.
     restart: the delays between a watch that ended and the next one.
-    selects: which objects matter, if not all: those of which it is true before a change, or after it. It is
-        asked about every object that changes.
+    selects: selects the relevant objects, if not all: those for which it is true before or after a change. It
+        is called for every changed object.
     """
 
     cache: WatchCache[StoredObject]
@@ -64,15 +64,15 @@ class ListWatch(NamedTuple):
 
 
 def _nothing() -> None:
-    """A callback that does nothing."""
+    """Does nothing, as the default of callbacks."""
 
 
 class InformerCallbacks(NamedTuple):
-    """What an informer calls besides its handler. What they raise is logged.
+    """The callbacks of an informer besides its handler, whose errors are logged.
 
-    on_batch: called when the handler has been told of all that was listed, and after each batch of changes.
+    on_batch: called when the handler has received all listed objects, and after each batch of changes.
     on_failure: called when the resource could not be listed, or its watch was lost.
-    on_listed: called when the handler has been told of all that was listed, each time.
+    on_listed: called each time the handler has received all listed objects.
     """
 
     on_batch: Callable[[], None] = _nothing
@@ -84,11 +84,11 @@ NO_CALLBACKS: Final = InformerCallbacks()
 
 
 class Informer:
-    """Tells a handler of the objects of one resource, in the order of their changes.
+    """Notifies a handler of the objects of one resource, in the order of their changes.
 
     handler: called for each notification; it must not block. If it returns an awaitable, that is awaited
-        before the next notification. What it raises is logged, and the next notification is delivered.
-    callbacks: what is called besides the handler.
+        before the next notification. Its errors are logged, and the next notification is delivered.
+    callbacks: those besides the handler.
     reports_missed_deletions: whether objects that were deleted while the watch was lost are reported, for
         which the informer remembers all keys.
     wait_for_room: awaited between batches (`WorkQueue.wait_for_room`).
@@ -117,18 +117,20 @@ class Informer:
         self._watcher: Watcher[StoredObject] | None = None
         self._is_delivering = False
         self._delivered = 0
-        # Set when the handler has been told of all objects that existed at the start.
+        # Set when the handler has received all objects that existed at the start.
         self.has_synced = asyncio.Event()
 
     def has_delivered(self, revision: int) -> bool:
-        """Whether the handler has been told of all changes up to a revision that the cache has reached."""
+        """Returns whether the handler has received all changes up to a revision that the cache has
+        reached.
+        """
         watcher = self._watcher
         if watcher is None or watcher.is_ended:
             return False
         return self._delivered >= revision or not (self._is_delivering or len(watcher))
 
     async def run(self) -> None:
-        """Deliver until cancelled."""
+        """Deliver notifications until cancelled."""
         await self._cache.wait_until_filled()
         loop = asyncio.get_running_loop()
         failures = 0
@@ -147,7 +149,10 @@ class Informer:
             failures += 1
 
     async def _list_and_watch(self) -> None:
-        """Returns when changes may have been missed. Raises RevisionCompacted, and the storage's errors."""
+        """List and watch, and return when changes may have been missed.
+
+        Raises RevisionCompacted, and the storage's errors.
+        """
         versions: Sequence[KeyVersion[StoredObject]] = ()
         revision = self._cache.revision
         scope, selects = self._source.scope, self._source.selects
@@ -217,7 +222,7 @@ class Informer:
             log.exception("cannot handle a batch of changes of %s", self._prefix)
 
     def _notify(self, version: KeyVersion[StoredObject], old: StoredObject | None) -> Awaitable[None] | None:
-        """Returns what the handler has left to do."""
+        """Call the handler, and return its awaitable, if any."""
         key, new = version.key, version.value
         if self._keys is not None:
             if new is None:
@@ -247,7 +252,7 @@ def resource_informer(
     callbacks: InformerCallbacks = NO_CALLBACKS,
     reports_missed_deletions: bool = False,
 ) -> Informer:
-    """Returns an informer of all objects of a resource. queue: must have room for more."""
+    """Returns an informer of all objects of a resource. queue: the informer waits until it has room."""
     return Informer(
         ListWatch(registry.cache, registry.prefix_of(resource)),
         handler,

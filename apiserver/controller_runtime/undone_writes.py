@@ -1,6 +1,6 @@
-"""Notices writes of a controller that somebody undoes again and again, and slows them down.
+"""Detects writes of a controller that another client keeps undoing, and slows them down.
 
-Two writers that both think that they are right would otherwise write as fast as the store takes it, for ever.
+Otherwise two writers with conflicting goals would write as fast as the store allows, forever.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ log = logging.getLogger(__name__)
 
 K = TypeVar("K", bound=Hashable)
 
-# Somebody may undo a write by mistake, or write at the same time; that is put right at once.
+# Another client may undo a write by mistake, or write at the same time; that is corrected at once.
 FREE_MAX: Final = 3
 BACKOFF: Final = Backoff(base_s=1.0, max_s=300.0)
-# When nobody has undone a write for so long, counting begins anew. Longer than the longest delay.
+# When no write was undone for so long, counting starts again. Longer than the longest delay.
 FORGET_S: Final = 900.0
 # All keys of a controller may be concerned; one of them is named, once in this time.
 LOG_PERIOD_S: Final = 300.0
@@ -36,7 +36,7 @@ class _Write:
 
 
 class UndoneWrites(Generic[K]):
-    """The last write to each key. queue: of the controller that writes; for its name, clock and counters."""
+    """The last write to each key. queue: that of the writing controller, for its name, clock and counters."""
 
     def __init__(self, queue: WorkQueue[Any]) -> None:
         self._queue = queue
@@ -44,9 +44,10 @@ class UndoneWrites(Generic[K]):
         self._logged_at = -math.inf
 
     def cooldown_s(self, key: K, content: Hashable) -> float:
-        """Take note that `content` had to be written to `key`. Returns for how long to leave it alone now.
+        """Note that `content` had to be written to `key`; returns for how long to leave the key alone.
 
-        content: stands for what was written. If it is what was written before, somebody has undone that.
+
+        content: identifies what was written. If it equals the last one, another client has undone that.
         """
         now = self._queue.now()
         last = self._writes.pop(key, None)

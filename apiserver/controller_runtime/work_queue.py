@@ -1,4 +1,4 @@
-"""A queue of keys for controllers: no key is lost, and none is processed twice at the same time.
+"""A queue of keys for controllers, which loses no key and processes none concurrently.
 
 A key that is added while it waits is queued once; one that is added while it is processed is queued again
 when that is done. Keys that fail come back after exponential back-off, each with its own.
@@ -29,7 +29,7 @@ class Timer(Protocol):
 
 
 class Clock(Protocol):
-    """What the queue needs of an event loop: seconds, and calls at a later time."""
+    """The clock that the queue needs: seconds, and calls at a later time, as of an event loop."""
 
     def time(self) -> float: ...
 
@@ -48,7 +48,7 @@ class Backoff(NamedTuple):
     factor: float = 2.0
 
     def delay_s(self, failures: int) -> float:
-        """The delay after a failure. failures: the number of those before it."""
+        """Returns the delay after a failure. failures: the number of earlier ones."""
         if failures >= math.log(self.max_s / self.base_s, self.factor):
             return self.max_s
         return min(self.base_s * self.factor**failures, self.max_s)
@@ -59,9 +59,9 @@ class WorkQueue(Generic[K]):
 
     name: the label of its metrics. clock: the running event loop unless tests bring another.
     keys_max: how many keys may wait before `wait_for_room` blocks. `add` never refuses a key, so the bound
-        holds for callers that ask for room first. Keys that wait for a time do not count: nothing that is
-        done now makes room for them, and they must not hold up those whose time is now. Of these there are no
-        more than objects, where those of objects that are gone are taken back with `cancel`.
+        holds for callers that ask for room first. Delayed keys do not count: no work makes room for them, and
+        they must not hold up keys that are ready. There are no more of them than objects, if keys of deleted
+        objects are removed by `cancel`.
     """
 
     def __init__(
@@ -85,17 +85,17 @@ class WorkQueue(Generic[K]):
         self._is_shut_down = False
 
     def __len__(self) -> int:
-        """The number of keys that wait to be processed, now or later."""
+        """Returns the number of keys that wait to be processed, now or later."""
         return len(self._dirty) + len(self._delayed)
 
     def __contains__(self, key: object) -> bool:
-        """Whether to `add` a key would change nothing: it is ready, or will be once it is done."""
+        """Returns whether adding a key would change nothing: it is ready, or will be once it is done."""
         return key in self._dirty
 
     # ---- adding
 
     def add(self, key: K) -> None:
-        """Have `key` processed as soon as possible. Does nothing if it waits for that already."""
+        """Schedule `key` as soon as possible, unless it is already."""
         if self._is_shut_down or key in self._dirty:
             return
         self.counters.adds += 1
@@ -120,7 +120,7 @@ class WorkQueue(Generic[K]):
         self._delayed[key] = self._clock.call_at(due, lambda: self._add_delayed(key))
 
     def add_rate_limited(self, key: K) -> float:
-        """Count a failure of `key` and add it after its back-off. Returns the delay in seconds."""
+        """Count a failure of `key`, add it after its back-off, and return the delay in seconds."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         delay_s = self._backoff.delay_s(failures)
@@ -128,19 +128,19 @@ class WorkQueue(Generic[K]):
         return delay_s
 
     def forget(self, key: K) -> None:
-        """Have the back-off of `key` begin anew. A key that is delayed stays so."""
+        """Reset the back-off of `key`; a delayed key remains delayed."""
         self._failures.pop(key, None)
 
     def failures(self, key: K) -> int:
-        """How often `key` was added with back-off since it was last forgotten."""
+        """Returns how often `key` was added with back-off since it was last forgotten."""
         return self._failures.get(key, 0)
 
     def is_delayed(self, key: K) -> bool:
-        """Whether `key` waits for a time to come."""
+        """Returns whether `key` waits for a time."""
         return key in self._delayed
 
     def cancel(self, key: K) -> None:
-        """Forget that `key` was to be added at a later time: what it stands for is gone."""
+        """Remove a delayed `key`, because its object is gone."""
         timer = self._delayed.pop(key, None)
         if timer is not None:
             timer.cancel()
@@ -155,7 +155,7 @@ class WorkQueue(Generic[K]):
     # ---- processing
 
     async def get(self) -> K:
-        """Returns the next key, which nobody else is given until `done` is called. Raises ShutDown."""
+        """Returns the next key, which is not returned again until `done` is called. Raises ShutDown."""
         while not self._ready:
             if self._is_shut_down:
                 raise ShutDown
@@ -168,9 +168,10 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K, *, cooldown_s: float = 0.0) -> None:
-        """Say that `key`, which `get` gave, has been processed.
+        """Note that `key`, which `get` returned, has been processed.
 
-        cooldown_s: for so long the key is given to nobody; if it is added meanwhile it is ready after that.
+        cooldown_s: for how long the key is not returned again; if it is added meanwhile it is ready after
+            that.
         """
         now = self._clock.time()
         self.counters.work_durations.observe(now - self._processing.pop(key))
@@ -181,7 +182,7 @@ class WorkQueue(Generic[K]):
         self._has_room.set()
 
     def shut_down(self) -> None:
-        """Take no more keys. Those that are ready are still given out; those that are delayed are dropped."""
+        """Accept no more keys; ready ones are still returned, delayed ones are dropped."""
         self._is_shut_down = True
         for timer in self._delayed.values():
             timer.cancel()
@@ -193,7 +194,7 @@ class WorkQueue(Generic[K]):
         self._has_room.set()
 
     def now(self) -> float:
-        """The time in seconds, of the queue's clock."""
+        """Returns the time in seconds, by the queue's clock."""
         return self._clock.time()
 
     # ---- metrics
@@ -205,11 +206,11 @@ class WorkQueue(Generic[K]):
 
     @property
     def processing(self) -> int:
-        """The number of keys that `get` has given, and that are not done."""
+        """The number of keys that `get` has returned and that are not done."""
         return len(self._processing)
 
     def unfinished_work_s(self) -> float:
-        """Returns for how many seconds, added up, the keys in work have been processed."""
+        """Returns the total time that the keys in work have been processed, in seconds."""
         now = self._clock.time()
         return sum(now - since for since in self._processing.values())
 

@@ -1,4 +1,4 @@
-"""Pauses garbage collection while many objects are made that stay."""
+"""Pauses garbage collection while many lasting objects are made."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _IMMORTAL_OBJECTS_MAX: Final = 1_000
 
 
 class CollectionPause:
-    """A context in which no garbage is collected; threads may be in it together.
+    """A context in which no garbage is collected; several threads may be in it at once.
 
     A server consists of tens of thousands of objects, and its modules of hundreds of thousands, nearly all of
-    which stay until the end. Collections that visit them while they are made take a seventh of the time of a
-    fork, and 40 ms of an import.
+    which stay until the end. Collections that visit them while they are made would take a seventh of the time
+    of a fork, and 40 ms of an import.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class CollectionPause:
 
     @contextmanager
     def __call__(self) -> Iterator[None]:
-        """Pause. Collections go on when the last pause ends, if they were enabled before the first."""
+        """Pause collections until the last pause ends, if they were enabled before the first."""
         with self._lock:
             if not self._under_way:
                 self._was_enabled = gc.isenabled()
@@ -44,7 +44,7 @@ class CollectionPause:
 
 @contextmanager
 def lasting_imports() -> Iterator[None]:
-    """A context for imports: no garbage is collected, and afterwards all objects count as old.
+    """A context for imports, in which no garbage is collected, and after which all objects count as old.
 
     Young objects would be visited twice before they count as old: 90 ms for a whole server. A full collection
     visits them like all others.

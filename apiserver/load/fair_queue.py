@@ -1,4 +1,4 @@
-"""Queues on the event loop whose items get turns: `FairQueue` by who they are of, `TurnQueue` by time."""
+"""Queues on the event loop: `FairQueue` gives turns to holders, `TurnQueue` works in order of time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ T = TypeVar("T")
 
 
 class FairQueue(Generic[T]):
-    """Items of holders who take turns: an item of one holder, then one of the next.
+    """A queue whose holders take turns: an item of one holder, then one of the next.
 
-    So a holder with hundreds of items waits for nobody but itself, and does not hold up a holder with one.
+    So a holder with hundreds of items does not delay a holder with one.
     """
 
     __slots__ = ("_by_holder",)
@@ -31,14 +31,14 @@ class FairQueue(Generic[T]):
         return sum(map(len, self._by_holder.get(holder, ())))
 
     def append(self, holder: str, item: T, *, is_urgent: bool = False) -> None:
-        """Add an item behind those of its holder; if it is urgent, only behind the urgent ones."""
+        """Add an item after those of its holder, or, if urgent, only after the urgent ones."""
         items = self._by_holder.get(holder)
         if items is None:
             items = self._by_holder[holder] = deque(), deque()
         items[not is_urgent].append(item)
 
     def popleft(self) -> T:
-        """Returns the next item of the holder who has waited longest since its last one."""
+        """Returns the next item of the holder that has waited longest since its last one."""
         holder = next(iter(self._by_holder))
         urgent, others = items = self._by_holder.pop(holder)
         item = (urgent or others).popleft()
@@ -61,18 +61,21 @@ class FairQueue(Generic[T]):
 class TurnQueue(Generic[T]):
     """Works on items in order, for some time in each round of the event loop.
 
-    What a thousand clients have caused at the same moment would otherwise block the loop until all of it is
-    done.
+    Otherwise simultaneous work for a thousand clients would block the loop until all of it is done.
     """
 
     def __init__(self, turn_s: float, work: Callable[[T], None], on_failure: Callable[[T], None]) -> None:
-        """on_failure: called in the handler of an exception of `work`; other items have their turns."""
+        """on_failure: called in the handler of an exception of `work`; other items are processed
+        nevertheless.
+        """
         self._loop = asyncio.get_running_loop()
         self._turn_s, self._work, self._on_failure = turn_s, work, on_failure
         self._waiting: deque[T] = deque()
 
     def append(self, item: T) -> None:
-        """Have an item worked on when what runs now has returned to the event loop, or later in this turn."""
+        """Schedule an item for after the current code has returned to the event loop, or later in this
+        turn.
+        """
         if not self._waiting:
             self._loop.call_soon(self._work_on_some)
         self._waiting.append(item)

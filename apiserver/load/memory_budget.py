@@ -1,7 +1,7 @@
-"""The memory that the process may have, and how near to it the process is.
+"""The memory limit of the process, and the memory pressure.
 
 Work that takes much memory reads `MemoryBudget.pressure` before it begins, and is refused with 429 while
-there is too little. So a server under load loses large requests, not its process.
+memory is short. So a server under load loses large requests, not its process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ RETRY_AFTER_S: Final = 5
 
 
 class Pressure(enum.IntEnum):
-    """NONE: all work is done. HIGH: large work is refused. CRITICAL: all but small work is."""
+    """The memory pressure: NONE: all work is done. HIGH: large work is refused. CRITICAL: all but small work
+    is.
+
+    HIGH: large work is refused. CRITICAL: all but small work is.
+    """
 
     NONE = 0
     HIGH = 1
@@ -30,7 +34,9 @@ class Pressure(enum.IntEnum):
 
 
 class MemoryBudget:
-    """The memory of the process: `limit_bytes`, 0 for no limit. refused: how often work was, by its kind."""
+    """The memory of the process: `limit_bytes`, 0 for no limit. refused: how often work was refused, by its
+    kind.
+    """
 
     def __init__(self, limit_bytes: int = 0) -> None:
         self.limit_bytes = limit_bytes
@@ -38,7 +44,7 @@ class MemoryBudget:
         self.refused: Counter[str] = Counter()
 
     def observe(self, resident_bytes: int) -> bool:
-        """Take how much memory the process has now. Returns whether the pressure has changed."""
+        """Record the current memory of the process; returns whether the pressure has changed."""
         if not self.limit_bytes:
             return False
         before, share = self.pressure, resident_bytes / self.limit_bytes
@@ -51,7 +57,7 @@ class MemoryBudget:
         return self.pressure is not before
 
     def refusal(self, kind: str) -> TooManyRequests:
-        """Count work that is refused, and return the error to raise."""
+        """Count a refusal, and return the error to raise."""
         self.refused[kind] += 1
         return TooManyRequests(
             "The server is short of memory, please try again later.", retry_after_s=RETRY_AFTER_S

@@ -1,13 +1,13 @@
-"""Keeps the memory of the process small: reports it to the budget, and returns what is free to the system.
+"""Keeps the memory of the process small: reports it to the budget, and returns free memory to the system.
 
 Memory is returned after the process has grown, and while the event loop has time for it:
 
 1. Caches that can be filled again are emptied: the pages of the embedded store, and those of single strings.
    These keep a few hundred kilobytes. But CPython gets memory for small objects in arenas of 1 MiB, and
-   returns one when nothing in it is in use. A large document, parsed, fills many; whatever is made while it
-   is worked on lies between its values, and one string of 50 bytes that stays keeps a mebibyte.
-2. The garbage collector frees cycles, and what Python keeps for reuse.
-3. The C library's allocator gives back what is free in its heaps.
+   returns one when nothing in it is in use. A parsed large document fills many; objects made while it is
+   processed lie between its values, and one string of 50 bytes that remains keeps a mebibyte.
+2. The garbage collector frees cycles, and Python's free lists.
+3. The C library's allocator returns free memory of its heaps.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ FULL_COLLECTION_AGAIN_S: Final = 60.0
 class Reclaiming:
     """Decides when memory is returned: once after the start, and after it has grown.
 
-    A try is not free, even if there is nothing to give back: what was cached has to be found out again.
+    A try has a cost even if nothing can be returned: caches have to be filled again.
     """
 
     def __init__(self) -> None:
@@ -72,19 +72,19 @@ class Reclaiming:
         return self._pause_s <= LAST_PAUSE_S and now >= self._next_at
 
     def begin(self, now: float) -> None:
-        """Try soon: memory has become free that may be given back."""
+        """Try soon, because memory has become free that may be returned."""
         self._pause_s = FIRST_PAUSE_S
         self._next_at = min(self._next_at, now + FIRST_PAUSE_S)
 
     def done(self, resident_bytes: int, now: float) -> None:
-        """Note what is left after a try."""
+        """Note the memory of the process after a try."""
         self._floor = resident_bytes
         self._next_at = now + self._pause_s
         self._pause_s *= 2
 
 
 class FullCollections:
-    """Decides whether a full collection would hold up others. All times are of one clock, in seconds."""
+    """Decides whether a full collection would hold up requests; all times are of one clock, in seconds."""
 
     def __init__(self) -> None:
         self._is_ready = False
@@ -92,14 +92,17 @@ class FullCollections:
         self._again_at = 0.0
 
     def begin(self) -> None:
-        """Allow full collections: the server is ready, and what there is by now is never visited again."""
+        """Allow full collections, because the server is ready and its present objects are never visited
+        again.
+        """
         self._is_ready = True
 
     def may_begin(self, versions: int, now: float, *, is_computing: bool) -> bool:
-        """Tells whether a full collection may begin now. versions: those of objects in the watch cache.
+        """Returns whether a full collection may begin now. versions: the number of object versions in the
+        watch cache.
 
-        is_computing: whether a thread works on documents beside the event loop. They may be a million
-        objects, all of which a full collection would visit.
+        is_computing: whether a thread processes documents, which may be a million objects that a full
+        collection would visit.
         """
         if now >= self._again_at:
             self._versions_max = FULL_COLLECTION_VERSIONS_MAX
@@ -112,10 +115,9 @@ class FullCollections:
 
 
 def forget_attribute_names() -> None:
-    """Have the interpreter forget which attributes it has looked up last.
+    """Clear the interpreter's cache of the attribute names that were looked up last.
 
-    It keeps 4,096 of them, by the addresses of their names; functions written in C make a name for each
-    look-up.
+    It has 4,096 entries, by the addresses of names; functions written in C make a new name for each look-up.
     """
     # The first name is that of Python 3.13, the second the one before; other interpreters have neither.
     for name in ("_clear_internal_caches", "_clear_type_cache"):
@@ -125,24 +127,24 @@ def forget_attribute_names() -> None:
 
 
 class CachedVersions(Protocol):
-    """The watch cache, as far as it matters here."""
+    """The watch cache, as far as it is needed here."""
 
     @property
     def version_count(self) -> int:
-        """How many versions of objects there are."""
+        """The number of versions of objects."""
         ...
 
     @property
     def expired_bytes(self) -> int:
-        """How many bytes of old versions have been dropped in all because of their age."""
+        """The total size of old versions that were dropped because of their age, in bytes."""
         ...
 
 
 class MemoryKeeper:
-    """Runs beside the requests of one server.
+    """Runs beside the requests of one server, and returns memory when that is worthwhile.
 
-    open_watches: how many watches clients have.
-    release_store: has the store give back what it can read again.
+    open_watches: returns the number of open watches.
+    release_store: makes the store release memory that it can read again.
     """
 
     def __init__(
@@ -162,15 +164,17 @@ class MemoryKeeper:
         self._full_collections = FullCollections()
 
     def freeze(self) -> None:
-        """Have the garbage collector never visit again what there is: the parts of a server that is ready.
+        """Exclude the present objects, the parts of a ready server, from garbage collection.
 
-        To collect first would hold up the start by 40 to 80 ms, and finds nothing: a start leaves no cycles.
+        Collecting first would delay the start by 40 to 80 ms, and find nothing: a start leaves no cycles.
         """
         gc.freeze()
         self._full_collections.begin()
 
     async def run(self) -> None:
-        """Look at intervals until cancelled. Returns at once where the system does not report memory."""
+        """Check the memory at intervals until cancelled; returns at once where the system does not report
+        it.
+        """
         used_s = time.thread_time()
         while (resident := self._resident.bytes()) is not None:
             if self._budget.observe(resident):

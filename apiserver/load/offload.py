@@ -1,19 +1,20 @@
 """Decides where work runs: on the event loop, or in a thread beside it.
 
-A body of 3 MiB, or what is to become of it, takes seconds of Python in the worst case, during which no other
-request would be answered. So each stage of a request states how large its input is (`SizeClass`), and one
-object, the server's `Offload`, decides where it runs.
+Processing a body of 3 MiB takes seconds of Python in the worst case, during which no other request would be
+answered. So each stage of a request states how large its input is (`SizeClass`), and one object, the server's
+`Offload`, decides where it runs.
 
 Threads take turns with each other and the event loop: more of them finish nothing sooner. There are two, a
 *lane* for large work and one for huge work, so that a body of 20 KiB does not wait for one of 3 MiB. A lane
-does one piece of work at a time. Users take turns: who has a hundred pieces waiting does not hold up who has
-one. How many may wait is bounded, for each user and in all; beyond that, a call is refused before its work
-begins. Later work of a call that has begun is never refused, and no more than the call itself. It goes before
-work that begins another call of the same user: a body of 1 MB that has been parsed takes twenty times as much
-memory, and sixty of them, all parsed before the first is stored, take more than a gigabyte.
+does one piece of work at a time. Users take turns: a user with a hundred waiting pieces does not delay a user
+with one. The number of waiting pieces is bounded, for each user and in total; beyond that, a call is refused
+before its work begins. Later work of a call that has begun is never refused, and its number is bounded by
+that of calls. It comes before work that begins another call of the same user: a body of 1 MB that has been
+parsed takes twenty times as much memory, and sixty of them, all parsed before the first is stored, take more
+than a gigabyte.
 
-What is small may take long, too. Such work is *bounded*: on the loop it raises `TakesLong` when it finds
-out, and is done again, unbounded, in a thread.
+Small work may take long, too. Such work is *bounded*: on the loop it raises `TakesLong` at its bound, and is
+done again, unbounded, in a thread.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ SERVER: Final = ""
 
 
 class EncodedObject(Protocol):
-    """An object as bytes: a `StoredObject`. tail: nearly all of it."""
+    """An object as bytes: a `StoredObject`. tail: nearly all of its bytes."""
 
     @property
     def tail(self) -> bytes: ...
@@ -57,10 +58,10 @@ class EncodedObject(Protocol):
 
 
 class Lane:
-    """One thread, and the work that waits for it.
+    """A thread, and the work that waits for it.
 
-    waiting: how many pieces of work wait. done_total, refused_total: how many pieces were done, or refused.
-    busy_s: for how many seconds the thread has been at work in all.
+    waiting: the number of waiting pieces. done_total, refused_total: the numbers of done and refused pieces.
+    busy_s: the total seconds that the thread has worked.
     """
 
     def __init__(self, name: str, *, waiting_max: int, waiting_of_user_max: int) -> None:
@@ -76,7 +77,9 @@ class Lane:
         self._turns: FairQueue[asyncio.Future[None]] = FairQueue()
 
     async def run(self, user: str, work: Callable[[], _T], *, may_refuse: bool) -> _T:
-        """Returns or raises what `work` does. Raises TooManyRequests if too much waits."""
+        """Returns the result of `work`, or raises its error. Raises TooManyRequests if too much work
+        waits.
+        """
         loop = asyncio.get_running_loop()
         if self._is_busy:
             await self._wait(loop, user, may_refuse)
@@ -88,7 +91,7 @@ class Lane:
     def _started(self, loop: asyncio.AbstractEventLoop, work: Callable[[], _T]) -> asyncio.Future[_T]:
         try:
             running = self._thread.submit(self._timed, work)
-        except RuntimeError:  # The server has closed: those who wait are told so, too.
+        except RuntimeError:  # The server has closed: waiting work fails, too.
             self._begin_next()
             raise
         # When it has ended, not when its caller has gone: the thread is still busy then.
@@ -132,7 +135,7 @@ class Lane:
         self._begin_next()
 
     def _begin_next(self) -> None:
-        """Give the turn to the user who has waited longest since their last one."""
+        """Begin the work of the user who has waited longest since their last one."""
         while self._turns:
             self.waiting -= 1
             turn = self._turns.popleft()
@@ -148,7 +151,7 @@ class Lane:
 class Offload:
     """Runs work on the event loop if it is small, else in the lane for its size, for one user.
 
-    lanes: by the size of the work; the same for all users.
+    lanes: those for each size of work, shared by all users.
     """
 
     __slots__ = ("_user", "lanes")
@@ -159,13 +162,15 @@ class Offload:
         self.lanes = new_lanes() if lanes is None else lanes
 
     def for_user(self, user: str) -> Offload:
-        """Returns what runs the work of a user in the same lanes."""
+        """Returns an object that runs the work of a user in the same lanes."""
         return Offload(user, self.lanes)
 
     async def run(self, size: SizeClass, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Returns or raises what `work` does. Raises TooManyRequests if too much waits before it.
+        """Returns the result of `work`, or raises its error.
 
-        Cancelled, `work` runs to its end all the same once it has begun, so it must only compute.
+        Raises TooManyRequests if too much work waits before it.
+
+        If cancelled, `work` runs to its end nevertheless once it has begun, so it must only compute.
         """
         if size is SizeClass.SMALL:
             return work(*args, **kwargs)
@@ -174,13 +179,13 @@ class Offload:
     async def run_begun(
         self, size: SizeClass, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
     ) -> _T:
-        """Run work as `run` does, but wait however long: what has begun is better finished than refused."""
+        """Run work as `run` does, but without refusing it, because its call has begun."""
         if size is SizeClass.SMALL:
             return work(*args, **kwargs)
         return await self.lanes[size].run(self._user, partial(work, *args, **kwargs), may_refuse=False)
 
     async def run_bounded(self, size: SizeClass, work: Callable[[bool], _T]) -> _T:
-        """Run `work(is_bounded)` as `run_begun` does. It is bounded on the event loop."""
+        """Run `work(is_bounded)` as `run_begun` does; it is bounded on the event loop."""
         if size is SizeClass.SMALL:
             try:
                 return work(True)
@@ -189,25 +194,25 @@ class Offload:
         return await self.lanes[size].run(self._user, partial(work, False), may_refuse=False)
 
     async def document(self, found: EncodedObject) -> Document:
-        """Returns an object decoded, as its own `document` does. Raises CorruptObject.
+        """Returns a decoded object, as its own `document` does. Raises CorruptObject.
 
-        Who needs little of it had better `read` that: what is decoded takes twenty times as much memory.
+        Callers that need only a part should use `read`: a decoded object takes twenty times as much memory.
         """
-        if len(found.tail) <= LARGE_BYTES:  # Most are small, and told apart without a call.
+        if len(found.tail) <= LARGE_BYTES:  # Most are small, and recognized without a call.
             return found.document()
         return await self.run_begun(size_class(len(found.tail)), found.document)
 
     async def read(self, found: EncodedObject, reading: Callable[[Document], _T]) -> _T:
-        """Returns what `reading` makes of an object, which is decoded for it, and then forgotten.
+        """Returns the result of `reading` for a decoded object, which is then discarded.
 
-        Raises CorruptObject, and what `reading` raises.
+        Raises CorruptObject, and the errors of `reading`.
         """
         if len(found.tail) <= LARGE_BYTES:
             return reading(found.document())
         return await self.run_begun(size_class(len(found.tail)), _read, found, reading)
 
     def close(self) -> None:
-        """Take no more work. What is running ends by itself."""
+        """Accept no more work; running work ends by itself."""
         for lane in self.lanes.values():
             lane.close()
 
@@ -217,10 +222,10 @@ def _read(found: EncodedObject, reading: Callable[[Document], _T]) -> _T:
 
 
 async def run_unqueued(size: SizeClass, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """Run work that is not small in one of the event loop's threads, in no lane.
+    """Run work that is not small in one of the event loop's threads, outside of the lanes.
 
-    It is for the server's own work that must not wait for what users have sent, as to learn of permissions
-    that were taken away.
+    It is for the server's own work that must not wait for work of users, for example to apply revoked
+    permissions.
     """
     if size is SizeClass.SMALL:
         return work(*args, **kwargs)
@@ -228,9 +233,9 @@ async def run_unqueued(size: SizeClass, work: Callable[_P, _T], *args: _P.args, 
 
 
 def on_event_loop(work: Callable[_P, _T]) -> Callable[_P, _T]:
-    """Returns what does `work` on the event loop that is running now; a thread beside it waits for that.
+    """Returns a function that runs `work` on the current event loop, while the calling thread waits.
 
-    It is for work with what belongs to the loop, and may change there while a thread is looking at it.
+    It is for work with data that belongs to the loop, and may change there meanwhile.
     """
     loop, thread = asyncio.get_running_loop(), threading.get_ident()
 

@@ -1,8 +1,8 @@
-"""The memory that the process has and may have, and the C library's allocator, which can return it.
+"""The memory of the process and its limit, and the C library's allocator, which can return memory.
 
-glibc keeps what has been freed in the middle of its heap, and in a heap for each thread: after a burst of
-large bodies or answers the process stays twice as large. With other C libraries, as on Alpine Linux or macOS,
-the allocator here does nothing.
+glibc keeps freed memory in the middle of its heap, and in a heap for each thread: after a burst of large
+bodies or responses the process stays twice as large. With other C libraries, as on Alpine Linux or macOS, the
+allocator here does nothing.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any, Final
 _STATM: Final = "/proc/self/statm"
 # A parameter of mallopt(3).
 _M_ARENA_MAX: Final = -8
-# Threads beside the event loop mostly wait for the interpreter: heaps of their own would only be more places
-# in which memory is left.
+# Threads beside the event loop mostly wait for the interpreter: separate heaps would only keep more free
+# memory.
 ARENAS_MAX: Final = 2
 # cgroups of version 1 say so where there is no limit.
 _NO_LIMIT_BYTES: Final = 1 << 60
@@ -39,22 +39,25 @@ class Allocator:
             pass
 
     def tune(self) -> None:
-        """Keep less of what is freed. To be called before there are threads.
+        """Reduce the freed memory that the allocator keeps; to be called before there are threads.
 
-        What the environment says is left alone. So are glibc's thresholds for blocks of their own and for the
-        end of the heap: with fixed ones lists of large objects took twice the processor, and `trim` does it.
+
+        Settings of the environment are not changed. Nor are glibc's thresholds for mapped blocks and for the
+        end of the heap: with fixed ones lists of large objects took twice the CPU time, and `trim` is enough.
         """
         if self._library is not None and "MALLOC_ARENA_MAX" not in os.environ:
             self._library.mallopt(_M_ARENA_MAX, ARENAS_MAX)
 
     def trim(self) -> None:
-        """Give back what is free. Takes a millisecond for some 10 MB, without the interpreter's lock."""
+        """Return free memory to the system, which takes a millisecond for some 10 MB, without the
+        interpreter's lock.
+        """
         if self._library is not None:
             self._library.malloc_trim(0)
 
 
 class ResidentMemory:
-    """Reads how much memory the process has, in a few microseconds."""
+    """Reads the memory of the process, in a few microseconds."""
 
     def __init__(self) -> None:
         self._file = -1
@@ -65,7 +68,7 @@ class ResidentMemory:
             pass
 
     def bytes(self) -> int | None:
-        """Returns the resident bytes; None where the system does not report them."""
+        """Returns the resident memory in bytes; None where the system does not report it."""
         if self._file < 0:
             return None
         return int(os.pread(self._file, 128, 0).split()[1]) * self._page_bytes
@@ -77,7 +80,9 @@ class ResidentMemory:
 
 
 def container_limit_bytes(root: Path = Path("/")) -> int:
-    """Returns the memory limit of the control group that the process is in, or above; 0 if there is none."""
+    """Returns the memory limit of the process's control group, or of those above, in bytes; 0 if there is
+    none.
+    """
     limits = [limit for path in _limit_files(root) if (limit := _limit(path))]
     return min(limits, default=0)
 

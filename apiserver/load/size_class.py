@@ -1,4 +1,4 @@
-"""Classes of work, by the size of what is worked on. Pure."""
+"""Classes of work, by the size of its input. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _DEFAULTS_PER_BYTE: Final = 8
 
 
 class SizeClass(enum.IntEnum):
-    """SMALL work is done on the event loop, LARGE and HUGE work each in a thread. See `offload`."""
+    """The size of work: SMALL work runs on the event loop, LARGE and HUGE work each in a thread.
+
+    See `offload`.
+    """
 
     SMALL = 0
     LARGE = 1
@@ -27,10 +30,10 @@ class SizeClass(enum.IntEnum):
 
 
 class TakesLong(Exception):
-    """Raised by bounded work when there is more of it than its bound.
+    """Bounded work has exceeded its bound.
 
-    On the event loop that is what other requests can wait for. The work has changed nothing, and is done
-    again in a thread. See `offload.Offload.run_bounded`.
+    The bound is how long other requests can wait for the event loop. The work has changed nothing, and is
+    done again in a thread. See `offload.Offload.run_bounded`.
     """
 
 
@@ -41,10 +44,10 @@ def size_class(size_bytes: int) -> SizeClass:
 
 
 def size_class_of_defaults(text: bytes, default_bytes: int) -> SizeClass:
-    """Returns how much work there may be with what defaults add to an encoded object, or by a patch.
+    """Returns the size of the defaults that an encoded object, or a patch, may get.
 
-    default_bytes: what they add at most to one object, or one null, in it. Other formats than JSON do not
-        show how many there are.
+    default_bytes: their maximum size for one object, or one null, in it. Other formats than JSON do not
+        reveal how many there are.
     """
     size = size_class(len(text) * default_bytes // _DEFAULTS_PER_BYTE)
     if size is SizeClass.SMALL or text.lstrip()[:1] not in (b"{", b"["):
@@ -54,9 +57,9 @@ def size_class_of_defaults(text: bytes, default_bytes: int) -> SizeClass:
 
 
 def size_class_of_document(document: Document) -> SizeClass:
-    """Returns the size of a document that is not encoded yet; HUGE if it is nested too deeply to be.
+    """Returns the size of a document that is not encoded yet; HUGE if it is nested too deeply.
 
-    It is encoded for that: to count in Python would take ten times as long, even if it ended at HUGE_BYTES.
+    It encodes the document: counting in Python would take ten times as long, even if it ended at HUGE_BYTES.
     """
     try:
         return size_class(len(orjson.dumps(document)))

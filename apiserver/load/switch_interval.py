@@ -1,8 +1,8 @@
 """Shortens the switch interval of the interpreter while threads compute beside the event loop.
 
-A thread that runs Python keeps the interpreter, while another one waits for it, for the *switch interval*:
-5 ms by default. The event loop takes the interpreter anew for each of its callbacks, a dozen times for a
-request. So while a thread works on a large body, every other request takes 50 ms and more; with a shorter
+A thread that runs Python keeps the interpreter, while another one waits for it, for the *switch interval*: 5
+ms by default. The event loop takes the interpreter again for each of its callbacks, a dozen times for a
+request. So while a thread processes a large body, every other request takes 50 ms and more; with a shorter
 interval it takes a few.
 
 The interval is shorter only while a thread computes. It is a setting of the interpreter, so all threads share
@@ -25,7 +25,7 @@ SWITCH_INTERVAL_S: Final = 0.0002
 
 
 class _ShortSwitchInterval:
-    """A context in which the interpreter's switch interval is short; threads may be in it together."""
+    """A context in which the interpreter's switch interval is short; several threads may be in it at once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -56,7 +56,7 @@ SHORT_SWITCH_INTERVAL: Final = _ShortSwitchInterval()
 
 
 async def compute_in_thread(work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """Runs work in a thread, as `asyncio.to_thread` does. It is for work that is mostly Python."""
+    """Runs work that is mostly Python in a thread, as `asyncio.to_thread` does."""
 
     def computed() -> _T:
         with SHORT_SWITCH_INTERVAL:

@@ -1,12 +1,12 @@
-"""The answers that clients have not taken yet: bounded in time and in bytes, for each user and for all.
+"""Bounds the responses that clients have not read yet, in time and in bytes, for each user and for all.
 
-Whatever a client does not take, from a small answer to the events of a watch, is known here from the moment
-when its connection cannot take more until all is taken. Connections that keep up cost nothing.
+Unread data, from a small response to the events of a watch, is tracked here from the moment when its
+connection cannot take more until all is read. Connections that keep up cost nothing.
 
-- An answer of which nothing is taken for `STALLED_S` is dropped with its connection; whatever is taken, also
-  what only leaves the kernel for the client, resets the clock.
-- One that takes longer than `SLOW_AFTER_S` must go on at `RATE_MIN`.
-- Where a user, or all together, have more than their bound, the largest that are stalled are dropped first.
+- A response of which nothing is read for `STALLED_S` is dropped with its connection; any progress, even if
+  bytes only leave the kernel, resets the clock.
+- A response that takes longer than `SLOW_AFTER_S` must proceed at `RATE_MIN`.
+- If a user, or all together, exceed their bound, the largest stalled responses are dropped first.
 """
 
 from __future__ import annotations
@@ -46,12 +46,13 @@ _LOG_EVERY_S: Final = 30.0
 
 
 class Reader(Protocol):
-    """A connection whose client has something to take.
+    """A connection whose client has something to read.
 
-    asker: whose request is answered.
-    held_bytes: what is held for it beside what its transport has: the rest of a body, a compressor.
-    is_shared: whether what its transport has is held for others, too.
-    may_stall: it may take as long as it likes: what it has not taken is bounded, and another server's to say.
+    asker: the user of the request.
+    held_bytes: the memory held for it beside its transport's: the rest of a body, a compressor.
+    is_shared: whether its transport's data is held for others, too.
+    may_stall: whether it may read as slowly as it likes, because its unread data is bounded, and another
+        server decides.
     """
 
     asker: UserInfo | None
@@ -60,16 +61,16 @@ class Reader(Protocol):
     may_stall: bool
 
     def on_hesitation(self) -> None:
-        """Called when the client has taken nothing for a moment, and then again and again."""
+        """Called when the client has read nothing for a moment, and repeatedly after that."""
         ...
 
 
 @dataclass(slots=True, eq=False)
 class _Unread:
-    """What one client has not taken.
+    """The unread data of one client.
 
-    held: the bytes that are counted for it. left: those that it has not taken, by the last look.
-    taken: since it began.
+    held: the bytes that are counted for it. left: those that were unread at the last check.
+    taken: those read since it began.
     """
 
     transport: asyncio.WriteTransport
@@ -81,7 +82,7 @@ class _Unread:
     held: int = 0
 
     def look(self, now: float) -> None:
-        """See how far the client has come."""
+        """Check how much the client has read."""
         left = _left(self.transport)
         if left < self.left:
             self.taken += self.left - left
@@ -90,10 +91,10 @@ class _Unread:
 
 
 class UnreadAnswers:
-    """The bytes that clients have not taken yet, within bounds.
+    """The bytes that clients have not read yet, within bounds.
 
-    stalled_s: how long a client may take nothing. all_bytes_max, user_bytes_max: see the constants.
-    clock: in seconds, that clients, too, go by: not the loop's, which tests put forward.
+    stalled_s: how long a client may read nothing. all_bytes_max, user_bytes_max: see the constants.
+    clock: in seconds; not the loop's, which tests advance but clients do not follow.
     """
 
     def __init__(
@@ -116,11 +117,11 @@ class UnreadAnswers:
 
     @property
     def held_bytes(self) -> int:
-        """How many bytes are held for clients alone."""
+        """The number of bytes that are held only for clients."""
         return self._total
 
     def add(self, reader: Reader, transport: asyncio.WriteTransport) -> None:
-        """Note that a client has not taken all. transport: the connection's, which has the rest."""
+        """Note that a client has unread data. transport: the connection's, which has the rest."""
         now = self._clock()
         holder = holder_of(reader.asker) if reader.asker is not None else ""
         unread = self._unread[reader] = _Unread(transport, holder, now, now, _left(transport))
@@ -131,7 +132,7 @@ class UnreadAnswers:
             self._timer = self._loop.call_later(min(_CHECK_S, self._stalled_s / 10), self._check)
 
     def discard(self, reader: Reader) -> None:
-        """Note that a client has taken all, or is gone."""
+        """Note that a client has read everything, or is gone."""
         unread = self._unread.pop(reader, None)
         if unread is not None:
             self._set_held(unread, 0)
@@ -153,7 +154,7 @@ class UnreadAnswers:
             self._timer = self._loop.call_later(min(_CHECK_S, self._stalled_s / 10), self._check)
 
     def _shed(self, now: float) -> None:
-        """Drop answers until users, and all together, have no more than they may."""
+        """Drop responses until users, and all together, are within their bounds."""
         for holder, held in list(self._by_holder.items()):
             if held > self._user_bytes_max:
                 hesitant = [
@@ -163,7 +164,7 @@ class UnreadAnswers:
                 ]
                 self._drop_largest(hesitant, held - self._user_bytes_max)
         if self._total > self._all_bytes_max:
-            # Whoever has too much is the first, then who takes nothing.
+            # The users with the most come first, then the readers that read nothing.
             too_much = {who for who, held in self._by_holder.items() if held > self._user_bytes_max}
             ranks: dict[tuple[bool, bool], list[_Unread]] = {}
             for each in self._unread.values():
@@ -173,7 +174,7 @@ class UnreadAnswers:
                 self._drop_largest(ranks[rank], self._total - self._all_bytes_max)
 
     def _drop_largest(self, unread: Iterable[_Unread], excess: int) -> None:
-        """Drop the largest, until there is room for what was too much and a little more."""
+        """Drop the largest responses, until there is room for the excess and a little more."""
         if excess <= 0:
             return
         excess += self._user_bytes_max // _DROPPED_PART
@@ -184,7 +185,7 @@ class UnreadAnswers:
             self._drop(each)
 
     def _drop(self, unread: _Unread) -> None:
-        """Drop an answer with its connection, which leaves when that has been lost."""
+        """Drop a response with its connection, whose entry is removed when the connection is lost."""
         self._set_held(unread, 0)
         unread.transport.abort()
         self._dropped += 1
@@ -209,6 +210,8 @@ class UnreadAnswers:
 
 
 def _left(transport: asyncio.WriteTransport) -> int:
-    """Returns how many bytes a client has not taken, with those in the kernel if the transport knows them."""
+    """Returns how many bytes a client has not read, including those in the kernel if the transport knows
+    them.
+    """
     left = transport.get_extra_info("unsent")
     return transport.get_write_buffer_size() if left is None else int(left)

@@ -11,10 +11,10 @@ from typing import Final
 
 from apiserver.meta.vocabulary import UserInfo
 
-# A user may hold so many times what is free. Alone it gets 4/5 of the pool; of n who want all that they can
-# get each gets 4/(1 + 4n), and 1/(1 + 4n) stays free for who comes next: of 200 slots 40, 22, 15. With a
-# larger share for one user alone little would be left to the others at once; with a smaller one most of the
-# pool would lie idle.
+# A user may hold this multiple of what is free. Alone it gets 4/5 of the pool; of n users who want as much as
+# possible each gets 4/(1 + 4n), and 1/(1 + 4n) remains free for the next one: of 200 slots 40, 22, 15. A
+# larger share for one user alone would leave little to the others at once; a smaller one would leave most of
+# the pool idle.
 SHARE_OF_FREE: Final = 4
 _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 
@@ -22,7 +22,8 @@ _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 def holder_of(user: UserInfo) -> str:
     """Returns the name under which a user shares a pool with others.
 
-    The service accounts of a namespace share one: who may create one there may create any number.
+    The service accounts of a namespace share one name, since a user who may create one there may create any
+    number.
     """
     name = user.name
     return name.rpartition(":")[0] if name.startswith(_SERVICE_ACCOUNT) else name
@@ -32,22 +33,22 @@ class SharedPool:
     """The shares of a capacity that users hold.
 
     capacity: math.inf for no limit.
-    free: what nobody holds.
+    free: the part that no user holds.
     """
 
     __slots__ = ("_held", "free")
 
     def __init__(self, capacity: float) -> None:
         self.free = capacity
-        self._held: dict[str, int] = {}  # by user, of those who hold anything
+        self._held: dict[str, int] = {}  # by user, for users that hold something
 
     def held(self, user: str) -> int:
         return self._held.get(user, 0)
 
     def take(self, user: str, amount: int = 1) -> bool:
-        """Give a user more: something to begin with if it is there, and then up to its share.
+        """Give a user more: a first part if available, and then up to its share.
 
-        Returns False, and gives nothing, if it may have no more now.
+        Returns False, and gives nothing, if the user may have no more now.
         """
         held = self._held.get(user, 0)
         free = self.free
@@ -58,7 +59,7 @@ class SharedPool:
         return True
 
     def exceeds_share(self, user: str, amount: int = 1) -> bool:
-        """Whether a user that holds something has to wait until it has given back, or others have."""
+        """Returns whether a user that holds something has to wait until it, or others, have returned some."""
         held = self._held.get(user, 0)
         return held > 0 and held + amount > SHARE_OF_FREE * self.free
 
