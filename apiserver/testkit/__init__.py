@@ -1,21 +1,21 @@
-"""What exists only for tests of clients: simulation, faults, histories, copies of state, envtest.
+"""Everything that exists only for tests of clients: simulation, faults, histories, copies of state, envtest.
 
     simulation         nodes that run no pods, a scheduler and controllers of workloads
     simulated_cluster  builds them, if the flags ask for them
-    faults             answers, delays and losses that tests inject
+    faults             responses, delays and losses that tests inject
     request_history    keeps the last requests
-    write_history      keeps the last writes, and whose they were
+    write_history      keeps the last writes, with their users
     object_history     the versions of an object that the store still has
-    state_copies       what one server stores, for others to begin with
-    flags              what the flags for tests ask for, as hooks of a server
+    state_copies       copies of a server's state, which other servers can begin with
+    flags              turns the flags for tests into hooks of a server
     envtest            the programs that envtest starts
 
-What it guarantees: a server that nobody tests imports none of it. Tests use it through `apiserver.testing`,
-whose names are public; nothing here is.
+What it guarantees: a production server imports none of it. Tests use it through `apiserver.testing`, whose
+names are public; nothing here is.
 
-Why this shape: it is added to a server through `app.hooks.Hooks`, and through nothing else, so that whoever
-reads how a request is served meets no tests. Only `apiserver.__main__` imports it beside `apiserver.testing`,
-where a flag or a subcommand asks for it.
+Why this shape: it is added to a server only through `app.hooks.Hooks`, so that readers of the request path
+meet no tests. Only `apiserver.__main__` imports it beside `apiserver.testing`, if a flag or a subcommand
+needs it.
 
-Left out: what production has, too, as the clock that a server goes by, and stores in memory.
+Left out: parts that production has, too, as the clock of a server, and stores in memory.
 """

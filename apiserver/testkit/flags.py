@@ -1,7 +1,7 @@
-"""The flags that only tests have a use for: what they ask for, as hooks of a server.
+"""Turns the flags that only tests use into hooks of a server.
 
-The supervisor of workers reads them, too. So nothing that serves requests is imported before a server is made
-(see `workers.supervisor`), and what is simulated only where something is.
+The supervisor of workers reads them, too. So modules that serve requests are imported only when a server is
+made (see `workers.supervisor`), and those of the simulation only when it is used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def hooks_for(config: Config) -> Callable[[Clock], Hooks]:
-    """Returns what makes the hooks that flags ask for, in the process that serves. Raises UsageError."""
+    """Returns the factory of the hooks that flags request, for the process that serves. Raises UsageError."""
     return partial(_hooks, config, simulated_stages(config))
 
 
@@ -36,7 +36,7 @@ def _hooks(config: Config, stages: Sequence[Stage], clock: Clock) -> Hooks:
 
 
 def simulation(config: Config, stages: Sequence[Stage]) -> Hooks:
-    """Returns hooks for what is simulated. stages: what becomes of pods."""
+    """Returns the hooks of the simulation. stages: those of simulated pods."""
     if not (config.simulation.simulate_nodes or config.simulation.simulate_workloads):
         from apiserver.app.hooks import Hooks
 
@@ -47,7 +47,9 @@ def simulation(config: Config, stages: Sequence[Stage]) -> Hooks:
 
 
 def simulated_stages(config: Config) -> Sequence[Stage]:
-    """Returns what becomes of simulated pods. Raises UsageError for a number of nodes, or a file."""
+    """Returns the stages of simulated pods. Raises UsageError for an invalid number of nodes, or an invalid
+    file.
+    """
     nodes, stages = config.simulation.simulate_nodes, config.simulation.simulate_stages
     if not nodes:
         return ()
@@ -59,7 +61,7 @@ def simulated_stages(config: Config) -> Sequence[Stage]:
 
 
 def _read_stages(file: str) -> Sequence[Stage]:
-    """Raises UsageError."""
+    """Reads a file of stages."""
     from apiserver.testkit.simulation.field_values import InvalidStage
     from apiserver.testkit.simulation.stages import FILE_BYTES_MAX, parse_stages
 

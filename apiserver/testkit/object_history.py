@@ -23,9 +23,10 @@ BYTES_MAX: Final = 32 * 1024 * 1024
 
 
 class ObjectVersion(NamedTuple):
-    """What an object was after one write. document: None once it was deleted; empty if it cannot be read.
+    """The state of an object after one write. document: None for a deletion; empty if it cannot be read.
 
-    is_new: it did not exist before. may_expire: it is deleted by itself, when its lease has expired.
+    is_new: whether it did not exist before. may_expire: whether it has a lease, and is deleted when that
+        expires.
     """
 
     revision: int
@@ -37,7 +38,7 @@ class ObjectVersion(NamedTuple):
 class ObjectHistory(NamedTuple):
     """The versions of one object, oldest first. key: the object's, in the store.
 
-    is_complete: whether there were none before, as far as the store goes back.
+    is_complete: whether there are none before them in the store.
     """
 
     key: str
@@ -46,7 +47,7 @@ class ObjectHistory(NamedTuple):
 
 
 class LastEvents:
-    """The last events of an object, within bounds. is_complete: whether none had to go."""
+    """The last events of an object, within bounds. is_complete: whether none were dropped."""
 
     def __init__(self, versions_max: int = VERSIONS_MAX, bytes_max: int = BYTES_MAX) -> None:
         self._versions_max, self._bytes_max = versions_max, bytes_max
@@ -80,7 +81,7 @@ async def read_history(
 
 
 async def read_events(store: Storage, key: str, last: LastEvents) -> None:
-    """Add all that the store still has of a key. Raises StorageError."""
+    """Add all events of a key that the store still has. Raises StorageError."""
     try:
         await _add_events(store, key, 0, last)
     except RevisionCompacted as error:
@@ -92,7 +93,7 @@ async def read_events(store: Storage, key: str, last: LastEvents) -> None:
 
 
 async def _add_events(store: Storage, key: str, begins_after: int, last: LastEvents) -> None:
-    """Raises RevisionCompacted, StorageUnavailable."""
+    """Add events of a watch."""
     current = await store.current_revision()
     watch = store.watch(KeyRange(key, after(key)), after=begins_after)
     try:

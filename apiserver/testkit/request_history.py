@@ -1,6 +1,6 @@
-"""The last requests, for who tests a client: what it has sent, and what it was answered.
+"""The last requests and their responses, for authors of clients.
 
-Nothing is kept of bodies, of queries, or of headers but User-Agent: these may be secret.
+Bodies, queries and headers other than User-Agent are not kept, as they may be secret.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class RequestEntry:
         self._record: RecordedRequest | None = None
 
     def record(self) -> RecordedRequest:
-        """Returns what is known of it now. May be called in any thread."""
+        """Returns the current record of the request; may be called in any thread."""
         call = self._call
         if call is not None:
             return _recorded(call, self._at)
@@ -72,7 +72,7 @@ class RequestEntry:
         return self._record
 
     def finish(self) -> None:
-        """Let go of the request, which is over."""
+        """Release the request, which has ended."""
         self._record = self.record()
         self._call = None
 
@@ -100,11 +100,11 @@ class RequestHistory:
         return respond
 
     def answered_by(self, task: asyncio.Task[Any] | None) -> RequestEntry | None:
-        """Returns the request that a task answers now, if it answers one."""
+        """Returns the request that a task is answering, if any."""
         return self._under_way.get(task)
 
     def all(self) -> list[RecordedRequest]:
-        """Returns the last requests, in the order in which they came. May be called in any thread."""
+        """Returns the last requests, in the order of their arrival; may be called in any thread."""
         return [entry.record() for entry in list(self._entries)]
 
 

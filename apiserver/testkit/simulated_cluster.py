@@ -29,7 +29,7 @@ from apiserver.testkit.simulation.workloads.controller import WorkloadController
 
 
 def simulation_hooks(config: Config, stages: Sequence[Stage]) -> Hooks:
-    """Returns hooks that add to a server what its flags ask for. stages: what becomes of pods."""
+    """Returns hooks that add the simulated components that flags request. stages: those of simulated pods."""
     hooks = Hooks(controllers=partial(build_simulation, stages))
     return (
         replace(hooks, kubelets=partial(_simulated_kubelets, stages))
@@ -41,7 +41,7 @@ def simulation_hooks(config: Config, stages: Sequence[Stage]) -> Hooks:
 def build_simulation(
     stages: Sequence[Stage], core: Core, lifecycle: NamespaceLifecycle, admission: AdmissionChain
 ) -> Iterable[ControllerSpec]:
-    """Returns the simulated components that are to run: one of each among all servers on a store."""
+    """Returns the simulated components, each of which runs once among all servers on a store."""
     config = core.config
     cluster = ClusterAccess(
         registry=core.registry,
@@ -77,7 +77,7 @@ def build_simulation(
 
 
 def _simulated_kubelets(stages: Sequence[Stage], core: Core) -> SimulatedKubelets:
-    """Returns what answers for the nodes that are simulated, in each process of a server."""
+    """Returns the simulated kubelets, which answer in each process of a server."""
     return SimulatedKubelets(
         core.registry,
         core.served,

@@ -1,4 +1,4 @@
-"""Copies of what a server stores, with which other servers in the process can begin."""
+"""Copies of a server's stored state, which other servers in the process can begin with."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from apiserver.storage.watch_cache import CacheState, WatchCache
 
 
 class CannotBeCopied(Exception):
-    """What a store holds cannot be copied: it is not in this process."""
+    """The content of a store cannot be copied, because it is not in this process."""
 
     def __init__(self) -> None:
         super().__init__("only what an embedded store holds can be copied, not what is in etcd")
@@ -22,25 +22,26 @@ class CannotBeCopied(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StateCopy:
-    """What a server has stored, at one revision. Nothing changes it, and any number of servers begin with it.
+    """The state of a server at one revision, which never changes and any number of servers can begin with.
 
-    cached: the same, decoded, as the server's cache had it; its bytes are shared. None if servers that begin
-        with the copy have to list what they store: something could not be decoded.
+
+    cached: the decoded state of the server's cache, whose bytes are shared. None if servers that begin with
+        the copy have to list their store, because an object could not be decoded.
     """
 
     database: MemoryDatabase
     cached: CacheState[StoredObject] | None = field(repr=False)
 
     def close(self) -> None:
-        """Forget the copy."""
+        """Release the copy."""
         self.database.close()
 
 
 class CopiedState(NamedTuple):
-    """A copy of a state as that with which a server begins: an `InitialState`.
+    """A copy of a state that a server begins with: an `InitialState`.
 
-    after: a revision that clients have seen, if they may take this server for one that had other objects at
-        that revision: the store goes on above it, and what was before cannot be read any more.
+    after: a revision that clients may have seen on another server at the same address: the store continues
+        above it, and earlier revisions cannot be read.
     """
 
     copy: StateCopy
@@ -48,7 +49,7 @@ class CopiedState(NamedTuple):
 
     @property
     def revision(self) -> int:
-        """The revision at which the store opens. What is written later is no part of the copy."""
+        """The revision at which the store opens; later writes are not part of the copy."""
         return max(self.copy.database.revision, self.after)
 
     def open_store(self, clock: Clock) -> EmbeddedStore:
@@ -66,7 +67,7 @@ class CopiedState(NamedTuple):
 
 
 async def copy_state(store: Storage, cache: WatchCache[StoredObject]) -> StateCopy:
-    """Returns a copy of all that was answered before. Raises CannotBeCopied, StorageUnavailable."""
+    """Returns a copy of the state after all answered writes. Raises CannotBeCopied, StorageUnavailable."""
     if not isinstance(store, EmbeddedStore):
         raise CannotBeCopied
     database = await store.copy()

@@ -1,4 +1,4 @@
-"""The last writes to the store, and whose they were, for who tests a client."""
+"""The last writes to the store, with their users, for authors of clients."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from apiserver.testkit.request_history import RecordedRequest, RequestEntry, Req
 
 # More than a test writes; a few megabytes.
 KEPT_MAX: Final = 10_000
-# Who a server is to itself. Source: k8s.io/apiserver, pkg/authentication/user, APIServerUser.
+# The name of the server itself. Source: k8s.io/apiserver, pkg/authentication/user, APIServerUser.
 SERVER: Final = "system:apiserver"
-# How asyncio calls tasks that nobody has named.
+# The names of asyncio's tasks without an explicit name.
 _NO_NAME: Final = "Task-"
 
 
@@ -60,12 +60,12 @@ class WriteHistory:
         self._entries: deque[tuple[StoreWrite, RequestEntry | None]] = deque(maxlen=KEPT_MAX)
 
     def in_front_of(self, store: Storage) -> Storage:
-        """Returns a store that keeps here what is written to it. One that is reset is another."""
+        """Returns a store that records its writes here; a reset server has another store."""
         self._entries.clear()
         return _RecordingStorage(store, self)
 
     def done(self, revision: int, *keys: str) -> int:
-        """Note that the current task has written. Returns the revision."""
+        """Note that the current task has written, and return the revision."""
         task = asyncio.current_task()
         request = self._requests.answered_by(task)
         name = task.get_name() if task is not None and request is None else ""
@@ -75,7 +75,7 @@ class WriteHistory:
         return revision
 
     def all(self) -> list[StoreWrite]:
-        """Returns the last writes, in the order in which they were answered. May be called in any thread."""
+        """Returns the last writes, in the order in which they were answered; may be called in any thread."""
         return [
             write if request is None else replace(write, request=request.record())
             for write, request in list(self._entries)
@@ -83,7 +83,7 @@ class WriteHistory:
 
 
 class _RecordingStorage(StorageWrapper):
-    """A Storage in front of another that notes what was written."""
+    """A Storage in front of another one that records its writes."""
 
     def __init__(self, store: Storage, history: WriteHistory) -> None:
         super().__init__(store)

@@ -89,7 +89,7 @@ REFUSED: Final[dict[str, tuple[str, str, Any, int, str]]] = {
         "",
         {"effect": {"type": "RefuseTLS"}},
         400,
-        "effect.seconds: or times must be said: nobody could connect to clear it",
+        "effect.seconds: or times is required: otherwise no client could connect to clear it",
     ),
     "one that there is not": ("GET", "/999", None, 404, 'fault "999" not found'),
     "one that cannot be": ("DELETE", "/x/y", None, 404, 'fault "x/y" not found'),
@@ -187,7 +187,7 @@ MISTAKES: Final[dict[str, tuple[list[str], int, str]]] = {
     "an argument of list": (["list", "1"], 2, "faults: list takes no arguments"),
     "a fault without an id": (["clear", ""], 2, "faults: an id must not be empty"),
     "a fault that there is not": (["clear", "999"], 1, 'fault "999" not found'),
-    "what only the server knows": (["add", "RefuseTLS"], 1, "nobody could connect to clear it"),
+    "what only the server knows": (["add", "RefuseTLS"], 1, "no client could connect to clear it"),
 }
 
 

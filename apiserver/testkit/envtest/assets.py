@@ -1,4 +1,6 @@
-"""`apiserver envtest-assets`: makes a folder of the programs that envtest starts. No server is asked."""
+"""Implements `apiserver envtest-assets`: makes a folder of the programs that envtest starts, without a
+server.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ class AssetsNotMade(Exception):
 class Assets(NamedTuple):
     """The files in the folder of envtest's assets, by name: texts of programs and files; targets of links.
 
-    texts: first the program by which the folder is known to be ours.
+    texts: first the program by which the folder is recognized.
     """
 
     texts: Mapping[str, str]
@@ -55,13 +57,13 @@ class Assets(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Differs for whatever differs in the programs."""
+        """The digest of the programs, which differs whenever they do."""
         told = (*self.texts.values(), *map(str, self.links.values()))
         return hashlib.sha256("\0".join(told).encode()).hexdigest()[:12]
 
 
 class ProgramsOnPath:
-    """Finds programs on PATH. other_than: the folder that is to be made, whose programs do not count."""
+    """Finds programs on PATH. other_than: the folder to make, whose programs are ignored."""
 
     def __init__(self, path: str, other_than: Path | None) -> None:
         folders = filter(None, path.split(os.pathsep))
@@ -99,9 +101,9 @@ def run(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -
 
 
 def make(directory: Path, assets: Assets) -> None:
-    """Make the folder, or bring it up to date; processes may do so at once. Raises AssetsNotMade, OSError."""
+    """Make the folder, or update it; several processes may do so at once. Raises AssetsNotMade, OSError."""
     _check_nothing_in_the_way(directory)
-    # Whoever could write there could have the tests run other programs.
+    # Anyone who can write there could make the tests run other programs.
     make_directory(directory, 0o755)
     for name, text in assets.texts.items():
         _write(directory / name, text)
@@ -112,7 +114,7 @@ def make(directory: Path, assets: Assets) -> None:
 
 
 def _check_nothing_in_the_way(directory: Path) -> None:
-    """Raises AssetsNotMade."""
+    """Check that no other files are in the way."""
     if directory.exists() and not directory.is_dir():
         raise AssetsNotMade(f"{directory} is in the way: it is not a directory")
     names = (KUBE_APISERVER, HELP, ETCD, KUBECTL)
@@ -130,7 +132,7 @@ def _is_ours(program: Path) -> bool:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file that is complete at any time, and may be executed. Raises OSError."""
+    """Write an executable file atomically. Raises OSError."""
     if not path.is_symlink() and path.is_file() and path.read_bytes() == text.encode():
         return
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -145,7 +147,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _link(path: Path, target: Path) -> None:
-    """Raises OSError."""
+    """Make a symbolic link."""
     if path.is_symlink() and path.readlink() == target:
         return
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as temporary:
@@ -155,7 +157,7 @@ def _link(path: Path, target: Path) -> None:
 
 
 def _assets(etcd: str, emulated_version: str, programs: ProgramsOnPath) -> Assets:
-    """Returns what the folder is to have. Raises AssetsNotMade."""
+    """Returns the content of the folder. Raises AssetsNotMade."""
     python = shlex.quote(str(Path(sys.executable).absolute()))
     flags = f" --emulated-version={emulated_version}" if emulated_version else ""
     texts = {
@@ -182,7 +184,7 @@ def _program(text: str) -> str:
 
 
 def _real_etcd(given: str, programs: ProgramsOnPath) -> Path:
-    """Raises AssetsNotMade."""
+    """Returns the path of a real etcd."""
     if given == REAL:
         found = programs.find(ETCD)
         if found is None:
@@ -208,7 +210,7 @@ def _cache(environment: Mapping[str, str]) -> Path:
 
 
 def _checked_release(given: int | None) -> str:
-    """Returns the release as the flag of the server has it; empty if none is given. Raises UsageError."""
+    """Returns the release for the server's flag; empty if none is given. Raises UsageError."""
     if given is None:
         return ""
     try:

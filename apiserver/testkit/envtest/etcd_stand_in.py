@@ -1,8 +1,8 @@
-"""A stand-in for the program `etcd`: it answers health checks, and stores nothing.
+"""A stand-in for the program `etcd`, which answers health checks and stores nothing.
 
-It accepts etcd's flags, and heeds `--listen-client-urls` and `--data-dir`. An interpreter runs this file by
-its path, without site-packages: it imports only what it cannot do without, so that it answers in a hundredth
-of a second.
+It accepts etcd's flags, and uses `--listen-client-urls` and `--data-dir`. An interpreter runs this file by
+its path, without site-packages: it imports only the necessary modules, so that it answers in a hundredth of a
+second.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ puts a real one in its place. Flags of etcd that are not here are accepted, too.
 
 
 class NotSupported(ValueError):
-    """The etcd stand-in does not support its arguments. The message is one line."""
+    """The etcd stand-in does not support its arguments; the message is one line."""
 
 
 def parse(arguments: list[str]) -> dict[str, str]:
-    """Returns the flags, without their hyphens, in each of the forms that Go's flag package reads."""
+    """Returns the flags, without their hyphens, in all forms that Go's flag package reads."""
     flags: dict[str, str] = {}
     remaining = iter(arguments)
     name = ""
@@ -102,7 +102,7 @@ def listen(host: str, port: int) -> list[socket.socket]:
 
 
 def answer(connection: socket.socket) -> None:
-    """Read one request, and answer it. Raises OSError."""
+    """Read one request, and respond to it. Raises OSError."""
     ends_at = time.monotonic() + REQUEST_WITHIN_S
     request = b""
     while b"\r\n\r\n" not in request and len(request) <= REQUEST_BYTES_MAX:

@@ -1,8 +1,8 @@
 """An insecure port: HTTP without credentials on a loopback address, as kube-apiserver had until 1.19.
 
-Every byte is passed on to the secure port of a server in the same process, on a connection with the
+Every byte is forwarded to the secure port of a server in the same process, on a connection with the
 administrator's certificate. So requests, watches and upgrades are the same as there, and the server itself
-needs no door without a lock.
+needs no insecure port.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ LOOPBACK: Final = "127.0.0.1"
 
 
 class NotLoopback(ValueError):
-    """The address of an insecure port is not a loopback address. The message is one line."""
+    """The address of an insecure port is not a loopback address; the message is one line."""
 
     def __init__(self, address: str) -> None:
         super().__init__(
             f"--insecure-bind-address: {address} is not a loopback address, "
-            "and whoever connects is administrator"
+            "but all its clients are administrators"
         )
 
 
 class InsecurePort:
-    """A port of one address. Raises NotLoopback."""
+    """An insecure port on one address. Raises NotLoopback."""
 
     def __init__(self, address: str, port: int) -> None:
         try:
@@ -50,7 +50,7 @@ class InsecurePort:
         self._socket: socket.socket | None = None
 
     def bind(self) -> None:
-        """Take the port; nobody can connect before it is served. Raises OSError."""
+        """Bind the port, to which no client can connect before it is served. Raises OSError."""
         family = socket.AF_INET6 if ":" in self._address[0] else socket.AF_INET
         self._socket = bound = socket.socket(family)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -61,7 +61,7 @@ class InsecurePort:
             raise
 
     async def serve(self, server: str, kubeconfig: Path) -> None:
-        """Pass connections on until cancelled, once it is bound. server: the URL of the secure port."""
+        """Forward connections until cancelled, once the port is bound. server: the URL of the secure port."""
         cluster, credentials = read_kubeconfig(kubeconfig, Path.read_bytes).current()
         context = tls_context(cluster, credentials)
         where = urlsplit(server)
@@ -88,7 +88,7 @@ async def _copy_both_ways(
     near: tuple[asyncio.StreamReader, asyncio.StreamWriter],
     far: tuple[asyncio.StreamReader, asyncio.StreamWriter],
 ) -> None:
-    """Copy until one side ends: with TLS in between there is no half of a connection to close."""
+    """Copy until one side ends, since TLS in between allows no half-closed connections."""
     copying = [
         asyncio.create_task(_copy(source, sink)) for source, sink in ((near[0], far[1]), (far[0], near[1]))
     ]

@@ -1,8 +1,8 @@
-"""The program `kube-apiserver` for envtest: the server by that name, with what only envtest needs of it.
+"""The program `kube-apiserver` for envtest: the server by that name, with features that only envtest needs.
 
-Three things differ from `apiserver kube-apiserver`. If what answers at --etcd-servers is the stand-in for
-etcd, objects are kept in memory. --insecure-port is heeded, which releases before 1.20 had: envtest before
-0.9 connects only there. So is --admission-control, with which envtest before 0.6 switches plugins off.
+Three things differ from `apiserver kube-apiserver`. If the stand-in for etcd answers at --etcd-servers,
+objects are kept in memory. --insecure-port works, as in releases before 1.20: envtest before 0.9 connects
+only there. So does --admission-control, with which envtest before 0.6 switches plugins off.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def _print_version() -> int:
 
 
 def take_old_flags(arguments: Sequence[str]) -> tuple[InsecurePort | None, Sequence[str]]:
-    """Returns what the flags of the insecure port say, and the arguments for the server.
+    """Returns the settings of the insecure port's flags, and the arguments for the server.
 
-    A port of 0 is none. --admission-control names all the plugins that run. Raises UsageError, NotLoopback.
+    Port 0 disables it. --admission-control names all the plugins that run. Raises UsageError, NotLoopback.
     """
     parser = Parser(prog="apiserver", add_help=False, allow_abbrev=False)
     parser.add_argument("--insecure-port", type=_port, default=0)
@@ -108,7 +108,7 @@ def with_memory_beside_stand_in(config: Config, *, connected_within_s: float = C
 
 
 def is_stand_in(url: str, connected_within_s: float = CONNECTED_WITHIN_S) -> bool:
-    """Tells whether the stand-in for etcd answers at a URL. What cannot be reached by then is a real one."""
+    """Returns whether the stand-in for etcd answers at a URL; an unreachable server counts as a real etcd."""
     where = urlsplit(url)
     if where.scheme != "http" or where.hostname is None:
         return False

@@ -1,20 +1,20 @@
-"""Faults that a server has on purpose, so that its clients can be tested: which, when, and how often.
+"""Faults that tests inject into a server: which, when, and how often.
 
 What it guarantees:
 
-- *A fault is one that a real server can have.* What was written is written, no event comes twice, and none
-  overtakes another: a watch that goes on after a fault has no hole.
-- *It is counted.* Which requests a fault is for depends on them and on their order alone, not on time or
-  chance, and `hits` counts how often it has happened. One that never happens is a mistake of the test's.
-- *It ends*: when it has happened as often as it says, when its time is up, or when it is cleared.
+- *A fault is one that a real server can have.* Written objects stay written, no event is sent twice, and none
+  overtakes another: a watch that continues after a fault has no gap.
+- *It is counted.* The affected requests depend only on the requests and their order, not on time or chance,
+  and `hits` counts how often a fault has happened. One that never happens is an error of the test.
+- *It ends*: after its number of times, when its time is up, or when it is cleared.
 
-`matches` says which requests and watches, `effects` what happens to them, `injector` keeps the faults that
-there are and counts, and `documents` has them as JSON. All of these are pure. What carries effects out is
-where requests are answered (`middleware`), events written (`watches`), and connections accepted
-(`serving.listener`); `hooks` adds it to a server. `debug_endpoint` lets tests in any language inject them, as
-`command` does (`apiserver faults`).
+`matches` selects requests and watches, `effects` describes the effects, `injector` keeps and counts the
+current faults, and `documents` has them as JSON. All of these are pure. Effects are carried out where
+requests are answered (`middleware`), events written (`watches`), and connections accepted
+(`serving.listener`); `hooks` adds them to a server. `debug_endpoint` lets tests in any language inject them,
+as `command` does (`apiserver faults`).
 
-Left out: faults of the store, which no client can tell from slowness, errors and restarts of the server.
+Left out: faults of the store, which look to clients like slowness, errors and restarts of the server.
 """
 
 from apiserver.testkit.faults.effects import (

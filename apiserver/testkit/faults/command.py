@@ -1,4 +1,4 @@
-"""`apiserver faults`: what goes wrong on a running server, on purpose."""
+"""Implements `apiserver faults`, which injects faults into a running server."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _EFFECT: Final = (
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Do what the arguments after `faults` ask for. Returns the exit code.
+    """Runs `faults` with its arguments, and returns the exit code.
 
     Raises UsageError, RequestFailed; exits for --help.
     """
@@ -86,7 +86,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _act(client: ApiClient, given: argparse.Namespace, document: Document | None) -> None:
-    """Raises RequestFailed."""
+    """Carry out the command."""
     match given.command:
         case "add":
             print_lines(_told(client.post(PATH, document), "id"))
@@ -124,14 +124,14 @@ def _not_understood() -> RequestFailed:
 
 
 def _told(answer: Document, field: str) -> str:
-    """Returns a field of an answer. Raises RequestFailed."""
+    """Returns a field of a response. Raises RequestFailed."""
     if not isinstance(answer.get(field), str):
         raise _not_understood()
     return str(answer[field])
 
 
 def _document(given: argparse.Namespace) -> Document:
-    """Returns the fault that is to be added. Raises UsageError."""
+    """Returns the fault to add. Raises UsageError."""
     if len(given.arguments) != 1:
         raise UsageError(f"faults: add needs one effect: {', '.join(EFFECTS)}")
     document: dict[str, Any] = {

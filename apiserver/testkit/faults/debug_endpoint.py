@@ -1,14 +1,13 @@
-"""/debug/faults: the faults of this server, for tests in any language.
+"""Serves /debug/faults: the faults of this server, for tests in any language.
 
     GET     /debug/faults          {"faults": [...]}
     GET     /debug/faults/ID       one of them
     POST    /debug/faults          injects one (see `apiserver.testkit.faults.documents`), and shows it
-    POST    /debug/faults/compact  has the server forget all history up to now
+    POST    /debug/faults/compact  drops the server's history up to now
     DELETE  /debug/faults/ID       clears one, and shows it
     DELETE  /debug/faults          clears all, and shows them
 
-It is served only with `--enable-fault-injection`, and only to members of `system:masters` who are authorized
-besides.
+It is served only with `--enable-fault-injection`, and only to authorized members of `system:masters`.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ _NUMBER_DIGITS_MAX = 9
 
 
 class NoSuchFault(ApiError):
-    """There is no fault with this id: there never was, or it has been cleared."""
+    """No fault has this id, or it has been cleared."""
 
     code, reason = 404, "NotFound"
 
@@ -48,13 +47,13 @@ class NoSuchFault(ApiError):
 
 
 class FaultRequests:
-    """Serves /debug/faults. compact: forgets all history, and returns up to which revision."""
+    """Serves /debug/faults. compact: drops the history, and returns the current revision."""
 
     def __init__(self, injector: FaultInjector, compact: Callable[[], Awaitable[int]]) -> None:
         self._injector, self._compact = injector, compact
 
     async def __call__(self, call: ApiCall, name: str) -> None:
-        """Answers a request. Raises Forbidden, MethodNotAllowed, …
+        """Responds to a request. Raises Forbidden, MethodNotAllowed, …
 
         name: the segment that follows /debug/faults; empty if there is none.
         """
@@ -86,12 +85,12 @@ class FaultRequests:
                 raise MethodNotAllowed
 
     def _injected(self, call: ApiCall, document: Any) -> Document:
-        """Raises BadRequest, TooManyRequests."""
+        """Inject the fault in the body of a request."""
         try:
             asked = parse(document)
             if isinstance(asked.effect, RefuseTls) and asked.effect.seconds is None and asked.times is None:
                 raise InvalidFault(
-                    "effect.seconds", "or times must be said: nobody could connect to clear it"
+                    "effect.seconds", "or times is required: otherwise no client could connect to clear it"
                 )
             fault = self._injector.inject(asked.effect, asked.match, asked.times)
         except InvalidFault as error:
@@ -105,7 +104,7 @@ class FaultRequests:
         return fault_document(fault)
 
     def _cleared(self, call: ApiCall, name: str) -> Document:
-        """Raises NoSuchFault."""
+        """Clear a fault."""
         fault = self._injector.clear(_number(name))
         if fault is None:
             raise NoSuchFault(name)
@@ -114,12 +113,12 @@ class FaultRequests:
 
 
 def _number(name: str) -> int:
-    """Returns the number of a fault; 0, which none has, if it is none."""
+    """Returns the number of a fault; 0, which no fault has, for an invalid id."""
     return int(name) if name.isascii() and name.isdigit() and len(name) <= _NUMBER_DIGITS_MAX else 0
 
 
 async def _document(call: ApiCall) -> Any:
-    """Raises BadRequest."""
+    """Returns the document in the body of a request."""
     body = await read_body(call)
     try:
         return load_json(body.data)

@@ -1,9 +1,9 @@
-"""Faults as JSON documents, as they are sent to a server and shown by it.
+"""Faults as JSON documents, as they are sent to a server and returned by it.
 
     {"match": {"verb": "update", "resource": "pods"}, "effect": {"type": "Answer", "code": 409}, "times": 2}
 
-Field names are those of `Match` and of the effects, in camel case, and `retryAfterSeconds`. What a server
-shows has `id` and `hits` beside them.
+Field names are those of `Match` and of the effects, in camel case, and `retryAfterSeconds`. A server also
+returns `id` and `hits`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _FIELDS: Final = ("match", "effect", "times")
 
 
 class FaultRequest(NamedTuple):
-    """A fault that is asked for."""
+    """A fault to inject."""
 
     effect: Effect
     match: Match
@@ -37,7 +37,7 @@ class FaultRequest(NamedTuple):
 
 
 def parse(document: Any) -> FaultRequest:
-    """Returns what a document asks for. Raises InvalidFault, which names the field."""
+    """Returns the fault that a document describes. Raises InvalidFault, which names the field."""
     members = _members(document, "fault")
     for name in members:
         if name not in _FIELDS:
@@ -58,7 +58,7 @@ def parse(document: Any) -> FaultRequest:
 
 
 def request_document(effect: Effect, match: Match, times: int | None) -> dict[str, Any]:
-    """Returns the document that asks for a fault."""
+    """Returns the document of a fault to inject."""
     document: dict[str, Any] = {
         "match": _said(match),
         "effect": {"type": _NAMES[type(effect)], **_said(effect)},
@@ -69,7 +69,7 @@ def request_document(effect: Effect, match: Match, times: int | None) -> dict[st
 
 
 def fault_document(fault: Fault) -> dict[str, Any]:
-    """Returns what a server shows of a fault."""
+    """Returns the document of a fault as a server returns it."""
     return {
         "id": str(fault.id),
         **request_document(fault.effect, fault.match, fault.times),

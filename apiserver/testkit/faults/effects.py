@@ -1,4 +1,4 @@
-"""What faults do to requests, to watches, and to the server.
+"""The effects of faults on requests, on watches, and on the server.
 
     of a request  Answer, Delay, CutConnection
     of a watch    EndWatch, HoldEvents, HoldBookmarks, and CutConnection in an event
@@ -184,7 +184,7 @@ Effect: TypeAlias = (
 
 
 def is_of_watches(effect: Effect) -> bool:
-    """Whether an effect is one of a watch, open or not, rather than of the request that begins it."""
+    """Returns whether an effect is for a watch rather than for the request that begins it."""
     if isinstance(effect, CutConnection):
         return effect.moment == "in-event"
     return isinstance(effect, EndWatch | HoldEvents | HoldBookmarks)
@@ -201,7 +201,7 @@ def _require_events(count: int) -> None:
 
 
 def text_of(value: Any) -> str:
-    """Returns a match or an effect as it is written in Python, without what is as by default."""
+    """Returns a match or an effect in Python syntax, without defaults."""
     said = ((field.name, getattr(value, field.name), field.default) for field in fields(value))
     shown = ", ".join(f"{name}={found!r}" for name, found, default in said if found != default)
     return f"{type(value).__name__}({shown})"

@@ -1,4 +1,4 @@
-"""What is wrong with a fault that is to be injected."""
+"""The errors in a fault that is to be injected."""
 
 from __future__ import annotations
 

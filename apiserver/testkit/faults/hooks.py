@@ -1,4 +1,4 @@
-"""Has a server have the faults of an injector."""
+"""Adds the faults of an injector to a server."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from apiserver.testkit.faults.watches import FaultyWatchStream
 
 
 def with_faults(hooks: Hooks, injector: FaultInjector, *, over_http: bool) -> Hooks:
-    """Returns hooks that also make faults happen. over_http: whether clients may inject some.
+    """Returns hooks that also make faults happen. over_http: whether clients may inject faults.
 
-    What makes watch streams is replaced.
+    The factory of watch streams is replaced.
     """
 
     async def check_readiness() -> None:

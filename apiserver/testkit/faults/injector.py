@@ -1,4 +1,4 @@
-"""The faults that a server has now, and how often each has happened."""
+"""Keeps the current faults of a server, and counts how often each has happened."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ _ALL: Final = Match()
 
 
 class Fault:
-    """One fault.
+    """A fault.
 
     times: how often it happens; None for any number. hits: how often it has happened.
-    is_cleared: whether it is over, for whatever it still has an effect on.
+    is_cleared: whether it was cleared, which ends its effects.
     """
 
     __slots__ = (
@@ -67,29 +67,32 @@ class Fault:
 
     @property
     def is_active(self) -> bool:
-        """Whether it may still happen, to others than those for which it is reserved."""
+        """Whether it may still happen, beyond its reservations."""
         if self.is_cleared:
             return False
         return self.times is None or self.hits + self._reserved < self.times
 
     def selects(self, request: RequestAttributes) -> bool:
-        """Whether it is for a request, which is counted among those that match."""
+        """Returns whether the fault is for a request, which counts as matching."""
         if self.is_cleared or not self.match.includes(request):
             return False
         self._seen += 1
         return self.match.includes_number(self._seen)
 
     def hit(self) -> bool:
-        """Count that it happens. Returns False if it may not any more."""
+        """Count that the fault happens; returns False if it may not happen any more.
+
+        Returns False if it may not any more.
+        """
         if not self.is_active:
             return False
         self.hits += 1
         return True
 
     def reserve(self) -> bool:
-        """Reserves one of the fault's `times`, which `hit_reserved` or `release` ends.
+        """Reserve one of the fault's `times`, until `hit_reserved` or `release`.
 
-        Returns False if none is left.
+        Returns False if none are left.
         """
         if not self.is_active:
             return False
@@ -97,16 +100,16 @@ class Fault:
         return True
 
     def hit_reserved(self) -> bool:
-        """Count that it happens where it was reserved. Returns False if it has been cleared since."""
+        """Count that a reserved fault happens; returns False if it was cleared meanwhile."""
         self._reserved -= 1
         return self.hit()
 
     def release(self) -> None:
-        """End a reservation: it does not happen there."""
+        """End a reservation of a fault that did not happen."""
         self._reserved -= 1
 
     def expires(self, token: str) -> bool:
-        """Whether a token of its user is not accepted any more, from this use on."""
+        """Returns whether a user's token is rejected from this use on."""
         digest = hashlib.sha256(token.encode(errors="surrogateescape")).digest()
         if digest in self._tokens:
             return not self.is_cleared
@@ -116,15 +119,16 @@ class Fault:
         return True
 
     def lasts(self, now: float) -> bool:
-        """Whether its time is not up, if it has one."""
+        """Returns whether the fault's time, if it has one, is not up."""
         return self._ends_at is None or now < self._ends_at
 
 
 class FaultInjector:
-    """Keeps the faults of one server. It is used in one thread: that of the server's event loop.
+    """Keeps the faults of one server, in the thread of the server's event loop.
 
-    clock: seconds, of any origin; it must not go back.
-    of_requests, of_watches: the faults of these, in the order in which they were injected.
+
+    clock: seconds from any origin, which never go back.
+    of_requests, of_watches: the faults of these, in the order of their injection.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -139,7 +143,7 @@ class FaultInjector:
 
     @property
     def active_count(self) -> int:
-        """How many faults may still happen."""
+        """The number of faults that may still happen."""
         return sum(fault.is_active for fault in self._faults.values())
 
     def find(self, number: int) -> Fault | None:
@@ -158,7 +162,7 @@ class FaultInjector:
         return fault
 
     def clear(self, number: int) -> Fault | None:
-        """End a fault. Returns None if there is none with this number."""
+        """End a fault, and return it; None if there is none with this number."""
         fault = self._faults.pop(number, None)
         if fault is not None:
             fault.is_cleared = True
@@ -175,7 +179,7 @@ class FaultInjector:
         return cleared
 
     def subscribe(self, changed: Callable[[], None]) -> None:
-        """Calls a function after each change, until `unsubscribe`."""
+        """Calls a function after each change, until `unsubscribe` is called."""
         self._on_change[changed] = None
 
     def unsubscribe(self, changed: Callable[[], None]) -> None:
@@ -184,9 +188,10 @@ class FaultInjector:
     # ---- effects on requests
 
     def reserve(self, request: RequestAttributes) -> list[Fault]:
-        """Reserve the faults of a request that has come, and return them: its delays, then its end, if any.
+        """Reserve the faults of a new request, and return them: its delays, then the fault that ends it, if
+        any.
 
-        Which they are is decided at once, so that delays do not change which request is the nth.
+        They are chosen immediately, so that delays do not change which request is the nth.
         """
         delays: list[Fault] = []
         endings: list[Fault] = []
@@ -199,15 +204,15 @@ class FaultInjector:
     # ---- effects on the server
 
     def is_ready(self) -> bool:
-        """Whether the server may say that it is ready."""
+        """Returns whether the server may report that it is ready."""
         return not any(fault.lasts(self._clock()) and fault.hit() for fault in self._readiness)
 
     def refuses_handshake(self) -> bool:
-        """Whether the next TLS handshake is refused."""
+        """Returns whether the next TLS handshake is refused."""
         return any(fault.lasts(self._clock()) and fault.hit() for fault in self._handshakes)
 
     def expires(self, token: str, user: str, user_agent: str) -> bool:
-        """Whether a bearer token, which is a user's, is not accepted any more."""
+        """Returns whether a user's bearer token is rejected."""
         return any(
             fault.match.includes_caller(user, user_agent) and fault.expires(token) for fault in self._tokens
         )
@@ -231,7 +236,7 @@ class FaultInjector:
 
 
 def _require_fitting(effect: Effect, match: Match) -> None:
-    """Raises InvalidFault if a match says what cannot be known where the effect happens."""
+    """Checks that a match is possible for the effect."""
     name = type(effect).__name__
     if isinstance(effect, NotReady | RefuseTls):
         if match != _ALL:

@@ -1,4 +1,4 @@
-"""Which requests a fault is for."""
+"""Selects the requests that a fault is for."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ANY: Final = "*"
 
 
 class RequestAttributes(NamedTuple):
-    """What of a request is compared with a match; resource, group, … are empty for paths of no resource."""
+    """The attributes of a request that a match compares; resource, group, … are empty for other paths."""
 
     verb: str
     group: str
@@ -84,8 +84,8 @@ class Match:
         if "/" in self.resource or "." in self.resource:
             raise InvalidFault(
                 "match.resource",
-                f"{self.resource!r} is not the name of a resource; a group and a subresource have fields of "
-                "their own",
+                f"{self.resource!r} is not the name of a resource; a group and a subresource have separate "
+                "fields",
             )
         for name in ("nth", "every"):
             number = getattr(self, name)
@@ -95,7 +95,7 @@ class Match:
             raise InvalidFault("match.every", "cannot be said together with nth")
 
     def includes(self, request: RequestAttributes) -> bool:
-        """Whether a request matches, wherever it is in their order."""
+        """Returns whether a request matches, regardless of its number."""
         if not self.includes_caller(request.user, request.user_agent):
             return False
         if self.verb and self.verb != request.verb:
@@ -110,13 +110,13 @@ class Match:
         return all(is_like(text, pattern) for pattern, text in pairs)
 
     def includes_caller(self, user: str, user_agent: str) -> bool:
-        """Whether it includes requests of a user and a program."""
+        """Returns whether requests of a user and a program match."""
         if self.user_agent:
             return is_like(user_agent, self.user_agent) and is_like(user, self.user or _ANY)
         return user_agent != OWN_USER_AGENT and is_like(user, self.user or _ANY)
 
     def includes_number(self, number: int) -> bool:
-        """Whether it includes this one of the requests that match."""
+        """Returns whether the matching request with this number is selected."""
         if self.nth is not None:
             return number == self.nth
         return self.every is None or number % self.every == 0
@@ -129,7 +129,7 @@ class Match:
 
 
 def is_like(text: str, pattern: str) -> bool:
-    """Whether a text matches a pattern, in which `*` stands for any characters. Takes linear time."""
+    """Returns whether a text matches a pattern, in which `*` means any characters, in linear time."""
     if _ANY not in pattern:
         return text == pattern
     first, *middle, last = pattern.split(_ANY)

@@ -1,6 +1,6 @@
-"""Has requests have the faults that are injected: answers, delays, lost connections, expired tokens.
+"""Applies injected faults to requests: responses, delays, lost connections, expired tokens.
 
-A server without an injector has none of this in its chain of middleware.
+A server without an injector does not have this middleware.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from apiserver.testkit.faults import Answer, CutConnection, Delay, Fault, FaultI
 from apiserver.testkit.faults.effects import REASONS
 
 FAULTS_PATH: Final = "/debug/faults"
-# Faults can be cleared whatever they are, and probes have one of their own.
+# All faults can be cleared, and probes have a separate fault.
 _NEVER: Final = ("/livez", "/readyz", "/healthz", FAULTS_PATH)
 
 
 class InjectedFailure(ApiError):
-    """A fault's answer."""
+    """The response of a fault."""
 
     def __init__(self, answer: Answer, attributes: RequestAttributes) -> None:
         self.code, self.reason = answer.code, answer.reason or REASONS.get(answer.code, "")
@@ -41,12 +41,12 @@ class InjectedFailure(ApiError):
 
 
 def is_exempt(path: str) -> bool:
-    """Whether requests of a path have no faults."""
+    """Returns whether requests of a path are exempt from faults."""
     return path.startswith(_NEVER)
 
 
 def attributes_of(call: ApiCall) -> RequestAttributes:
-    """Returns what of a call is compared with the matches of faults."""
+    """Returns the attributes of a call that matches compare."""
     info = call.info
     return RequestAttributes(
         info.verb,
@@ -63,7 +63,7 @@ def attributes_of(call: ApiCall) -> RequestAttributes:
 def inject_faults(injector: FaultInjector) -> Middleware:
     """Returns the middleware that makes faults happen to the requests that match them.
 
-    It is inside of authorization: requests that are forbidden have no faults.
+    It runs inside authorization: forbidden requests have no faults.
     """
 
     def middleware(handle: Handler) -> Handler:
@@ -88,7 +88,7 @@ def inject_faults(injector: FaultInjector) -> Middleware:
 
 
 async def _delayed(injector: FaultInjector, attributes: RequestAttributes) -> Answer | CutConnection | None:
-    """Have the delays of a request, and return the fault that is its end."""
+    """Wait for the delays of a request, and return the fault that ends it."""
     reserved = deque(injector.reserve(attributes))
     try:
         while reserved:
@@ -124,19 +124,19 @@ async def _delay(injector: FaultInjector, fault: Fault, seconds: float) -> None:
 
 
 async def _handle_for_nothing(call: ApiCall, handle: Handler) -> None:
-    """Do what a call asks for, and lose the answer, whatever it is."""
+    """Execute a call, and discard its response."""
     call.is_answer_lost = True
     try:
         await handle(call)
     except (AnswerLost, ApiError, StorageError, TimeoutError):
-        # What the client is told is the fault's business.
+        # The fault decides what the client gets.
         return
     finally:
         call.is_answer_lost = False
 
 
 def _end(call: ApiCall, ending: Answer | CutConnection, attributes: RequestAttributes) -> None:
-    """Raises InjectedFailure, or ConnectionResetError when it has cut the connection."""
+    """End a request by a fault."""
     if isinstance(ending, Answer):
         raise InjectedFailure(ending, attributes)
     call.closes_connection = True
@@ -146,13 +146,13 @@ def _end(call: ApiCall, ending: Answer | CutConnection, attributes: RequestAttri
 
 
 class ExpiringTokens:
-    """An authentication chain, but for the bearer tokens that faults have expired."""
+    """An authentication chain that rejects the bearer tokens that faults have expired."""
 
     def __init__(self, injector: FaultInjector, chain: Authenticate) -> None:
         self._injector, self._chain = injector, chain
 
     async def __call__(self, credentials: Credentials, path: str) -> UserInfo | Identity:
-        """Raises Unauthorized."""
+        """Authenticates a request."""
         found = await self._chain(credentials, path)
         token = bearer_token(credentials.authorization)
         if token and credentials.certificate.user is None and not is_exempt(path):

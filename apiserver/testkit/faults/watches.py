@@ -1,8 +1,7 @@
-"""Has watches have the faults that are injected: they end, are cut in an event, or wait.
+"""Applies injected faults to watches: they end, are cut in an event, or pause.
 
-What is held back waits where it waits for a client that does not read: in the watcher's queue. So the order
-is what it would be without, nothing comes twice, and a watch that is held for too long ends as that of such
-a client does.
+Held events wait in the watcher's queue, as for a client that does not read. So the order is unchanged,
+nothing is sent twice, and a watch that is held for too long ends like that of such a client.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _TOO_OLD = "The resourceVersion for the provided watch is too old."
 
 @dataclass(slots=True)
 class _PendingEnd:
-    """A fault that ends a watch after so many more of its events."""
+    """A fault that ends a watch after a number of further events."""
 
     fault: Fault
     effect: EndWatch | CutConnection
@@ -38,7 +37,7 @@ class _PendingEnd:
 
 @dataclass(slots=True)
 class _ActiveHold:
-    """A fault that holds something back, until its time is up or it is cleared."""
+    """A fault that holds events or bookmarks, until its time is up or it is cleared."""
 
     fault: Fault
     holds_events: bool
@@ -64,7 +63,7 @@ class FaultyTransport:
         self._is_over = False
 
     def end_by(self, fault: Fault, effect: EndWatch | CutConnection) -> None:
-        """Ends the watch by a fault, once its time has come."""
+        """Ends the watch by a fault, after its number of events."""
         self._endings.append(_PendingEnd(fault, effect, effect.after_events))
         self._end_if_due()
 
@@ -74,7 +73,7 @@ class FaultyTransport:
 
     @property
     def can_write(self) -> bool:
-        """False while events are held back, and after the end."""
+        """Whether writing is possible: events are not held, and the watch has not ended."""
         return not self._is_over and not self._watch.holds_events and self._transport.can_write
 
     def write(self, event: bytes) -> None:
@@ -108,7 +107,7 @@ class FaultyTransport:
         await self._transport.close()
 
     def _is_cut(self, frame: bytes) -> bool:
-        """Cut the connection in a frame, if a fault is due that does."""
+        """Cut the connection in a frame, if such a fault is due; returns whether it did."""
         for ending in list(self._endings):
             if ending.remaining > 0 or not isinstance(ending.effect, CutConnection):
                 continue
@@ -123,7 +122,7 @@ class FaultyTransport:
         return False
 
     def _end_if_due(self) -> bool:
-        """End the watch between two events, if a fault is due that does."""
+        """End the watch between two events, if such a fault is due; returns whether it did."""
         for ending in list(self._endings):
             if ending.remaining > 0 or not isinstance(ending.effect, EndWatch):
                 continue
@@ -136,7 +135,7 @@ class FaultyTransport:
 
 
 class FaultyWatchStream(WatchStream):
-    """A watch that has the faults of an injector, also those that are injected while it is open."""
+    """A watch with the faults of an injector, also those that are injected while it is open."""
 
     def __init__(self, injector: FaultInjector, call: ApiCall, *watched: Any, **options: Any) -> None:
         """watched, options: the other arguments of `WatchStream`."""
@@ -180,7 +179,7 @@ class FaultyWatchStream(WatchStream):
         return any(hold.lasts for hold in self._holds)
 
     def _review(self) -> None:
-        """Have the faults that there are now, and no others."""
+        """Apply the current faults, and no others."""
         for fault in self._injector.of_watches:
             if fault.id not in self._known:
                 self._known.add(fault.id)
@@ -189,7 +188,7 @@ class FaultyWatchStream(WatchStream):
         self._release()
 
     def _release(self) -> None:
-        """Have what waits look whether it still is held back."""
+        """Make waiting tasks check whether they are still held."""
         self._released.set_result(None)
         self._released = self._loop.create_future()
         if not self.holds_events:
@@ -217,7 +216,7 @@ class FaultyWatchStream(WatchStream):
         self.end()
 
     async def _is_released(self, is_held: Callable[[], bool]) -> bool:
-        """Wait as long as something is held back. Returns False if the watch ends before."""
+        """Wait as long as events are held; returns False if the watch ends before."""
         while is_held() and not self._ended.done() and self._clock() < self._ends_at:
             await asyncio.wait(
                 (self._released, self._ended),

@@ -1,4 +1,4 @@
-"""The commands that simulated containers answer: a table in a stage or an annotation. Pure.
+"""The commands that simulated containers answer, from a table in a stage or an annotation. Pure.
 
     commands:
     - command: uptime                  # a string in which * matches any characters
@@ -40,9 +40,9 @@ _SCRIPT_OPTION: Final = re.compile(r"-[eil]*c")
 
 
 class Command(NamedTuple):
-    """A command, and what a container answers to it.
+    """A command, and the response of a container to it.
 
-    words: exactly those; empty if it is a text. patterns: that text, and what a shell would make of it.
+    words: the exact words; empty if it is a text. patterns: that text, and its form after a shell's parsing.
     """
 
     words: tuple[str, ...] = ()
@@ -55,27 +55,27 @@ class Command(NamedTuple):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What distinguishes the command from others."""
+        """The key that distinguishes the command from others."""
         return self.words or self.patterns[:1]
 
 
 def program_name(word: str) -> str:
-    """Returns the name of a program: `sh` of `/bin/sh`."""
+    """Returns the name of a program: `sh` for `/bin/sh`."""
     folder = next((each for each in _FOLDERS if word.startswith(each)), "")
     return word.removeprefix(folder)
 
 
 def script_of(words: Sequence[str]) -> str | None:
-    """Returns the script of a command like `sh -c SCRIPT`; None if it is another."""
+    """Returns the script of a command like `sh -c SCRIPT`; None for other commands."""
     if len(words) < 3 or program_name(words[0]) not in SHELLS or not _SCRIPT_OPTION.fullmatch(words[1]):
         return None
     return words[2]
 
 
 def find(commands: Iterable[Command], words: Sequence[str], text: str = "") -> Command | None:
-    """Returns the first command that is meant; None if there is none.
+    """Returns the first command that matches; None if there is none.
 
-    text: what the words are of, as it was written, if they are of a script.
+    text: the original text of the words, if they are from a script.
     """
     named = (program_name(words[0]), *words[1:])
     texts = {" ".join(words), " ".join(named), text.strip(), (script_of(words) or "").strip()} - {""}
@@ -128,7 +128,7 @@ def _command(value: object) -> Command:
 
 
 def _words(value: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Returns the words of a command, and its patterns, of which one has nothing."""
+    """Returns the words and the patterns of a command, one of which is empty."""
     problem = f"must be a string or a list of strings, with 1 to {COMMAND_LENGTH_MAX} characters"
     listed: list[Any] = value if isinstance(value, list) else [value]
     if not all(isinstance(each, str) for each in listed):
@@ -139,7 +139,7 @@ def _words(value: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return tuple(listed), ()
     text = listed[0].strip()
     patterns = [text]
-    with contextlib.suppress(ValueError):  # It has a quotation mark of its own.
+    with contextlib.suppress(ValueError):  # It contains a quotation mark.
         patterns += {" ".join(shlex.split(text))} - {text}
     return (), tuple(patterns)
 

@@ -1,8 +1,8 @@
-"""How simulated components of a cluster write objects: as their own clients would, without HTTP.
+"""Lets simulated components write objects as their own clients would, without HTTP.
 
 A scheduler, a kubelet or a controller is a user, whose writes pass defaulting, admission and validation, and
-own fields, as those of other clients. They are not authorized: nothing that these components do is refused
-to the real ones.
+own fields, as those of other clients. They are not authorized, as the real components have all necessary
+permissions.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ Change = Callable[[Document], bool]
 
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
-    """What all simulated components need of the server.
+    """The parts of the server that all simulated components need.
 
-    may_create: whether a namespace takes new objects. clock: seconds since 1970. offload: takes long work.
+    may_create: whether a namespace accepts new objects. clock: seconds since 1970. offload: runs long work.
     """
 
     registry: Registry
@@ -61,7 +61,7 @@ class ClusterAccess:
         return self._hub(resource) is not None
 
     def resource(self, resource: GroupResource) -> ServedResource:
-        """Returns a served resource. Its group may lack the domain, as `coordination`."""
+        """Returns a served resource, whose group may omit the domain, as `coordination`."""
         found = self._hub(resource)
         assert found is not None, f"the controller runs only if {resource} are served"
         return found
@@ -71,7 +71,9 @@ class ClusterAccess:
         return self.served.hub(self.brand.group(group) if group in WITH_DOMAIN else group, name)
 
     def informer(self, resource: GroupResource, index: ObjectIndex, queue: WorkQueue[Any]) -> Informer:
-        """Returns what fills an index with the objects of a resource, as fast as a queue takes them."""
+        """Returns an informer that fills an index with the objects of a resource, as fast as a queue takes
+        them.
+        """
         prefix = self.registry.prefix_of(self.resource(resource))
         return Informer(
             ListWatch(self.registry.cache, prefix),
@@ -115,9 +117,9 @@ def warn_about(
 class WriteTarget:
     """The object, or the subresource, that a component writes. subresource: empty for the object itself.
 
-    uid: of the object that is meant; another one of that name is left alone.
-    rules: of an endpoint that has a kind of its own and changes the object, as a binding does. Admission does
-        not run then, and no field manager owns what is written.
+    uid: that of the object; another one of that name is not changed.
+    rules: those of an endpoint that has its own kind and changes the object, as a binding does. Admission
+        does not run then, and no field manager owns the written fields.
     """
 
     resource: ServedResource
@@ -134,17 +136,17 @@ class WriteTarget:
 
 
 class Component:
-    """Writes objects as one component of the cluster. manager: of the fields that it writes."""
+    """Writes objects as one component of the cluster. manager: that of the fields that it writes."""
 
     def __init__(self, cluster: ClusterAccess, user: UserInfo, manager: str) -> None:
         self._cluster, self._user, self._manager = cluster, user, manager
         self._offload = cluster.offload.for_user(user.name)
 
     async def create(self, resource: ServedResource, document: Document) -> Document:
-        """Create an object, and return it as it is stored. document: taken over.
+        """Create an object, and return it as stored. document: taken over.
 
-        Raises AlreadyExists, NotFound or Forbidden for its namespace, what admission raises, Invalid, and the
-        storage's errors.
+        Raises AlreadyExists, NotFound or Forbidden for its namespace, Invalid, and the errors of admission
+        and of the storage.
         """
         cluster = self._cluster
         meta = document["metadata"]
@@ -165,9 +167,9 @@ class Component:
         return (await cluster.registry.create(request, Draft(document))).found.document()
 
     async def update(self, target: WriteTarget, change: Change) -> Document | None:
-        """Updates an object, and returns it as it is then; None if another one has its name.
+        """Updates an object, and returns its new state; None if another object has its name.
 
-        Raises NotFound, what admission raises, Invalid, and the storage's errors.
+        Raises NotFound, Invalid, and the errors of admission and of the storage.
         """
         cluster, resource, subresource = self._cluster, target.resource, target.subresource
         is_other = False
@@ -201,9 +203,9 @@ class Component:
     async def delete(
         self, target: WriteTarget, *, grace_period_s: int | None = None, propagation: str = ""
     ) -> DeletionResult:
-        """Delete an object, if it is the one that is meant.
+        """Delete an object, unless another one has its name.
 
-        Raises NotFound, Conflict, what admission raises, and the storage's errors.
+        Raises NotFound, Conflict, and the errors of admission and of the storage.
         """
         options = DeleteOptions(
             grace_period_s=grace_period_s, uid=target.uid or None, propagation=propagation

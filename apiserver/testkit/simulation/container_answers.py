@@ -1,7 +1,7 @@
-"""What the containers of a simulated pod answer: from the stages that select it, and from its own spec. Pure.
+"""The responses of a simulated pod's containers, from the stages that select it and from its spec. Pure.
 
-Of logs, the first stage counts that says something of them; of commands and ports, the first that knows the
-one that is asked for.
+For logs, the first stage that defines one counts; for commands and ports, the first that has the requested
+one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _FIELDS: Final[Mapping[str, tuple[str, str]]] = {
 
 
 class SimulatedContainer(NamedTuple):
-    """A container of a pod. stages: those that select the pod. spec: of the container."""
+    """A container of a pod. stages: those that select the pod. spec: the container's."""
 
     pod: Document
     spec: Document
@@ -55,7 +55,7 @@ class SimulatedContainer(NamedTuple):
 
     @classmethod
     def of(cls, pod: Document, name: str, stages: Sequence[Stage]) -> SimulatedContainer | None:
-        """Returns the container of a name; None if the pod has none."""
+        """Returns the container with a name; None if the pod has none."""
         for kind in _CONTAINERS:
             for spec in pod["spec"].get(kind) or ():
                 if spec["name"] == name:
@@ -72,7 +72,7 @@ class SimulatedContainer(NamedTuple):
 
     @property
     def own_command(self) -> list[str]:
-        """The command that it runs; empty if its image says which, or if it is too long to be run."""
+        """The command that the container runs; empty if it is in the image, or too long to run."""
         variables = variables_of(self.pod, self.spec)
         words: list[str] = []
         left = ALL_LENGTH_MAX
@@ -85,7 +85,7 @@ class SimulatedContainer(NamedTuple):
 
     @property
     def commands(self) -> list[Command]:
-        """The table of commands that it answers, of its current run."""
+        """The table of commands of the container's current run."""
         return [command for stage in self._stages_of(self._restarts) for command in stage.commands]
 
     @property
@@ -98,11 +98,11 @@ class SimulatedContainer(NamedTuple):
 
     @property
     def says_log(self) -> bool:
-        """Whether a stage says what its current run writes."""
+        """Whether a stage defines the output of the current run."""
         return any(stage.has_log for stage in self._stages_of(self._restarts))
 
     def knows(self, words: Sequence[str]) -> bool:
-        """Whether the table of commands has one."""
+        """Returns whether the table of commands has one."""
         return find(self.commands, words) is not None
 
     def start(self, words: Sequence[str], clock: Callable[[], float], *, tty: bool = False) -> Program | None:
@@ -114,13 +114,13 @@ class SimulatedContainer(NamedTuple):
         return shell.start(words, environment, Stdin(is_terminal=tty))
 
     def lines(self, run: ContainerRun) -> list[LogLine]:
-        """Returns all lines of a run's log: what a stage says, or what its own command prints."""
+        """Returns all lines of a run's log, from a stage or from the container's command."""
         stages = self._stages_of(run.number)
         for stage in stages:
             if stage.has_log:
                 written = written_lines(stage.log or "", stage.log_stderr or "", stage.log_interval_s)
                 how = next((each for each in stages if each.says_how_it_goes), stage)
-                # The status that tells that the run has ended may be late.
+                # The status that reports the end of the run may be late.
                 return [line for line in written if not how.ends or line.offset_s <= how.duration_s]
         words, clock = self.own_command, VirtualClock(run.began_s)
         program = self.start(words, clock) if words else None
@@ -131,9 +131,11 @@ class SimulatedContainer(NamedTuple):
 
 
 def addresses_of(pod: Document, stages: Sequence[Stage]) -> Mapping[int, HostPort]:
-    """Returns where connections to the ports of a pod go. stages: those that select it.
+    """Returns the addresses that connections to the ports of a pod are forwarded to.
 
-    Containers share their ports: of a stage for some, it counts that the pod has one of them.
+    stages: those that select it.
+
+    Containers share their ports: a stage for some of them applies if the pod has one.
     """
     names = {each["name"] for kind in _CONTAINERS for each in pod["spec"].get(kind) or ()}
     found: dict[int, HostPort] = {}
@@ -144,7 +146,7 @@ def addresses_of(pod: Document, stages: Sequence[Stage]) -> Mapping[int, HostPor
 
 
 def variables_of(pod: Document, container: Document) -> Mapping[str, str]:
-    """Returns the environment of a container, without values from other objects, and as far as it fits."""
+    """Returns the environment of a container, up to a limit and without values from other objects."""
     spec, meta = pod["spec"], pod["metadata"]
     hostname = spec.get("hostname") or meta["name"][:_HOSTNAME_LENGTH_MAX]
     found = {"PATH": _PATH, "HOSTNAME": hostname, "HOME": "/root"}
@@ -172,9 +174,9 @@ def _value(pod: Document, variable: Document) -> str | None:
 
 
 def _with_references(text: str, variables: Mapping[str, str]) -> str:
-    """Returns a text with the values of the variables in it: `$(NAME)`; `$$` is `$`.
+    """Returns a text with variables replaced: `$(NAME)`; `$$` is `$`.
 
-    It is cut off where it is too long.
+    A result that is too long is truncated.
     """
     pieces: list[str] = []
     length = at = 0

@@ -1,6 +1,6 @@
-"""Reads the values of fields that say what simulated pods do, from a file or an annotation. Pure.
+"""Reads the values of fields that define the behavior of simulated pods, from a file or an annotation. Pure.
 
-Each reader returns the value, or raises InvalidStage with the path from the field on.
+Each reader returns the value, or raises InvalidStage with the path below the field.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class FilePosition(NamedTuple):
 class InvalidStage(ValueError):
     """A stage is malformed, or contradicts itself.
 
-    path: of the field; empty for the whole. place: of the field in the file; None if there is none.
+    path: that of the field; empty for the whole. place: that of the field in the file; None if there is none.
     """
 
     def __init__(self, path: FieldPath, problem: str, place: FilePosition | None = None) -> None:
@@ -37,7 +37,7 @@ class InvalidStage(ValueError):
         self.path, self.problem, self.place = path, problem, place
 
     def below(self, path: FieldPath) -> InvalidStage:
-        """Returns the same error, of a field that is at a path."""
+        """Returns the same error for a field below a path."""
         return InvalidStage((*path, *self.path), self.problem, self.place)
 
 
@@ -89,7 +89,7 @@ def duration_s(value: object) -> float:
 
 
 def _shown(value: object) -> str:
-    """Returns a value as errors show it: of a list or a mapping, which may be in itself, only what it is."""
+    """Returns a value as errors show it; for a list or a mapping, which may contain itself, only its type."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "a mapping"
     return f"{value!r:.100}"

@@ -1,4 +1,4 @@
-"""Runs the pods of all simulated nodes, as kubelets would: only that nothing runs."""
+"""Runs the pods of all simulated nodes, as kubelets would, but without processes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _NODE_IS_GONE: Final = {
 class SimulatedKubelet:
     """Runs pods on simulated nodes; the keys of its queue are these pods.
 
-    stages: what becomes of pods that do not say it themselves.
+    stages: those of pods without annotations.
     """
 
     def __init__(self, cluster: ClusterAccess, events: EventRecorder, stages: Sequence[Stage]) -> None:
@@ -61,7 +61,7 @@ class SimulatedKubelet:
         self._pods = ObjectIndex(self._on_pod)
         self._kubelets: dict[str, Component] = {}
         self._collector = Component(cluster, _GARBAGE_COLLECTOR, "kube-controller-manager")
-        # Of simulated nodes, those that are gone, too: whose pods nobody else will end.
+        # Simulated nodes, including deleted ones, whose pods no other kubelet will end.
         self._simulated: set[str] = set()
         self._pod_keys: dict[str, set[Key]] = {}  # by node
         self._addresses: dict[str, str] = {}  # by uid of the pod
@@ -118,7 +118,7 @@ class SimulatedKubelet:
         self.queue.add(key)
 
     def _forget_node(self, name: str) -> None:
-        """Forget that a node was simulated that is gone, and whose pods are, too."""
+        """Forget a simulated node that is deleted, and whose pods are, too."""
         if self._nodes.get("", name) is None and name not in self._pod_keys:
             self._simulated.discard(name)
 
@@ -141,7 +141,7 @@ class SimulatedKubelet:
                     await self._collect(pod)
                 return None
             return await self._step(pod, node) if is_simulated(node) else None
-        except (NotFound, Conflict):  # Another one has its name by now, of which the informer will tell.
+        except (NotFound, Conflict):  # Another pod has its name by now, which the informer will deliver.
             return None
 
     async def _step(self, pod: Document, node: Document) -> Outcome:
@@ -174,12 +174,12 @@ class SimulatedKubelet:
             return None
         if step.again_s is None:
             self._dropped_s.pop(uid, None)
-            # Somebody else who writes the status, too, must not have it written back and forth for ever.
+            # The status must not be written back and forth forever with another client that writes it, too.
             return Corrected(orjson.dumps(step.status)) if is_written else None
         return Requeue(after_s=min(step.again_s, WAIT_S_MAX))
 
     async def _collect(self, pod: Document) -> None:
-        """Have a pod fail whose node is gone, and remove it, as the garbage collector of pods does."""
+        """Make a pod fail whose node is deleted, and delete it, as the garbage collector of pods does."""
         pods, now = self._cluster.resource(PODS), timestamps.to_text(self._cluster.clock())
 
         def fail(found: Document) -> bool:
@@ -230,7 +230,7 @@ class SimulatedKubelet:
         self._taken.add(address)
 
     def _free_address(self, node: Document) -> str:
-        """Returns an address of a node's own network that no pod has; any of it, if there is none."""
+        """Returns a free address of a node's pod network, or any address if all are taken."""
         network = pod_network(place_of(node["metadata"]["name"]))
         last = network.num_addresses - 2
         hosts = (str(network[place]) for place in range(_FIRST_HOST, last))

@@ -1,7 +1,7 @@
-"""The logs of simulated containers: what a run has written by now, and which part of it is asked for. Pure.
+"""The logs of simulated containers: the output of a run so far, and the part that a request selects. Pure.
 
-A stage has the text of a log, and how long the container waits from line to line. Without one, a container
-has written what its own command prints, if that is understood.
+A stage has the text of a log, and how long the container waits from line to line. Without one, the log is the
+output of the container's command, if that is understood.
 Source of the selection: k8s.io/cri-client, pkg/logs/logs.go; of the refusals: k8s.io/kubernetes,
 pkg/kubelet/kubelet_pods.go, validateContainerLogStatus.
 """
@@ -34,11 +34,11 @@ _NOT_STARTED: Final = {
 
 
 class NoLog(Exception):
-    """A container has no log now. The message is a kubelet's."""
+    """A container has no log now; the message is a kubelet's."""
 
 
 class ContainerRun(NamedTuple):
-    """A run of a container. number: of those before it. began_s, ended_s: seconds since 1970."""
+    """A run of a container. number: that of earlier runs. began_s, ended_s: seconds since 1970."""
 
     number: int
     began_s: float
@@ -46,7 +46,7 @@ class ContainerRun(NamedTuple):
 
 
 class LogLine(NamedTuple):
-    """A line of a log. offset_s: when it is written, from the beginning of the run on."""
+    """A line of a log. offset_s: when it is written, in seconds from the beginning of the run."""
 
     offset_s: float
     stream: int
@@ -54,7 +54,7 @@ class LogLine(NamedTuple):
 
 
 class PodLogOptions(NamedTuple):
-    """What of a log is asked for. since_ns: nanoseconds since 1970. None: all."""
+    """The requested part of a log. since_ns: nanoseconds since 1970; None: all."""
 
     follow: bool = False
     previous: bool = False
@@ -66,7 +66,7 @@ class PodLogOptions(NamedTuple):
 
 
 def run_of(pod: Document, container: str, *, previous: bool = False) -> ContainerRun:
-    """Returns the run of a container whose log is asked for. Raises NoLog."""
+    """Returns the run of a container whose log is requested. Raises NoLog."""
     name = pod["metadata"]["name"]
     status = status_of(pod, container)
     what = f"container {go_quote(container)} in pod {go_quote(name)}"
@@ -93,7 +93,7 @@ def run_of(pod: Document, container: str, *, previous: bool = False) -> Containe
 
 
 def by_now(run: ContainerRun, pod: Document, container: str) -> ContainerRun:
-    """Returns a run as it is now; it may have ended. pod: as it is by now."""
+    """Returns the current state of a run, which may have ended. pod: the current one."""
     for previous in (False, True):
         with suppress(NoLog):
             found = run_of(pod, container, previous=previous)
@@ -126,7 +126,7 @@ def _seconds(text: str | None, otherwise: float = 0.0) -> float:
 
 
 def written_lines(stdout: str, stderr: str, interval_s: float) -> list[LogLine]:
-    """Returns the lines of a log that a stage says."""
+    """Returns the lines of a log in a stage."""
     found = [
         LogLine(number * interval_s, stream, line)
         for stream, text in ((STDOUT, stdout), (STDERR, stderr))
@@ -142,7 +142,7 @@ def _split(text: bytes) -> list[bytes]:
 
 
 class VirtualClock:
-    """The time of a program that runs at once: it goes on by the pauses. now: seconds since 1970."""
+    """The clock of a program that runs in no time; pauses advance it. now: seconds since 1970."""
 
     def __init__(self, now: float) -> None:
         self.now = now
@@ -152,7 +152,7 @@ class VirtualClock:
 
 
 def printed_lines(program: Program, clock: VirtualClock) -> list[LogLine]:
-    """Returns all that a program prints, if its input is empty. clock: that it goes by."""
+    """Returns everything that a program prints with empty input. clock: the program's."""
     began_s, printed = clock.now, 0
     found: list[LogLine] = []
     pending: dict[int, bytes] = {}
@@ -184,10 +184,10 @@ def printed_lines(program: Program, clock: VirtualClock) -> list[LogLine]:
 
 
 class LogReader:
-    """Reads the log of a run, as far as it is asked for. is_over: nothing more will be.
+    """Reads the requested part of a run's log. is_over: whether nothing more will follow.
 
-    Its methods take the lines of the run, of which those that were read before are the same, the run as it is
-    by now, and the time, in seconds since 1970.
+    Its methods take the lines of the run, whose earlier lines never change, the current run, and the time, in
+    seconds since 1970.
     """
 
     def __init__(self, options: PodLogOptions) -> None:
@@ -197,11 +197,11 @@ class LogReader:
         self.is_over = self._left == 0
 
     def skip(self, lines: Sequence[LogLine], run: ContainerRun, now: float) -> None:
-        """Leave out what is written by now."""
+        """Skip the lines that are written by now."""
         self._at = _written(lines, run, now)
 
     def read(self, lines: Sequence[LogLine], run: ContainerRun, now: float) -> Iterator[tuple[int, bytes]]:
-        """Yields what was written since the last time, with the stream of each line."""
+        """Yields the lines written since the last call, with their streams."""
         end = _written(lines, run, now)
         tail = self._options.tail_lines
         begin = self._at if self._at is not None else max(0, end - tail) if tail is not None else 0
@@ -226,7 +226,7 @@ class LogReader:
 
 
 def next_line_in_s(lines: Sequence[LogLine], run: ContainerRun, now: float) -> float | None:
-    """Returns in how many seconds the next line is written; None if none is any more."""
+    """Returns in how many seconds the next line is written; None if there are no more."""
     end = _written(lines, run, now)
     if end == len(lines) or run.began_s + lines[end].offset_s > run.ended_s:
         return None

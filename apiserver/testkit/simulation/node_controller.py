@@ -33,8 +33,8 @@ _LIFECYCLE: Final = UserInfo("system:serviceaccount:kube-system:node-controller"
 class SimulatedNodes:
     """Keeps simulated nodes alive: their status, and their Leases. The keys of its queue are names of nodes.
 
-    A node that is deleted stays so until the server starts again: then kubelets register their nodes.
-    count: how many nodes there are of its own. version: of the kubelets, as `v1.36.0`.
+    A deleted node is created again only when the server restarts, as kubelets register their nodes then.
+    count: the number of simulated nodes. version: that of the kubelets, as `v1.36.0`.
     """
 
     def __init__(self, cluster: ClusterAccess, count: int, version: str) -> None:
@@ -83,7 +83,7 @@ class SimulatedNodes:
         resource = self._cluster.resource(NODES)
         try:
             node = await self._kubelet(name).create(resource, new_node(name))
-        except AlreadyExists:  # The informer will tell of it.
+        except AlreadyExists:  # The informer will deliver it.
             return None
         self._nodes.put(node)
         return node
@@ -109,7 +109,7 @@ class SimulatedNodes:
                 self._nodes.put(written)
 
     async def _renew(self, node: Document) -> float:
-        """Renew the Lease of a node, if that is due. Returns in how many seconds to look again."""
+        """Renew the Lease of a node, if that is due; returns in how many seconds to check again."""
         name, now = node["metadata"]["name"], self.queue.now()
         renewed_at = self._renewed_at.get(name)
         if renewed_at is not None and (left_s := renewed_at + HEARTBEAT_S - now) > 0:

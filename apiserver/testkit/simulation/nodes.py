@@ -37,16 +37,16 @@ def node_names(count: int) -> list[str]:
 
 
 def number_of(name: str) -> int | None:
-    """Returns the number in the name of a node that `node_names` has made; None for others."""
+    """Returns the number in the name of a node from `node_names`; None for other names."""
     digits = name.removeprefix(NAME_PREFIX)
     is_ours = name.startswith(NAME_PREFIX) and digits.isascii() and digits.isdigit() and len(digits) < 5
     return int(digits) if is_ours and str(int(digits)) == digits else None
 
 
 def place_of(name: str) -> int:
-    """Returns a number from which the addresses of a node follow: its own, or one behind those.
+    """Returns the number that determines the addresses of a node: its own, or one after all of those.
 
-    Nodes that others have named may share one: no two pods on them have the same address, even so.
+    Nodes with other names may share a number; their pods have different addresses nevertheless.
     """
     number = number_of(name)
     return number if number is not None else NODES_MAX + zlib.crc32(name.encode()) % _PLACES_OF_OTHERS
@@ -57,7 +57,7 @@ def is_simulated(node: Document) -> bool:
 
 
 def pod_network(place: int) -> ipaddress.IPv4Network:
-    """Returns the addresses of the pods on the node at a place (`place_of`)."""
+    """Returns the network of the pods on the node with a number (`place_of`)."""
     return ipaddress.IPv4Network((int(_POD_NETWORK.network_address) + (place << 8), 24))
 
 
@@ -81,14 +81,14 @@ def new_node(name: str) -> Document:
 
 
 def host_ip(place: int) -> str:
-    """Returns the address of the node at a place."""
+    """Returns the address of the node with a number."""
     return str(_NODE_NETWORK.network_address + place + 1)
 
 
 def ready_status(node: Document, version: str, now: float) -> Document:
-    """Returns the status that a node should have; the one that it has, if it is that already.
+    """Returns the status that a node should have; its current status, if that is equal.
 
-    version: of the kubelet, as `v1.36.0`. now: seconds since 1970.
+    version: that of the kubelet, as `v1.36.0`. now: seconds since 1970.
     """
     status = dict(node.get("status") or {})
     capacity = dict(status.get("capacity") or _CAPACITY)
@@ -125,7 +125,7 @@ def _node_info(name: str, version: str) -> Document:
 
 
 def _conditions(node: Document, now: str) -> list[Document]:
-    """Returns the conditions of a healthy node, and those that others have added."""
+    """Returns the conditions of a healthy node, and those of other clients."""
     wanted = [(kind, "False", reason, message) for kind, reason, message in _HEALTHY]
     wanted.append(("Ready", "True", "KubeletReady", "kubelet is posting ready status"))
     known = {kind for kind, *_ in wanted}

@@ -1,8 +1,8 @@
-"""The objects of one resource, decoded and indexed, as an informer tells of them.
+"""The objects of one resource, decoded and indexed, from an informer.
 
-Controllers of workloads look at all pods of a workload for each change of one of them: to decode them each
-time would be most of the work. What a controller has just written it puts here itself, so that it does not
-create a second time what the informer has not told of yet.
+Controllers of workloads look at all pods of a workload for each change of one of them: decoding them each
+time would be most of the work. A controller adds objects that it has just written, so that it does not create
+them again before the informer delivers them.
 Source of the idea: k8s.io/client-go, tools/cache (thread_safe_store.go, mutation_cache.go).
 """
 
@@ -17,12 +17,13 @@ from apiserver.testkit.simulation.resources import Key
 
 
 class ObjectIndex:
-    """The objects of one resource as an informer knows them. Its documents must not be changed.
+    """The objects of one resource as an informer knows them; its documents must not be changed.
+
 
     Documents are without managedFields.
-    on_change: called for each object that is new, has changed or is gone, with the object as it was before,
-        and as it is. If another object has taken its name, there are two calls: they were never the same one.
-    Holds as many objects as there are of the resource; the decoded form takes some ten times its text.
+    on_change: called for each new, changed or deleted object, with the old and the new object. If another
+        object has taken its name, there are two calls.
+    Holds all objects of the resource; the decoded form takes some ten times the size of its text.
     """
 
     def __init__(
@@ -33,11 +34,11 @@ class ObjectIndex:
         self._by_owner: dict[str, set[Key]] = {}
         self._orphans: dict[str, set[Key]] = {}  # by namespace
         self._by_namespace: dict[str, set[Key]] = {}
-        # The newest revision that the informer has told of.
+        # The newest revision that the informer has delivered.
         self._told = 0
 
     def notify(self, notification: Notification) -> None:
-        """The informer's handler."""
+        """Record a change of an object, as the informer's handler."""
         key = (notification.namespace, notification.name)
         self._told = max(self._told, notification.revision)
         if notification.new is None:
@@ -46,9 +47,9 @@ class ObjectIndex:
             self._put(key, notification.revision, notification.new.document())
 
     def put(self, written: Document) -> None:
-        """Take note of an object that was just written.
+        """Record an object that was just written.
 
-        If the informer has told of newer changes already, and not of this object, then it is gone again.
+        If the informer has delivered newer changes, but not this object, it is deleted again already.
         """
         meta = written["metadata"]
         key, revision = (meta.get("namespace", ""), meta["name"]), int(meta["resourceVersion"])
@@ -56,7 +57,7 @@ class ObjectIndex:
             self._put(key, revision, written)
 
     def remove(self, removed: Document) -> None:
-        """Take note of an object that was just removed, and not only marked as being deleted."""
+        """Record an object that was just deleted, and not only marked for deletion."""
         meta = removed["metadata"]
         self._remove((meta.get("namespace", ""), meta["name"]), int(meta["resourceVersion"]))
 
@@ -67,18 +68,18 @@ class ObjectIndex:
         return found[1] if found is not None else None
 
     def owned_by(self, uid: str) -> list[Document]:
-        """Returns what the object with this uid manages."""
+        """Returns the objects that the object with this uid controls."""
         return self._all(self._by_owner.get(uid, ()))
 
     def orphans_in(self, namespace: str) -> list[Document]:
-        """Returns the objects of a namespace that nothing manages."""
+        """Returns the objects of a namespace without a controller."""
         return self._all(self._orphans.get(namespace, ()))
 
     def in_namespace(self, namespace: str) -> list[Document]:
         return self._all(self._by_namespace.get(namespace, ()))
 
     def names_in(self, namespace: str) -> Container[str]:
-        """Returns the names in a namespace, as they are when they are asked for."""
+        """Returns the current names in a namespace."""
         return _Names(self._objects, namespace)
 
     def __iter__(self) -> Iterator[Document]:
@@ -93,7 +94,7 @@ class ObjectIndex:
         before = self._objects.get(key)
         if before is not None and before[0] >= revision:
             return
-        # Nobody here looks at them, and they are a third of a pod: kube-controller-manager drops them, too.
+        # They are not used here, and are a third of a pod: kube-controller-manager drops them, too.
         document["metadata"].pop("managedFields", None)
         old = before[1] if before is not None else None
         if old is not None and old["metadata"].get("uid") != document["metadata"].get("uid"):
@@ -107,7 +108,7 @@ class ObjectIndex:
         self._on_change(old, document)
 
     def _remove(self, key: Key, revision: int) -> None:
-        """revision: of the deletion, or of the object that was removed."""
+        """Remove an object."""
         before = self._objects.get(key)
         if before is not None and before[0] <= revision:
             self._take_out(key, before[1])
@@ -126,7 +127,7 @@ class ObjectIndex:
                     del index[value]
 
     def _places(self, key: Key, document: Document) -> list[tuple[dict[str, set[Key]], str]]:
-        """Returns the indexes that an object is in, and what it is found by there."""
+        """Returns the indexes that an object is in, with its keys there."""
         owner, namespace = controller_of(document), key[0]
         by_owner = (self._by_owner, owner["uid"]) if owner is not None else (self._orphans, namespace)
         return [by_owner, (self._by_namespace, namespace)]

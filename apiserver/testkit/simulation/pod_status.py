@@ -1,7 +1,7 @@
-"""What the status of a simulated pod has to be, given its stages and the time. Pure.
+"""Computes the status of a simulated pod from its stages and the time. Pure.
 
-All state is in the status itself: whoever becomes the leader, or starts again, goes on where another has
-stopped. A step starts a container at most once, so that watchers see that it ran.
+All state is in the status itself: a new leader, or a restarted server, continues where another has stopped. A
+step starts a container at most once, so that watchers see that it ran.
 Source of the rules: kubernetes, pkg/kubelet (kubelet_pods.go, status/generate.go, container/helpers.go).
 """
 
@@ -29,7 +29,7 @@ _INITIALIZING: Final = {"reason": "PodInitializing"}
 class StatusTime(NamedTuple):
     """The time for which a status is computed.
 
-    now: seconds since 1970. dropped_s: the part of a second by which times in the status are too early.
+    now: seconds since 1970. dropped_s: the fraction of a second that times in the status omit.
     """
 
     now: float
@@ -40,7 +40,7 @@ class StatusTime(NamedTuple):
         return timestamps.to_text(self.now)
 
     def since(self, text: str | None) -> float:
-        """Returns the time that a status tells, in seconds since 1970; now, if it tells none."""
+        """Returns a time in the status, in seconds since 1970; now, if there is none."""
         found = timestamps.from_text(text or "")
         return self.now if found is None else min(found + self.dropped_s, self.now)
 
@@ -53,8 +53,9 @@ class PodAddresses(NamedTuple):
 class NextStatus(NamedTuple):
     """The next status of a pod.
 
-    status: as it has to be; equal to the current one if there is nothing to do. again_s: in how many seconds
-    it will be another one by itself; None for never. is_over: the pod was deleted, and nothing of it runs.
+    status: the required one; equal to the current one if there is nothing to do. again_s: in how many seconds
+    it changes by itself; None for never. is_over: whether the pod was deleted, and none of its containers
+    run.
     """
 
     status: Document
@@ -64,7 +65,7 @@ class NextStatus(NamedTuple):
 
 @dataclass(slots=True)
 class _Pod:
-    """A pod for which a step is computed. again_s: as in `NextStatus`."""
+    """A pod whose next step is computed. again_s: as in `NextStatus`."""
 
     document: Document
     stages: Sequence[Stage]
@@ -150,7 +151,7 @@ def _termination(found: _Pod, status: Document) -> tuple[int, str, str] | None:
         delay_s = max((each.termination_delay_s for each in found.stages), default=0.0)
         left_s = min(began_at + delay_s, ends_at) - moment.now if delay_s else 0.0
         if left_s <= 0:
-            # A service that is told to stop has done its work; what was to end by itself has not.
+            # A service that is stopped has done its work; a container that was to end by itself has not.
             return (0 if found.restarts_always else TERMINATED), "", ""
         found.look_again(left_s)
     deadline_s = spec.get("activeDeadlineSeconds")
@@ -167,9 +168,10 @@ def _termination(found: _Pod, status: Document) -> tuple[int, str, str] | None:
 
 
 def _status_of(found: _Pod, status: Document, field_name: str, container: Document) -> Document | None:
-    """Returns the status that a container has; None if it has none.
+    """Returns the status of a container; None if it has none.
 
-    Anybody may have written a part of one: what is missing there is as in a new one, and begins or ends now.
+    As any client may have written a partial one, missing fields are those of a new one, which begins or ends
+    now.
     """
     listed = status.get(field_name) or ()
     before = next((each for each in listed if each.get("name") == container["name"]), None)
@@ -192,7 +194,9 @@ def _known(fields: Document | None) -> Document:
 
 
 def _init_containers(found: _Pod, old: Document, began: str) -> tuple[list[Document], bool, bool]:
-    """Returns the statuses, whether all are done that have to be, and whether one has failed for good."""
+    """Returns the statuses of init containers, whether all necessary ones are done, and whether one has
+    failed.
+    """
     statuses: list[Document] = []
     is_open, has_failed = True, False
     for container in found.spec.get("initContainers") or ():
@@ -204,7 +208,7 @@ def _init_containers(found: _Pod, old: Document, began: str) -> tuple[list[Docum
         since = _initialized_at(statuses, began)
         status = _container(found, container, before, since, is_init=True, is_sidecar=is_sidecar)
         if not is_sidecar and before is None and "running" in status["state"]:
-            # It may be over at once: nobody has to see that it ran.
+            # It may be over at once: watchers need not see that it ran.
             status = _container(found, container, status, since, is_init=True)
         statuses.append(status)
         if is_sidecar:
@@ -217,7 +221,7 @@ def _init_containers(found: _Pod, old: Document, began: str) -> tuple[list[Docum
 
 
 def _initialized_at(inits: Sequence[Document], began: str) -> str:
-    """Returns when the last of these has ended. began: when the pod has."""
+    """Returns when the last init container has ended. began: when the pod did."""
     ends: list[str] = [
         each["state"]["terminated"]["finishedAt"] for each in inits if "terminated" in each["state"]
     ]
@@ -233,7 +237,7 @@ def _container(
     is_init: bool = False,
     is_sidecar: bool = False,
 ) -> Document:
-    """Returns the next status of a container that may run. since: from when on it may."""
+    """Returns the next status of a container that may run. since: when it may begin."""
     moment, name = found.moment, container["name"]
     status = copy.deepcopy(before) if before is not None else _new_status(container)
     stage = found.stage(name, status["restartCount"], is_init=is_init, is_sidecar=is_sidecar)
@@ -265,7 +269,7 @@ def _container(
 def _after_end(
     found: _Pod, container: Document, status: Document, *, is_init: bool, is_sidecar: bool
 ) -> Document:
-    """Returns the status of a container that has ended: it stays so, waits for its restart, or runs again."""
+    """Returns the status of an ended container: it stays ended, waits for its restart, or runs again."""
     moment, restarts, name = found.moment, status["restartCount"], container["name"]
     ended = status["state"].get("terminated") or status["lastState"]["terminated"]
     policy = found.spec.get("restartPolicy", "Always")
@@ -318,7 +322,7 @@ def _waiting(container: Document, before: Document | None, why: Document) -> Doc
 
 
 def _running(found: _Pod, container: Document, status: Document, stage: Stage) -> Document:
-    """Returns the status of a container that runs: what it is, and whether it is ready."""
+    """Returns the status of a running container, and whether it is ready."""
     moment = found.moment
     since = moment.since(status["state"]["running"]["startedAt"])
     ready_s = since + stage.ready_delay_s - moment.now
@@ -345,7 +349,7 @@ def _container_id(found: _Pod, name: str, restarts: int) -> str:
 
 
 def _end(status: Document, found: _Pod, code: int, reason: str, message: str = "") -> None:
-    """End a run. Its status tells when it began, as long as there is one."""
+    """End a run, with its begin in the status if that is known."""
     ended: Document = {
         "exitCode": code,
         "reason": reason,
@@ -369,7 +373,7 @@ def _restart(status: Document, found: _Pod) -> None:
 
 
 def _kill(status: Document, found: _Pod, code: int) -> None:
-    """End what runs, or waits for a restart: nothing of the pod goes on."""
+    """End everything of the pod that runs, or waits for a restart."""
     if "running" in status["state"]:
         _end(status, found, code, "Error" if code else "Completed")
     elif "waiting" in status["state"] and (ended := (status.get("lastState") or {}).get("terminated")):
@@ -377,7 +381,7 @@ def _kill(status: Document, found: _Pod, code: int) -> None:
 
 
 def _ephemeral(found: _Pod, container: Document, before: Document | None) -> Document:
-    """Returns the status of an ephemeral container: it runs as long as the pod does."""
+    """Returns the status of an ephemeral container, which runs as long as the pod does."""
     status = copy.deepcopy(before) if before is not None else _new_status(container)
     if "terminated" in status["state"]:
         return status
@@ -457,7 +461,7 @@ def _set_condition(
 
 
 def _closed_gates(spec: Document, status: Document) -> str:
-    """Returns which readiness gates keep the pod from being ready; empty if none do."""
+    """Returns the readiness gates that keep the pod from being ready; empty if there are none."""
     held = {each.get("type"): each.get("status") for each in status.get("conditions") or ()}
     texts = []
     for gate in spec.get("readinessGates") or ():

@@ -1,4 +1,4 @@
-"""The ports of simulated pods: a table in a stage or an annotation, of the addresses that answer. Pure.
+"""The ports of simulated pods, from a table of addresses in a stage or an annotation. Pure.
 
     ports: {80: "127.0.0.1:8080", 5432: "[::1]:5432"}
 
@@ -57,7 +57,7 @@ def _address(text: object) -> HostPort:
 
 
 def parse_port(digits: str) -> int | None:
-    """Returns the number of a port; None if it is none."""
+    """Returns the number of a port; None if it is invalid."""
     if not (digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX):
         return None
     return int(digits) if 0 < int(digits) <= PORT_MAX else None

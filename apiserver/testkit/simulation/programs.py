@@ -1,8 +1,7 @@
-"""Programs that simulated containers run: what they write, wait for and read, step by step. Pure.
+"""Programs of simulated containers, as generators of their output, pauses and input. Pure.
 
-A program is a generator of steps, so that the same one runs in a session of `exec`, with its time and its
-input, and all at once to tell what it would have written to a log by now. Whoever runs it performs each step,
-and sends in what was read.
+A program is a generator of steps, so that it can run in a session of `exec`, with real time and input, or all
+at once to compute the log so far. Its runner performs each step, and sends in the read data.
 """
 
 from __future__ import annotations
@@ -56,13 +55,13 @@ class Output(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """Nothing happens for a while. Of no time, it lets others go on where nothing else is done for long."""
+    """Nothing happens for a while; a pause of no time lets other tasks run during long computations."""
 
     seconds: float
 
 
 class ReadInput(NamedTuple):
-    """Reads input: what was sent, or nothing at the end of the input."""
+    """Reads input: received data, or nothing at the end of the input."""
 
 
 Step: TypeAlias = Output | Pause | ReadInput
@@ -71,18 +70,18 @@ Program: TypeAlias = Generator[Step, bytes, int]
 
 
 class ProgramInterrupted(Exception):
-    """^C was typed. It is thrown into the program that runs."""
+    """^C was typed; raised in the program that runs."""
 
 
 class LineTooLong(Exception):
-    """A line that is typed into a shell has more than LINE_BYTES_MAX."""
+    """A line that is typed into a shell has more than LINE_BYTES_MAX bytes."""
 
 
 class ProgramEnvironment(NamedTuple):
-    """What a program runs in.
+    """The environment of a program.
 
-    variables: of its environment. commands: the table of its container. clock: seconds since 1970.
-    is_terminal: a person types, so there are prompts, and more input may follow an end of the input.
+    variables: those of its environment. commands: the table of its container. clock: seconds since 1970.
+    is_terminal: whether it has a terminal, with prompts, where more input may follow an end of the input.
     """
 
     variables: Mapping[str, str]
@@ -92,7 +91,7 @@ class ProgramEnvironment(NamedTuple):
 
 
 class Stdin:
-    """The input of a program, and of those that it starts. What one has not taken is for the next."""
+    """The input of a program, and of the programs that it starts, which share it."""
 
     def __init__(self, *, is_terminal: bool = False) -> None:
         self._rest = b""
@@ -100,7 +99,7 @@ class Stdin:
         self._is_terminal = is_terminal
 
     def read(self) -> Generator[Step, bytes, bytes]:
-        """Returns what has come; nothing at the end."""
+        """Returns received data; nothing at the end."""
         if not self._rest:
             yield from self._more()
         data, self._rest = self._rest, b""
@@ -123,7 +122,7 @@ class Stdin:
         return line
 
     def _more(self) -> Generator[Step, bytes, bool]:
-        """Returns whether more has come."""
+        """Returns whether more data has arrived."""
         if self._has_ended:
             return False
         data = yield ReadInput()
@@ -137,7 +136,7 @@ Literal: TypeAlias = Callable[[Sequence[str], ProgramEnvironment, Stdin], Progra
 
 
 def literal_program(words: Sequence[str], environment: ProgramEnvironment, stdin: Stdin) -> Program | None:
-    """Returns the program of a command that is understood literally; None if it is not."""
+    """Returns the program of a command that is interpreted literally; None for other commands."""
     literal = LITERALS.get(program_name(words[0]))
     return None if literal is None else literal(words[1:], environment, stdin)
 
@@ -241,7 +240,7 @@ def _date(arguments: Sequence[str], environment: ProgramEnvironment, _: Stdin) -
 
 
 def _directives(text: str) -> Iterator[str]:
-    """Yields what stands before the first directive, then each of them, with what follows it."""
+    """Yields the text before the first directive, then each directive with the text after it."""
     first, *rest = text.split("%")
     yield first
     pieces = iter(rest)

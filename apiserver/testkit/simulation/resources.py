@@ -1,4 +1,4 @@
-"""The resources that the simulated components work on. Pure."""
+"""The resources that the simulated components use. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Binds pods to nodes. One at a time: each sees what those before it have taken."""
+"""Binds pods to nodes, one at a time, so that each sees the resources that earlier pods take."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ USER: Final = UserInfo("system:kube-scheduler", (AUTHENTICATED,))
 # The rules of a binding: see `handlers.subresources.binding`.
 _BINDING: Final = UpdateStrategy(change_checks=0, object_checks=1, raises_generation=False)
 _ENDED: Final = ("Succeeded", "Failed")
-# When nodes have changed, pods are told anew why there is none for them: so many each time. To try one takes
-# some milliseconds where there are a thousand nodes, and with thousands of pods there would be no end to it.
+# How many pods get a new reason at a time when nodes have changed. Trying one takes some milliseconds for a
+# thousand nodes, which thousands of pods would repeat endlessly.
 TELL_AGAIN_S: Final = 1.0
 TOLD_AGAIN_MAX: Final = 20
 _TELL_AGAIN: Final = ("", "")
@@ -68,7 +68,7 @@ class SimulatedScheduler:
         self._uses: dict[str, NodeUse] = {}
         # Those for which there was no node, and the one for which one is looked for.
         self._waiting = WaitingPods()
-        # Those that are to be told anew, and whether a node has changed since they were noted.
+        # The pods that need a new reason, and whether a node has changed since they were noted.
         self._to_tell: deque[Key] = deque()
         self._is_changed = False
         self.queue: WorkQueue[Key] = WorkQueue(NAME, BACKOFF)
@@ -116,12 +116,12 @@ class SimulatedScheduler:
         self._look_at(node)
 
     def _look_at(self, node: str) -> None:
-        """Have pods tried again for which there may be a node now."""
+        """Schedule pods again for which there may be a node now."""
         if len(self._waiting):
             self.queue.add(("", node))
 
     def _leave(self, key: Key) -> None:
-        """Take a pod from those that wait: there may be a node for the next one of its group, too."""
+        """Remove a pod from the waiting ones, whose group may have a node for the next one."""
         group = self._waiting.leave(key)
         if group is not None and group.may_fit and group.first is not None:
             self.queue.add(group.first)
@@ -159,7 +159,7 @@ class SimulatedScheduler:
         return None
 
     async def _try_on(self, name: str) -> None:
-        """Have the first pod of each group tried again that fits on a node that has changed."""
+        """Try the first pod of each group that fits on a changed node again."""
         async for group in in_turns(self._waiting.groups()):
             group.why_not = ""
             node = self._nodes.get("", name)
@@ -174,7 +174,7 @@ class SimulatedScheduler:
             self.queue.add_after(_TELL_AGAIN, TELL_AGAIN_S)
 
     def _tell_again(self) -> Outcome:
-        """Have some pods that wait told anew why they do. Returns when it is the turn of others."""
+        """Update the conditions of some waiting pods; returns when other pods have their turn."""
         if not self._to_tell:
             self._to_tell.extend(self._waiting)
             self._is_changed = False
@@ -185,9 +185,9 @@ class SimulatedScheduler:
         return Requeue(after_s=TELL_AGAIN_S) if self._to_tell or self._is_changed else None
 
     async def _choose(self, pod: Document, needs: PodRequirements) -> tuple[str, Sequence[str]]:
-        """Returns the name of the node for a pod; or an empty one, and for each node why it does not fit.
+        """Returns the name of the node for a pod; or an empty one, with the reason for each node.
 
-        It takes some milliseconds where there are a thousand nodes, which requests must not wait for.
+        It takes some milliseconds for a thousand nodes, for which requests must not wait.
         """
         refusals: list[str] = []
         async for name in in_turns(in_order(filter(is_simulated, self._nodes), self._uses)):
@@ -240,7 +240,7 @@ class SimulatedScheduler:
 
 
 def _taken_node(pod: Document | None) -> str:
-    """Returns the node on which a pod takes room; empty if it takes none."""
+    """Returns the node whose resources a pod takes; empty if it takes none."""
     if pod is None or (pod.get("status") or {}).get("phase") in _ENDED:
         return ""
     name: str = pod["spec"].get("nodeName") or ""
@@ -248,7 +248,7 @@ def _taken_node(pod: Document | None) -> str:
 
 
 def _as_seen(node: Document) -> object:
-    """Returns what counts of a node for scheduling."""
+    """Returns the properties of a node that matter for scheduling."""
     status = node.get("status") or {}
     ready = find_condition(node, "Ready") or {}
     spec = node.get("spec") or {}
@@ -263,6 +263,6 @@ def _as_seen(node: Document) -> object:
 
 
 def _says(pod: Document, wanted: Document) -> bool:
-    """Whether a pod has a condition already."""
+    """Returns whether a pod has a condition already."""
     condition = find_condition(pod, wanted["type"])
     return condition is not None and all(condition.get(name) == text for name, text in wanted.items())

@@ -1,7 +1,7 @@
-"""Which node a pod is bound to: the first one that it fits on, those with the fewest pods first. Pure.
+"""Chooses the node for a pod: the first one that it fits on, those with the fewest pods first. Pure.
 
-Respected are what nodes say (unschedulable, taints, allocatable), nodeSelector, required node affinity and
-host ports. Preferences, affinity among pods, topology spread, volumes and preemption are not.
+It considers properties of nodes (unschedulable, taints, allocatable), nodeSelector, required node affinity
+and host ports. Preferences, affinity among pods, topology spread, volumes and preemption are not.
 Source of the rules: kubernetes, pkg/scheduler/framework/plugins; component-helpers, scheduling/corev1.
 """
 
@@ -25,7 +25,7 @@ _ZERO: Final = parse_quantity("0")
 
 
 def is_waiting(pod: Document) -> bool:
-    """Whether a pod is to be bound by this scheduler, as soon as there is a node for it."""
+    """Returns whether this scheduler has to bind a pod."""
     spec = pod["spec"]
     return (
         not spec.get("nodeName")
@@ -37,7 +37,7 @@ def is_waiting(pod: Document) -> bool:
 
 
 class PodRequirements(NamedTuple):
-    """The resources and host ports that a pod takes of a node.
+    """The resources and host ports of a node that a pod takes.
 
     ports: protocol, address and number of each host port.
     """
@@ -60,7 +60,7 @@ class PodRequirements(NamedTuple):
 
 @dataclass(slots=True)
 class NodeUse:
-    """What the pods on a node take of it, by their uids."""
+    """The resources that the pods on a node take, by pod uid."""
 
     pods: dict[str, PodRequirements] = field(default_factory=dict)
     total: dict[str, Quantity] = field(default_factory=dict)
@@ -78,16 +78,16 @@ class NodeUse:
 
 
 def in_order(nodes: Iterable[Document], uses: Mapping[str, NodeUse]) -> list[str]:
-    """Returns the names of nodes in the order in which a pod tries them. uses: by the name of the node."""
+    """Returns the names of nodes in the order in which a pod tries them. uses: those by node name."""
     unused = NodeUse()
     names = [node["metadata"]["name"] for node in nodes]
     return sorted(names, key=lambda name: (len(uses.get(name, unused).pods), _natural(name)))
 
 
 def refusal(pod: Document, needs: PodRequirements, node: Document, use: NodeUse | None) -> str:
-    """Returns why a pod is not bound to a node now; empty if it is. needs: of the pod.
+    """Returns why a pod cannot be bound to a node now; empty if it can. needs: those of the pod.
 
-    Whatever is asked about the pod here is part of its signature (`waiting_pods.signature_of`).
+    All properties of the pod used here are part of its signature (`waiting_pods.signature_of`).
     """
     if not is_condition_true(node, "Ready"):
         return "node(s) were not ready"
@@ -95,13 +95,13 @@ def refusal(pod: Document, needs: PodRequirements, node: Document, use: NodeUse 
 
 
 def _natural(name: str) -> tuple[str, int]:
-    """Sorts `simulated-10` behind `simulated-9`."""
+    """Returns a sort key that puts `simulated-10` after `simulated-9`."""
     digits = name[len(name.rstrip("0123456789")) :][-9:]
     return name.rstrip("0123456789"), int(digits or 0)
 
 
 def unschedulable_message(refusals: Sequence[str]) -> str:
-    """Returns why a pod is not bound, as kube-scheduler tells it."""
+    """Returns why a pod is not bound, in the words of kube-scheduler."""
     if not refusals:
         return "no nodes available to schedule pods"
     counts = Counter(refusals)
@@ -110,9 +110,9 @@ def unschedulable_message(refusals: Sequence[str]) -> str:
 
 
 def why_not(pod: Document, node: Document) -> str:
-    """Returns why a pod does not belong on a node, however much room there is; empty if it does.
+    """Returns why a pod does not belong on a node, regardless of its resources; empty if it does.
 
-    Whether the node is ready is not asked: for pods that have to wait for that, it has a taint.
+    Readiness of the node is not checked: it has a taint for pods that have to wait for that.
     """
     spec, node_spec = pod["spec"], node.get("spec") or {}
     tolerations = spec.get("tolerations") or ()
@@ -128,7 +128,7 @@ def why_not(pod: Document, node: Document) -> str:
 
 
 def may_stay(pod: Document, node: Document) -> bool:
-    """Whether a pod that is on a node stays there, even if it would not be bound to it now."""
+    """Returns whether a pod on a node stays there, even if it would not be bound to it now."""
     spec = pod["spec"]
     evicting = [
         taint for taint in (node.get("spec") or {}).get("taints") or () if taint.get("effect") == "NoExecute"
@@ -162,9 +162,9 @@ def _is_selected(spec: Document, node: Document) -> bool:
 
 
 def required_terms(spec: Document) -> Sequence[Document] | None:
-    """Returns the terms of a required node affinity, of which a node has to match one; None if there is none.
+    """Returns the terms of a required node affinity, one of which a node must match; None if there are none.
 
-    spec: of a pod.
+    spec: that of a pod.
     """
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
@@ -206,7 +206,7 @@ def _integer(text: str | None) -> int | None:
 
 
 def _lack(needs: PodRequirements, node: Document, use: NodeUse) -> str:
-    """Returns what a node lacks for a pod; empty if nothing."""
+    """Returns the resources that a node lacks for a pod; empty if none."""
     allocatable = (node.get("status") or {}).get("allocatable") or {}
     for name, amount in needs.resources.items():
         if not amount > _ZERO:

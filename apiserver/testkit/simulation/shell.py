@@ -1,7 +1,7 @@
-"""The shell of simulated containers: commands in a row, and no more of the language. Pure.
+"""The shell of simulated containers, which runs sequences of commands and no other syntax. Pure.
 
 It understands `;`, `&&`, `||`, quotes, variables, `exit`, and outputs that go to each other or to /dev/null.
-A script with anything else, such as a pipe or a loop, is not understood at all: half of it would be wrong.
+A script with anything else, such as a pipe or a loop, is rejected as a whole.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ Word: TypeAlias = tuple[WordPart, ...]
 
 
 class SimpleCommand(NamedTuple):
-    """A simple command of a script. connector: the operator before it. text: as it was written.
+    """A simple command of a script. connector: the operator before it. text: the original text.
 
-    streams: the outputs that are redirected; None for nowhere.
+    streams: the redirected outputs; None for /dev/null.
     """
 
     connector: str
@@ -101,7 +101,7 @@ class _Shell:
         self._left = ALL_COMMANDS_MAX
 
     def start(self, words: Sequence[str], depth: int = 0) -> Program:
-        """Returns the program of a command. depth: of the scripts that it is in. Raises NotUnderstood."""
+        """Returns the program of a command. depth: that of nested scripts. Raises NotUnderstood."""
         if (listed := self._listed(words)) is not None:
             return listed_program(listed, self._stdin)
         if program_name(words[0]) not in SHELLS:
@@ -133,7 +133,7 @@ class _Shell:
             self._program(command, words, depth).close()
 
     def _program(self, command: SimpleCommand, words: Sequence[str], depth: int) -> Program:
-        """Raises NotUnderstood."""
+        """Returns the program of a simple command."""
         if not words:
             raise NotUnderstood
         listed = self._listed(words, command.text)
@@ -147,10 +147,10 @@ class _Shell:
     def _run(
         self, commands: Sequence[SimpleCommand], status: int, *, stops: bool = False, depth: int = 1
     ) -> Generator[Step, bytes, tuple[int, bool]]:
-        """Runs commands in a row, and returns the last exit code, and whether the shell is left.
+        """Runs a sequence of commands; returns the last exit code, and whether the shell exits.
 
-        status: the exit code of what ran before. stops: at the first failure that nobody asks about.
-        A command may be unknown only here: its words may have the exit code of the one before.
+        status: the previous exit code. stops: whether to stop at the first unchecked failure.
+        Only here may a command be unknown, as its words may contain the previous exit code.
         """
         for number, each in enumerate(commands):
             if (each.connector == "&&" and status) or (each.connector == "||" and not status):
@@ -171,7 +171,7 @@ class _Shell:
         return status, False
 
     def _typed(self) -> Program:
-        """Runs the lines that somebody types, or that a client sends."""
+        """Runs the lines that are typed, or that a client sends."""
         status, is_over = 0, False
         while not is_over:
             try:
@@ -199,9 +199,10 @@ class _Shell:
         return (yield from self._run(commands, status))
 
     def _expanded(self, words: Sequence[Word], status: int) -> list[str]:
-        """Returns words with the values of their variables. What is not quoted falls apart at blanks.
+        """Returns words with variables expanded; unquoted values are split at blanks.
 
-        Raises NotUnderstood: they are too long.
+
+        Raises NotUnderstood if they are too long.
         """
         expanded: list[str] = []
         length = 0
@@ -232,14 +233,14 @@ class _Shell:
 
 
 def _not_found(text: str) -> Program:
-    """text: of a command that nobody knows."""
+    """Returns the program that reports an unknown command."""
     shown = text[:_SHOWN_LENGTH_MAX]
     yield Output(STDERR, f"sh: {shown}: not found\n".encode("utf-8", "surrogateescape"))
     return NOT_FOUND
 
 
 def _redirected(program: Program, streams: Mapping[int, int | None]) -> Program:
-    """Runs a program whose outputs go elsewhere."""
+    """Runs a program whose outputs are redirected."""
     received = b""
     try:
         step = next(program)
@@ -303,7 +304,7 @@ class _Parser:
         return self._at >= len(self._script)
 
     def _command(self, connector: str) -> SimpleCommand | None:
-        """Returns the command that begins here, up to what ends it; None if there is none."""
+        """Returns the command that begins here, up to its end; None if there is none."""
         words: list[Word] = []
         streams: dict[int, int | None] = {}
         self._skip_blanks()
@@ -369,7 +370,7 @@ class _Parser:
         return text
 
     def _quoted(self) -> list[WordPart]:
-        """Returns what is between double quotes."""
+        """Returns the parts between double quotes."""
         pieces = [WordPart(is_quoted=True)]
         self._at += 1
         while not self._is_at_end():

@@ -1,6 +1,6 @@
-"""What becomes of simulated pods: stages, from a file or from the annotations of a pod. Pure.
+"""The behavior of simulated pods: stages, from a file or from the annotations of a pod. Pure.
 
-A file holds a list; the first stage that selects a run of a container says how that run goes:
+A file holds a list; the first stage that selects a run of a container defines that run:
 
     stages:
     - match: {namespaces: [batch], labels: {app: importer}, owners: [Job], containers: [main]}
@@ -26,9 +26,8 @@ A file holds a list; the first stage that selects a run of a container says how 
 All is optional. The same fields, but `match`, are annotations of a pod: `simulate.apiserver/exit-code: "3"`;
 of one container, with its name: `simulate.apiserver/exit-code.main: "3"`. Commands and ports are JSON there.
 
-A stage that has only logs, commands or ports does not say how a run goes: the next one that selects it does,
-and the other way round. What contradicts itself, and a stage that no run comes to, is refused: it would be a
-mistake.
+A stage with only logs, commands or ports does not define the run itself: the next one that selects it does,
+and vice versa. Contradictory stages, and those that no run reaches, are refused.
 """
 
 from __future__ import annotations
@@ -77,8 +76,7 @@ _DIGITS_MAX: Final = 20
 class StageSelector:
     """Selects the pods and containers of a stage; an empty field selects all.
 
-    owners: kinds of the object that controls the pod. containers: names, of init containers too, which are
-        selected only by their name.
+    owners: kinds of the pod's controller. containers: names; init containers are selected only by name.
     """
 
     namespaces: frozenset[str] = frozenset()
@@ -96,9 +94,9 @@ class StageSelector:
         )
 
     def covers(self, other: StageSelector) -> bool:
-        """Whether all that another one selects is selected.
+        """Returns whether everything that another selector selects is selected.
 
-        Containers that it names may be init containers, which one that names none does not select.
+        A name may be that of an init container, which a selector without names does not select.
         """
         return (
             _includes(self.namespaces, other.namespaces)
@@ -110,16 +108,16 @@ class StageSelector:
 
 
 def _includes(names: frozenset[str], others: frozenset[str]) -> bool:
-    """Whether names, of which none means all, include others."""
+    """Returns whether names, of which none means all, include others."""
     return not names or (bool(others) and others <= names)
 
 
 class Stage(NamedTuple):
-    """How a run of a container goes.
+    """Defines how a run of a container goes.
 
-    phase: how far it gets; empty for what it is without stages. times: how many runs of each container go so;
-    None: all. log, log_stderr: None if it says nothing of logs.
-    says_how_it_goes: whether it says anything but what the run writes, answers and forwards.
+    phase: how far it gets; empty for the default. times: how many runs of each container it applies to; None:
+    all. log, log_stderr: None if it defines no log.
+    says_how_it_goes: whether it defines anything besides logs, commands and ports.
     """
 
     phase: str = ""
@@ -142,7 +140,9 @@ class Stage(NamedTuple):
     says_how_it_goes: bool = True
 
     def selects_run(self, container: str, restarts: int, *, is_init: bool) -> bool:
-        """Whether it is for a run of a container of a pod that it selects. restarts: the runs before."""
+        """Returns whether it applies to a run of a container of a selected pod. restarts: the number of
+        earlier runs.
+        """
         named = self.match.containers
         return (container in named if named else not is_init) and (
             self.times is None or restarts < self.times
@@ -174,7 +174,10 @@ class Stage(NamedTuple):
         return 1 if self.phase == "Failed" else 0
 
     def restart_backoff_s(self, restarts: int) -> float:
-        """Returns how long to wait before a restart. restarts: those before. The first one comes at once."""
+        """Returns how long to wait before a restart; the first one is immediate.
+
+        restarts: the number of earlier ones.
+        """
         if restarts == 0:
             return 0.0
         most_s = max(RESTART_DELAY_S_MAX, self.restart_delay_s)
@@ -189,7 +192,10 @@ SUCCEEDS: Final = Stage(phase="Succeeded")
 def stage_of(
     pod: Document, container: str, *, stages: Sequence[Stage], restarts: int, is_init: bool, is_sidecar: bool
 ) -> Stage:
-    """Returns how a run of a container goes. stages: those that select the pod. restarts: the runs before."""
+    """Returns the stage of a run of a container.
+
+    stages: those that select the pod. restarts: the number of earlier runs.
+    """
     default = _default(pod, is_init=is_init, is_sidecar=is_sidecar)
     for stage in stages:
         if stage.says_how_it_goes and stage.selects_run(container, restarts, is_init=is_init):
@@ -205,7 +211,7 @@ def _default(pod: Document, *, is_init: bool, is_sidecar: bool) -> Stage:
 
 
 def stages_for(pod: Document, stages: Sequence[Stage]) -> list[Stage]:
-    """Returns the stages that select a pod: the one in its annotations first. Raises InvalidStage."""
+    """Returns the stages that select a pod, the one in its annotations first. Raises InvalidStage."""
     found = [stage for stage in stages if stage.match.selects_pod(pod)]
     return [*annotated_stages(pod["metadata"].get("annotations") or {}), *found]
 
@@ -227,7 +233,7 @@ def parse_stages(text: bytes) -> tuple[Stage, ...]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Refuses a mapping in which a key is given twice, of which YAML's loader takes the last."""
+    """Refuses a mapping with a duplicate key, of which YAML's loader would take the last."""
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         node: yaml.MappingNode = super().compose_mapping_node(anchor)
@@ -242,7 +248,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _load(text: bytes) -> tuple[yaml.Node | None, object]:
-    """Returns what a file holds, with its places and without."""
+    """Returns the content of a file, with and without places."""
     try:
         loader = _Loader(text)
         try:
@@ -259,11 +265,11 @@ def _load(text: bytes) -> tuple[yaml.Node | None, object]:
 
 
 def _place(root: yaml.Node | None, path: FieldPath) -> FilePosition | None:
-    """Returns where a field begins, with its name; of one that is not there, where what lacks it does."""
+    """Returns the place and name of a field; for an absent one, the place of its parent."""
     found, inside = root, root
     for step in path:
         if isinstance(inside, yaml.MappingNode):
-            # The last one counts: what is merged stands before.
+            # The last one counts: merged keys come first.
             pair = next((each for each in reversed(inside.value) if each[0].value == step), None)
         elif isinstance(inside, yaml.SequenceNode) and isinstance(step, int):
             pair = (inside.value[step],) * 2
@@ -287,7 +293,7 @@ def _stages(document: object) -> tuple[Stage, ...]:
 
 
 def _check_reached(stages: Sequence[Stage]) -> None:
-    """Raises InvalidStage for one all of which others before it say of the same runs."""
+    """Check that a stage can be reached."""
     for number, stage in enumerate(stages):
         unsaid = set(stage.said)
         for earlier, other in enumerate(stages[:number]):
@@ -300,7 +306,7 @@ def _check_reached(stages: Sequence[Stage]) -> None:
 
 
 def annotated_stages(annotations: Mapping[str, str]) -> list[Stage]:
-    """Returns the stages in the annotations of a pod: those of one container first. Raises InvalidStage."""
+    """Returns the stages in the annotations of a pod, those of one container first. Raises InvalidStage."""
     said: dict[str, dict[str, str]] = {}
     for key, text in annotations.items():
         if key.startswith(ANNOTATION_PREFIX) and key != NODE_ANNOTATION:
@@ -316,7 +322,7 @@ def annotated_stages(annotations: Mapping[str, str]) -> list[Stage]:
 
 
 def _annotated(texts: Mapping[str, str], containers: frozenset[str], suffix: str = "") -> Stage:
-    """Returns the stage in annotations for containers. suffix: that they all have."""
+    """Returns the stage in annotations for containers. suffix: that of their keys."""
     values: dict[str, Any] = {}
     for name, text in texts.items():
         path = _annotation(name + suffix)
@@ -334,7 +340,7 @@ def _annotated(texts: Mapping[str, str], containers: frozenset[str], suffix: str
 
 
 def _read_annotation(field_name: str, text: str, path: FieldPath) -> object:
-    """Returns what a file would have for a field."""
+    """Returns the value of an annotation as a file would have it."""
     if field_name in _TEXTS:
         return text
     if field_name not in _IN_JSON:
@@ -350,12 +356,12 @@ def _annotation(name: str) -> FieldPath:
 
 
 def _hyphenated(name: str) -> str:
-    """Returns the name that a field has among annotations."""
+    """Returns the name of a field in annotations."""
     return "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in name)
 
 
 def _scalar(text: str) -> object:
-    """Returns what YAML would make of a text, as a file has it: a number, a truth value or a text."""
+    """Returns the YAML value of a text: a number, a boolean or a string."""
     if text in ("true", "false"):
         return text == "true"
     if not (text.isascii() and text.replace(".", "", 1).isdigit() and len(text) < _DIGITS_MAX):
@@ -385,7 +391,7 @@ def _stage(found: object, path: FieldPath) -> Stage:
 
 
 def _stage_of(values: Mapping[str, Any], match: StageSelector) -> Stage:
-    """Returns a stage with the fields that are given. If only its exit code is, its phase follows from it."""
+    """Returns a stage with the given fields; an exit code alone implies the phase."""
     says_how_it_goes = not values.keys() & _ANSWERS or bool(values.keys() - _ANSWERS - {"times"})
     stage = Stage(**values, match=match, says_how_it_goes=says_how_it_goes)
     if "phase" not in values and ("exit_code" in values or "duration_s" in values):
@@ -404,7 +410,7 @@ _LACKING: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def _contradiction(stage: Stage, given: Container[str]) -> tuple[str, str] | None:
-    """Returns a field that contradicts another one, and why. given: the fields of Stage that are."""
+    """Returns a field that contradicts another one, and the reason. given: the set fields of Stage."""
     phase = stage.phase
     for name, (target, _) in _FIELDS.items():
         if target in _LACKING.get(phase, ()) and target in given:

@@ -1,7 +1,7 @@
-"""Pods that wait for a node, those that fit on the same nodes together. Pure.
+"""Pods that wait for a node, grouped by the nodes that they fit on. Pure.
 
-What is found out for one of a group holds for all: of thousands of pods that fit nowhere, one is tried again
-when a node changes, and the next one only if that has been bound.
+A result for one of a group holds for all: of thousands of pods that fit nowhere, one is tried again when a
+node changes, and the next one only if that was bound.
 Source of the idea: KEP-4247 (queueing hints), KEP-5598 (signatures of pods).
 """
 
@@ -24,7 +24,7 @@ _SIGNATURE_BYTES: Final = 16
 
 
 def signature_of(pod: Document, needs: PodRequirements) -> Signature:
-    """Returns what is the same for pods that fit on the same nodes. needs: of the pod."""
+    """Returns a signature that pods share if they fit on the same nodes. needs: those of the pod."""
     spec = pod["spec"]
     wishes = [
         spec.get("nodeSelector"),
@@ -41,9 +41,9 @@ def signature_of(pod: Document, needs: PodRequirements) -> Signature:
 class SimilarPods:
     """Pods that fit on the same nodes.
 
-    example: one of them, as it was when the group began. needs: of each.
-    may_fit: whether there may be a node for one. why_not: why there is none; empty if that has to be found
-        out, as nodes have changed.
+    example: one of them, from when the group began. needs: those of each.
+    may_fit: whether there may be a node for one. why_not: why there is none; empty if unknown, as nodes have
+        changed.
     """
 
     signature: Signature
@@ -62,14 +62,14 @@ class SimilarPods:
 
 
 class WaitingPods:
-    """Groups the pods that wait for a node by what they need. There are at most as many groups as pods."""
+    """Groups the pods that wait for a node by their requirements, into at most as many groups as pods."""
 
     def __init__(self) -> None:
         self._groups: dict[Signature, SimilarPods] = {}
         self._group_of: dict[Key, SimilarPods] = {}
 
     def join(self, key: Key, pod: Document) -> SimilarPods:
-        """Returns the group that a pod belongs to, and is in from now on."""
+        """Adds a pod to its group, and returns the group."""
         needs = PodRequirements.of(pod)
         signature = signature_of(pod, needs)
         before = self._group_of.get(key)
@@ -84,7 +84,7 @@ class WaitingPods:
         return group
 
     def leave(self, key: Key) -> SimilarPods | None:
-        """Take a pod out of its group. Returns that, if there are others in it."""
+        """Removes a pod from its group; returns the group, if it has other pods."""
         group = self._group_of.pop(key, None)
         if group is None:
             return None

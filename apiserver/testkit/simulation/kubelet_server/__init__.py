@@ -1,6 +1,6 @@
-"""The server of simulated kubelets: logs, shells and ports of pods that only pretend to run.
+"""The server of simulated kubelets: logs, shells and ports of simulated pods.
 
-    server       answers what API servers ask kubelets for
+    server       answers the requests of API servers to kubelets
     requests     parses requests, and makes the responses that reject them
     followers    watches a pod while its log is followed
     sessions     runs a program in a session of `exec` or `attach`

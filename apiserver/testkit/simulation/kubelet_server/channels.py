@@ -1,4 +1,4 @@
-"""Channels over WebSocket: the first byte of a message says which stream it is of.
+"""Channels over WebSocket: the first byte of a message identifies its stream.
 
 Kubelets speak the protocols up to the fourth; the API server translates the fifth. In those for texts, the
 channel is a digit, and the rest base64.
@@ -56,7 +56,7 @@ class Channels:
 
     @classmethod
     async def open(cls, request: web.BaseRequest, known: Mapping[str, Subprotocol]) -> Self:
-        """Answers a handshake. Raises Forbidden if none of the protocols that are offered is known."""
+        """Answers a handshake. Raises Forbidden if none of the offered protocols is known."""
         headers = request.headers.getall(hdrs.SEC_WEBSOCKET_PROTOCOL, ())
         offered = [each.strip() for each in ",".join(headers).split(",") if each.strip()]
         name = next((each for each in offered or [""] if each in known), None)
@@ -84,7 +84,7 @@ class Channels:
             raise ClientGone from None
 
     async def receive(self) -> tuple[int, bytes]:
-        """Returns a channel, and what has come on it. Raises ClientGone."""
+        """Returns received data and its channel. Raises ClientGone."""
         while True:
             message = await self.socket.receive()
             if self._turn.is_over():
@@ -102,7 +102,7 @@ class Channels:
                     raise ClientGone
 
     def _parsed(self, data: bytes) -> tuple[int, bytes]:
-        """Raises ClientGone: the client breaks the rules."""
+        """Returns the channel and the data of a message."""
         if not self.protocol.is_text:
             return data[0], data[1:]
         try:
@@ -115,7 +115,7 @@ class Channels:
 
 
 class ShellChannels:
-    """A session of `exec` or `attach`. wanted: the streams that the client has asked for, by their names."""
+    """A session of `exec` or `attach`. wanted: the requested streams, by name."""
 
     def __init__(self, channels: Channels, wanted: Sequence[str]) -> None:
         self._channels = channels
@@ -124,7 +124,7 @@ class ShellChannels:
         )
 
     async def begin(self) -> None:
-        """Tell by an empty message that the session has begun. Raises ClientGone."""
+        """Signal by an empty message that the session has begun. Raises ClientGone."""
         outputs = self._wanted & {_STDOUT, _STDERR}
         await self._channels.send(min(outputs, default=_ERROR), b"")
 

@@ -18,7 +18,7 @@ from apiserver.storage.watch_cache import WatchScope
 class FollowedPod:
     """A pod that is watched while its log is followed.
 
-    document: the pod as it is now; None if it was deleted or replaced, or if its state is unknown.
+    document: the current pod; None if it was deleted or replaced, or if its state is unknown.
     """
 
     def __init__(self, uid: str) -> None:
@@ -28,7 +28,7 @@ class FollowedPod:
         self._changed = asyncio.Event()
 
     async def wait(self, timeout_s: float | None) -> None:
-        """Wait until it has changed, or for so long."""
+        """Wait until the pod has changed, up to a timeout."""
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._changed.wait()
@@ -40,11 +40,11 @@ class FollowedPod:
         self._changed.set()
 
     def notify(self, notification: Notification) -> None:
-        """The informer's handler."""
+        """Record a change of the pod, as the informer's handler."""
         self.put(None if notification.new is None else notification.new.document())
 
     def lose(self) -> None:
-        """Handle the end of the watch: the state of the pod is unknown from now on."""
+        """Handle the end of the watch, after which the state of the pod is unknown."""
         self.put(None)
 
 
@@ -63,7 +63,7 @@ async def followed(registry: Registry, pods: ServedResource, pod: Document) -> A
     following = asyncio.create_task(informer.run())
     try:
         await informer.has_synced.wait()
-        # What has changed before is in this; what changes later, the watch tells of.
+        # It includes all earlier changes; the watch delivers later ones.
         with suppress(NotFound):
             found = await registry.get(pods, namespace, name, MOST_RECENT)
             if follower.document is None:

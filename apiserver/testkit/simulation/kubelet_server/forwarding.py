@@ -34,7 +34,7 @@ class PortClient(Protocol):
 
 
 class PodPorts(NamedTuple):
-    """The ports of a pod. dial: connects to an address. Raises RequestFailed, AddressDenied."""
+    """The ports of a pod. dial: connects to an address; raises RequestFailed, AddressDenied."""
 
     pod: str
     uid: str
@@ -42,10 +42,7 @@ class PodPorts(NamedTuple):
     dial: Callable[[HostPort], Awaitable[BackendConnection]]
 
     async def forward(self, port: int, client: PortClient) -> str:
-        """Relays a connection until its address has no more to send.
-
-        Returns what is wrong; empty if nothing is.
-        """
+        """Relays a connection until its address has no more to send; returns the error, if any."""
         address = self.addresses.get(port)
         begin = f"error forwarding port {port} to pod {self.pod}, uid {self.uid}: "
         if address is None:
@@ -81,7 +78,7 @@ async def _send(client: PortClient, writer: asyncio.StreamWriter) -> None:
 
 
 class _ChannelClient:
-    """A connection over a channel. arrived: what has come on it."""
+    """A connection over a channel. arrived: the received data."""
 
     def __init__(self, channels: Channels, channel: int) -> None:
         self.arrived: asyncio.Queue[bytes] = asyncio.Queue(1)
@@ -96,7 +93,7 @@ class _ChannelClient:
 
 
 async def forward_channels(channels: Channels, ports: Sequence[int], pod_ports: PodPorts) -> None:
-    """Relays a connection to each of the ports: the data of the first on channel 0, its errors on 1."""
+    """Relays a connection to each of the ports, the first with data on channel 0 and errors on 1."""
     clients = [_ChannelClient(channels, 2 * number) for number in range(len(ports))]
 
     async def forward(number: int) -> None:
@@ -108,7 +105,7 @@ async def forward_channels(channels: Channels, ports: Sequence[int], pod_ports: 
         finally:
             client.is_over = True
             with contextlib.suppress(asyncio.QueueEmpty):
-                client.arrived.get_nowait()  # Nobody waits for room any more.
+                client.arrived.get_nowait()  # No task waits for room any more.
 
     async def forward_all() -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -146,7 +143,7 @@ class _Pair(NamedTuple):
 
 
 async def forward_streams(session: SpdySession, pod_ports: PodPorts) -> None:
-    """Relays the connections that a client opens, each by two streams, until it hangs up."""
+    """Relays the connections that a client opens, each by two streams, until the client disconnects."""
     running: set[asyncio.Task[None]] = set()
 
     async def accept() -> None:
@@ -187,7 +184,9 @@ def port_of(stream: SpdyStream) -> int | None:
 
 
 def _request_of(stream: SpdyStream) -> str:
-    """Returns what both streams of a connection have in common. Old clients open the one for errors first."""
+    """Returns the request that both streams of a connection share; old clients open the error stream
+    first.
+    """
     named = stream.headers.get(_REQUEST)
     if named:
         return named

@@ -67,7 +67,7 @@ def _is_true(query: Mapping[str, str], name: str) -> bool:
 
 
 def _number(query: Mapping[str, str], name: str) -> int | None:
-    """Raises BadRequest."""
+    """Returns a number in a query."""
     digits = query.get(name, "")
     if not digits:
         return None
@@ -123,7 +123,10 @@ def no_common_protocol(offered: Iterable[str], known: Iterable[str]) -> Forbidde
 
 
 def streams_of(query: Mapping[str, str], *, tty: bool) -> list[str]:
-    """Returns the streams of a session, as `stdin`. A terminal has one output. Raises BadRequest."""
+    """Returns the streams of a session, as `stdin`; a terminal has one output.
+
+    Raises BadRequest.
+    """
     wanted = [name for option, name in _STREAMS.items() if query.get(option) == "1"]
     if tty and "stderr" in wanted:
         wanted.remove("stderr")
@@ -148,7 +151,7 @@ class NoPod(ApiError):
 
 
 class NoContainer(ApiError):
-    """A container that is not there, or does not run. The message is a kubelet's."""
+    """A container does not exist, or does not run; the message is a kubelet's."""
 
     code, reason = 404, "NotFound"
 

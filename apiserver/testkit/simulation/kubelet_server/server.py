@@ -1,4 +1,4 @@
-"""Answers what API servers ask the kubelets of simulated nodes for.
+"""Answers the requests of API servers to the kubelets of simulated nodes.
 
 Source: k8s.io/kubernetes, pkg/kubelet/server/server.go; k8s.io/cri-streaming, pkg/streaming.
 """
@@ -82,7 +82,7 @@ PORT_PROTOCOL: Final = "portforward.k8s.io"
 class SimulatedKubelets:
     """The kubelets of simulated nodes; see `InProcessKubelets`.
 
-    stages: what becomes of pods that do not say it themselves. backends: connects to what ports lead to.
+    stages: those of pods without annotations. backends: connects to the addresses of ports.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class SimulatedKubelets:
             return refusal(error, is_text=is_log)
 
     async def _answer(self, node: str, request: web.BaseRequest) -> web.StreamResponse:
-        """Raises ApiError, InvalidStage, NoLog."""
+        """Answers a request."""
         match request.path.split("/")[1:]:
             case ["healthz"]:
                 return web.Response(text="ok")
@@ -162,7 +162,7 @@ class SimulatedKubelets:
         raise NotServed
 
     async def _pod(self, node: str, namespace: str, name: str) -> Document:
-        """Returns a pod of the node that is asked. Raises NoPod."""
+        """Returns a pod of the requested node. Raises NoPod."""
         try:
             found = (await self._registry.get(self._pods, namespace, name, MOST_RECENT)).document()
         except NotFound:
@@ -178,7 +178,7 @@ class SimulatedKubelets:
         return found
 
     async def _container(self, node: str, namespace: str, pod: str, name: str) -> SimulatedContainer:
-        """Raises NoPod, NoContainer, InvalidStage."""
+        """Returns a container."""
         document = await self._pod(node, namespace, pod)
         found = SimulatedContainer.of(document, name, stages_for(document, self._stages))
         if found is None:
@@ -188,7 +188,7 @@ class SimulatedKubelets:
     # ---- logs
 
     async def _log(self, request: web.BaseRequest, container: SimulatedContainer) -> web.StreamResponse:
-        """Raises BadRequest, NoLog."""
+        """Sends a log."""
         options = log_options(request.rel_url.query, self._clock.time())
         run = run_of(container.pod, container.name, previous=options.previous)
         response = web.StreamResponse(headers={hdrs.CONTENT_TYPE: "text/plain"})
@@ -209,9 +209,9 @@ class SimulatedKubelets:
     async def _follow(
         self, container: SimulatedContainer, run: ContainerRun, reader: LogReader, write: Write
     ) -> None:
-        """Writes the log of a run until it has ended, the client has what it wanted, or the pod is gone.
+        """Writes the log of a run until it has ended, the client has the requested part, or the pod is gone.
 
-        It ends, too, when the annotations of the pod have become wrong.
+        It also ends when the annotations of the pod become invalid.
         """
         lines: Sequence[LogLine] = ()
         async with followed(self._registry, self._pods, container.pod) as pod:
@@ -232,7 +232,7 @@ class SimulatedKubelets:
                 await pod.wait(next_line_in_s(lines, run, now))
 
     async def _wait(self, pod: Document, has_ended: Callable[[Document], bool]) -> None:
-        """Waits until a pod has changed so, or is gone."""
+        """Waits until a condition on a pod holds, or the pod is gone."""
         async with followed(self._registry, self._pods, pod) as found:
             while found.document is not None and not has_ended(found.document):
                 await found.wait(None)
@@ -242,7 +242,7 @@ class SimulatedKubelets:
     async def _shell(
         self, request: web.BaseRequest, what: str, container: SimulatedContainer
     ) -> web.StreamResponse:
-        """Raises ApiError."""
+        """Runs a shell session."""
         query = request.rel_url.query
         asks_for_tty = query.get("tty") == "1"
         wanted = streams_of(query, tty=asks_for_tty)
@@ -295,7 +295,7 @@ class SimulatedKubelets:
         return program
 
     def _attached(self, container: SimulatedContainer, wanted: Sequence[str], *, tty: bool) -> Program | None:
-        """Returns the program that a client is attached to; None if it is shown the log, from now on."""
+        """Returns the program that a client is attached to; None if the client gets the log, from now on."""
         words = container.own_command
         has_stdin = "stdin" in wanted and bool(container.spec.get("stdin"))
         if not words and has_stdin:
@@ -313,7 +313,7 @@ class SimulatedKubelets:
     # ---- ports
 
     async def _forward(self, request: web.BaseRequest, pod: Document) -> web.StreamResponse:
-        """Raises ApiError, InvalidStage."""
+        """Forwards ports."""
         meta = pod["metadata"]
         if _has_ended(pod):
             full_name = f"{meta['name']}_{meta['namespace']}"
@@ -340,7 +340,7 @@ class SimulatedKubelets:
         return response
 
     async def _dial(self, address: HostPort) -> BackendConnection:
-        """Raises RequestFailed, AddressDenied."""
+        """Connects to an address."""
         return await self._backends.dial(ProxyBackend(address.host, address.port))
 
 

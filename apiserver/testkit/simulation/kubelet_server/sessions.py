@@ -45,9 +45,9 @@ class ClientGone(Exception):
 class ShellStreams(Protocol):
     """The streams of a session.
 
-    read: what the client has sent as input; empty at its end. Raises ClientGone.
-    write: to stdout or stderr, if the client has asked for it. Raises ClientGone, OSError.
-    finish: tells how the program has ended, and that nothing follows.
+    read: returns input of the client; empty at its end. Raises ClientGone.
+    write: writes to stdout or stderr, if requested. Raises ClientGone, OSError.
+    finish: reports how the program has ended, and ends the session.
     """
 
     async def read(self) -> bytes: ...
@@ -74,14 +74,16 @@ def exit_status(code: int) -> Document:
 
 
 def status_bytes(status: Document, *, is_json: bool) -> bytes:
-    """Returns a status as it is sent. is_json: clients of the first protocols get the message alone."""
+    """Returns a status as it is sent. is_json: False for the first protocols, whose clients get only the
+    message.
+    """
     return orjson.dumps(status) if is_json else str(status.get("message", "")).encode()
 
 
 class Session:
     """A client's session of `exec` or `attach`.
 
-    tty: a person types, so keys are echoed and lines can be edited.
+    tty: whether it has a terminal, which echoes keys and edits lines.
     """
 
     def __init__(self, streams: ShellStreams, *, tty: bool = False) -> None:
@@ -101,9 +103,9 @@ class Session:
         await self._until_left(self._run(program, container))
 
     async def show(self, write_all: Callable[[Write], Awaitable[None]]) -> None:
-        """Writes everything that `write_all` writes, unless the client leaves before.
+        """Writes everything that `write_all` writes, until the client leaves.
 
-        What the client sends is dropped. Raises TimeoutError.
+        Input of the client is dropped. Raises TimeoutError.
         """
 
         async def write_and_finish() -> None:
@@ -148,7 +150,7 @@ class Session:
                 await self._streams.finish(status)
 
     async def _perform_all(self, program: Program) -> int:
-        """Returns the exit code."""
+        """Performs all steps of a program, and returns the exit code."""
         turn = Turn()
         try:
             step = next(program)
@@ -167,7 +169,7 @@ class Session:
             return INTERRUPTED
 
     async def _perform(self, step: Step) -> bytes:
-        """Returns what was read. Raises Interrupted, ClientGone, OSError."""
+        """Performs a step, and returns the read data. Raises Interrupted, ClientGone, OSError."""
         match step:
             case Output(stream, data):
                 await self.write(stream, data)
@@ -204,7 +206,7 @@ class Session:
             raise ProgramInterrupted
 
     async def _read_client(self, *, drops_input: bool) -> bool:
-        """Takes what the client sends. Returns whether it is still there: its input may have ended before."""
+        """Reads the client's input; returns whether the client is still connected after its end."""
         try:
             while data := await self._streams.read():
                 if drops_input:
@@ -243,5 +245,5 @@ class Session:
 
 
 def _size(data: bytes) -> int:
-    """Returns what an input counts. The end of the input is one, too: ^D may be typed without end."""
+    """Returns the size of an input for the limit; the end of the input counts, too, as ^D may be repeated."""
     return max(1, len(data))

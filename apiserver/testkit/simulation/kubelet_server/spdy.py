@@ -1,4 +1,4 @@
-"""SPDY/3.1 as kubelets speak it: the server's end of a connection, with as much of it as clients use.
+"""SPDY/3.1 as kubelets speak it: the server's end of a connection, as far as clients use it.
 
 Source: https://www.chromium.org/spdy/spdy-protocol/spdy-protocol-draft3-1/; github.com/moby/spdystream.
 """
@@ -37,7 +37,7 @@ from apiserver.testkit.simulation.kubelet_server.requests import PROTOCOL_HEADER
 STREAMS_MAX: Final = 256
 # Of the headers of a stream, which are a few words.
 HEADER_BYTES_MAX: Final = 16 * 1024
-# Frames that nobody has read. The other side is not read on before there is room.
+# How many unread frames are kept. Reading from the other side pauses until there is room.
 _UNREAD_FRAMES_MAX: Final = 1
 _UNREAD_BYTES_MAX: Final = 64 * 1024
 _NUMBER: Final = 0x7FFF_FFFF
@@ -46,7 +46,7 @@ _INTERNAL_ERROR: Final = 6
 
 
 class SpdyStream:
-    """A stream that the client has opened. number: of it in the connection. headers: names in lower case."""
+    """A stream that the client has opened. number: that in the connection. headers: names in lower case."""
 
     def __init__(self, session: SpdySession, number: int, headers: Mapping[str, str]) -> None:
         self.number, self.headers = number, headers
@@ -56,7 +56,7 @@ class SpdyStream:
         self._is_closed = False
 
     async def read(self) -> bytes:
-        """Returns what the client has sent; empty at the end of it."""
+        """Returns data of the client; empty at its end."""
         if self._has_ended:
             return b""
         data = await self._arrived.get()
@@ -68,28 +68,28 @@ class SpdyStream:
             await self._session.send(data_frame(self.number, data[begin : begin + DATA_BYTES_MAX]))
 
     async def close(self) -> None:
-        """Tell that nothing follows, and take no more."""
+        """Signal the end of the data, and accept no more."""
         if not self._is_closed:
             self._stop_reading()
             await self._session.send(data_frame(self.number, b"", is_last=True))
             self._session.forget(self)
 
     async def reset(self) -> None:
-        """Tell that something is wrong, and take no more."""
+        """Signal an error, and accept no more data."""
         if not self._is_closed:
             self._stop_reading()
             await self._session.reset(self.number, _INTERNAL_ERROR)
             self._session.forget(self)
 
     async def take(self, data: bytes, *, is_last: bool) -> None:
-        """Take what has arrived, as soon as there is room for it."""
+        """Take received data, as soon as there is room for it."""
         for piece in (data, b"") if data and is_last else (data,):
             if not self._is_closed and (piece or is_last):
                 await self._arrived.put(piece)
 
     def _stop_reading(self) -> None:
         self._is_closed = True
-        # Who waits for room need not wait for it.
+        # Tasks that wait for room need not wait any more.
         with contextlib.suppress(asyncio.QueueEmpty):
             self._arrived.get_nowait()
 
@@ -97,7 +97,7 @@ class SpdyStream:
 class SpdySession:
     """The kubelet's end of a SPDY connection. opened: the streams, as the client opens them.
 
-    write: sends bytes, and waits while the client takes none.
+    write: sends bytes, and waits while the client does not read.
     """
 
     def __init__(self, reader: asyncio.StreamReader, write: Callable[[bytes], Awaitable[None]]) -> None:
@@ -108,7 +108,7 @@ class SpdySession:
         self._deflate = zlib.compressobj(zdict=HEADER_DICTIONARY)
 
     async def run(self) -> None:
-        """Read what the client sends, until it hangs up, or breaks the rules."""
+        """Read from the client until it disconnects, or violates the protocol."""
         turn = Turn()
         with contextlib.suppress(BackendRequestFailed, OSError, zlib.error, struct.error, UnicodeDecodeError):
             while (frame := await read_frame(self._reader)) is not None:
@@ -136,7 +136,7 @@ class SpdySession:
         await self.send(control_frame(RST_STREAM, struct.pack(">II", number, status)))
 
     async def go_away(self) -> None:
-        """Tell that no streams are taken any more."""
+        """Signal that no more streams are accepted."""
         last = max(self._streams, default=0)
         await self.send(control_frame(GOAWAY, struct.pack(">II", last, 0)))
 
@@ -144,7 +144,7 @@ class SpdySession:
         self._streams.pop(stream.number, None)
 
     async def _open(self, flags: int, data: bytes) -> None:
-        """Raises struct.error, zlib.error, UnicodeDecodeError, RequestFailed."""
+        """Open a stream."""
         number = struct.unpack(">I", data[:4])[0] & _NUMBER
         block = self._inflate.decompress(data[10:], HEADER_BYTES_MAX)
         if self._inflate.unconsumed_tail:
@@ -161,7 +161,7 @@ class SpdySession:
 
 
 def _headers_of(block: bytes) -> dict[str, str]:
-    """Raises struct.error, UnicodeDecodeError."""
+    """Returns the headers in a block."""
     texts, at = [], 4
     (count,) = struct.unpack(">I", block[:4])
     if count > len(block):
@@ -180,7 +180,7 @@ def _headers_of(block: bytes) -> dict[str, str]:
 async def upgraded(
     request: web.BaseRequest, protocol: str
 ) -> AsyncIterator[tuple[web.StreamResponse, SpdySession]]:
-    """Upgrades a connection to SPDY. It ends afterwards."""
+    """Upgrades a connection to SPDY, which ends afterwards."""
     headers = {hdrs.CONNECTION: hdrs.UPGRADE, hdrs.UPGRADE: "SPDY/3.1", PROTOCOL_HEADER: protocol}
     response = web.StreamResponse(status=101, headers=headers)
     response.force_close()
@@ -195,7 +195,7 @@ async def upgraded(
 
 
 class _SpdyParser:
-    """Passes on what a client sends, in the place of aiohttp's parser of requests."""
+    """Passes on the client's data, in place of aiohttp's parser of requests."""
 
     def __init__(self, reader: asyncio.StreamReader) -> None:
         self._reader = reader

@@ -1,4 +1,4 @@
-"""Sessions of `exec` and `attach` over SPDY: a stream for each of the program's, one for its end.
+"""Sessions of `exec` and `attach` over SPDY: a stream for each of the program's, and one for its end.
 
 Source: k8s.io/cri-streaming, pkg/streaming/remotecommand/httpstream.go.
 """
@@ -23,7 +23,7 @@ _WITH_RESIZE: Final = PROTOCOLS[:2]
 
 
 class SpdyShell:
-    """The streams of an `exec` or `attach` session over SPDY, by their types."""
+    """The streams of an `exec` or `attach` session over SPDY, by type."""
 
     def __init__(self, session: SpdySession, streams: Mapping[str, SpdyStream], *, has_status: bool) -> None:
         self._session, self._streams = session, streams
@@ -74,6 +74,6 @@ class SpdyShell:
 
 
 async def _drop(stream: SpdyStream) -> None:
-    """Reads what nobody needs: how large a terminal is."""
+    """Reads and discards data that is not needed, as the size of a terminal."""
     while await stream.read():
         pass

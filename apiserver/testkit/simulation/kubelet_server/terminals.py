@@ -1,6 +1,6 @@
-"""What a person types at a terminal, as a program gets it: echoed, and a line at a time. Pure.
+"""The line discipline of a terminal: echoes typed keys, and passes lines to the program. Pure.
 
-As the line discipline of a kernel: a client sends each key, and shows nothing by itself.
+It works like that of a kernel: a client sends each key, and shows nothing by itself.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _RUBBED_OUT: Final = b"\b \b"
 
 
 class TerminalInput(NamedTuple):
-    """What a terminal makes of the keys that were typed.
+    """The result of typed keys.
 
-    echo: bytes to show. inputs: what the program reads, in order; an empty one is the end of its input.
-    is_interrupted: ^C was typed; the inputs are those after it.
+    echo: bytes to show. inputs: those that the program reads, in order; an empty one ends its input.
+    is_interrupted: whether ^C was typed; the inputs are those after it.
     """
 
     echo: bytes
@@ -74,5 +74,5 @@ class LineDiscipline:
 
 
 def shown(output: bytes) -> bytes:
-    """Returns what a program has written as a terminal gets it."""
+    """Returns the output of a program as a terminal shows it."""
     return output.replace(b"\n", b"\r\n")

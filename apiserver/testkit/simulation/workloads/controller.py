@@ -1,4 +1,4 @@
-"""Looks at workloads when something of theirs changes, and carries out what is planned for them."""
+"""Plans for workloads when their objects change, and carries the plans out."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ NEEDS: Final = (
     JOBS,
 )
 _MANAGER: Final = "kube-controller-manager"
-# Who writes for workloads of a kind: the service accounts of kube-controller-manager's controllers.
+# The users who write for workloads of a kind: the service accounts of kube-controller-manager's controllers.
 _ACCOUNTS: Final[Mapping[GroupResource, str]] = {
     REPLICA_SETS: "replicaset-controller",
     DEPLOYMENTS: "deployment-controller",
@@ -100,7 +100,7 @@ class WorkloadKey(NamedTuple):
 
 
 class WorkloadController:
-    """Runs the controllers of workloads and EndpointSlices. The keys of its queue are workloads."""
+    """Runs the controllers of workloads and EndpointSlices, whose keys are workloads."""
 
     def __init__(self, cluster: ClusterAccess, events: EventRecorder) -> None:
         self._cluster = cluster
@@ -122,7 +122,7 @@ class WorkloadController:
         self.queue: WorkQueue[WorkloadKey] = WorkQueue(NAME, BACKOFF)
 
     async def run(self) -> None:
-        """Look after workloads until cancelled."""
+        """Reconcile workloads until cancelled."""
         informers = [self._cluster.informer(each, index, self.queue) for each, index in self._indexes.items()]
         await run_controller(self.queue, self._reconcile, informers, events=self._events, workers=WORKERS)
 
@@ -143,7 +143,7 @@ class WorkloadController:
         return on_change
 
     def _on_other(self, old: Document | None, new: Document | None) -> None:
-        """Claims only have to be known of when a pod is created."""
+        """Record a claim, which only matters when a pod is created."""
 
     def _on_owner(self, resource: GroupResource, old: Document | None, new: Document | None) -> None:
         found = new if new is not None else old
@@ -224,16 +224,16 @@ class WorkloadController:
             assert status is not None
             await self._write_status(key.resource, owner, status)
         if failure is not None:
-            return Requeue()  # With back-off; it is told by an Event, and often by the status.
+            return Requeue()  # With back-off; an Event reports it, and often the status.
         if plan.again_s is not None:
             return Requeue(after_s=min(plan.again_s, WAIT_S_MAX))
         # Another controller of workloads must not have it written back and forth for ever.
         return Corrected(orjson.dumps(status)) if is_written else None
 
     async def _plan(self, resource: GroupResource, owner: Document) -> WorkloadPlan | None:
-        """Returns what to do for a workload; None for nothing.
+        """Returns the plan for a workload; None for nothing to do.
 
-        What takes long is planned in a thread; the documents that it is planned by stay as they are.
+        A long plan is made in a thread, from documents that do not change.
         """
         namespace, now = owner["metadata"]["namespace"], self._cluster.clock()
         run = self._cluster.offload.run_begun
@@ -275,12 +275,14 @@ class WorkloadController:
         return await self._cluster.offload.run_begun(_size(len(pods)), plan_slices, service, pods, slices)
 
     def _candidates(self, resource: GroupResource, owner: Document) -> list[Document]:
-        """Returns what a workload manages, and what it might adopt."""
+        """Returns the objects that a workload manages, and those that it might adopt."""
         index, meta = self._indexes[resource], owner["metadata"]
         return [*index.owned_by(meta["uid"]), *index.orphans_in(meta["namespace"])]
 
     def _plan_orphan(self, pod: Document) -> WorkloadPlan | None:
-        """Returns what to do for a pod whose Job is gone, though another may have its name, or left it."""
+        """Returns the plan for a pod whose Job was deleted, though another may have its name, or released
+        it.
+        """
         reference = controller_of(pod)
         if reference is None:
             return jobs.orphan_plan(pod)
@@ -293,9 +295,12 @@ class WorkloadController:
     # ---- carrying out
 
     async def _adopt(self, resource: GroupResource, owner: Document, plan: WorkloadPlan) -> bool:
-        """Adopt what the plan counts on. Returns False if something is gone, or somebody else's by now.
+        """Adopt the objects that the plan needs; returns False if one is gone, or has another controller by
+        now.
 
-        Raises what is refused, and the storage's errors.
+        Returns False if something is gone, or somebody else's by now.
+
+        Raises the errors of refused writes, and the storage's errors.
         """
         if plan.adoptions and not await self._may_adopt(resource, owner):
             return False
@@ -315,10 +320,10 @@ class WorkloadController:
         return True
 
     async def _may_adopt(self, resource: GroupResource, owner: Document) -> bool:
-        """Whether a workload is there, and is not being deleted, as the store has it now.
+        """Returns whether a workload exists in the store, and is not being deleted.
 
-        The informer may not have told of its deletion yet: what a workload has orphaned just before it goes
-        would be collected with it, if it were adopted again.
+        The informer may not have delivered its deletion yet: objects that a workload orphans just before it
+        is deleted would be collected with it, if they were adopted again.
         Source: kubernetes, pkg/controller/controller_ref_manager.go, RecheckDeletionTimestamp.
         """
         meta, served = owner["metadata"], self._cluster.resource(resource)
@@ -332,9 +337,11 @@ class WorkloadController:
     async def _carry_out(
         self, resource: GroupResource, owner: Document, plan: WorkloadPlan
     ) -> ApiError | None:
-        """Do what is planned. Returns why something could not be created, if so.
+        """Carry out a plan; returns why an object could not be created, if so.
 
-        Raises what else is refused, and the storage's errors: then all is planned anew.
+        Returns why something could not be created, if so.
+
+        Raises the errors of other refused writes, and the storage's errors, after which a new plan is made.
         """
         component, cluster = self._components[resource], self._cluster
         for kind, found, change in plan.updates:
@@ -363,7 +370,7 @@ class WorkloadController:
             try:
                 self._indexes[kind].put(await component.create(served, document))
             except AlreadyExists:
-                continue  # The informer will tell whose it is.
+                continue  # The informer will deliver its owner.
             except ApiError as refused:
                 kind_of_owner, message = cluster.resource(resource), f"Error creating: {refused}"
                 warn_about(self._events, kind_of_owner, owner, reason="FailedCreate", message=message)
@@ -371,7 +378,7 @@ class WorkloadController:
         return None
 
     def _note(self, kind: GroupResource, written: Document) -> None:
-        """Take note of an updated object; one that has lost its last finalizer is gone."""
+        """Record an updated object; one that has lost its last finalizer is deleted."""
         meta = written["metadata"]
         is_gone = (
             "deletionTimestamp" in meta
@@ -387,7 +394,7 @@ class WorkloadController:
         served = self._cluster.resource(resource)
 
         def write(found: Document) -> bool:
-            # Who counts must not count from what is not so any more: the informer will tell of it.
+            # Counting must not use outdated objects: the informer will deliver the new ones.
             if (found.get("status") or {}) != (owner.get("status") or {}):
                 return False
             found["status"] = status
@@ -402,7 +409,7 @@ class WorkloadController:
 
 
 def _size(count: int) -> SizeClass:
-    """Returns how much there is to plan. count: of pods, those that are wanted included, and nodes."""
+    """Returns how much work a plan is. count: the number of pods, including desired ones, and of nodes."""
     return SizeClass.SMALL if count <= PLANNED_ON_LOOP_MAX else SizeClass.LARGE
 
 
@@ -411,7 +418,7 @@ def _key(resource: GroupResource, found: Document) -> WorkloadKey:
 
 
 def _without_times(node: Document) -> object:
-    """Returns what counts of a node for DaemonSets."""
+    """Returns the properties of a node that matter for DaemonSets."""
     conditions = (node.get("status") or {}).get("conditions") or ()
     ready = [each.get("status") for each in conditions if each.get("type") == "Ready"]
     return node["metadata"].get("labels"), node.get("spec"), ready

@@ -58,10 +58,10 @@ def plan_daemon_set(
     failed_pods: FailedPods,
     now: float,
 ) -> WorkloadPlan:
-    """Returns what a DaemonSet needs next.
+    """Returns the plan for a DaemonSet.
 
-    pods, revisions: Pods and ControllerRevisions that it manages, or might adopt.
-    failed_pods: those that have failed before. Whoever carries out the plan adds the pods that it deletes
+    pods, revisions: the Pods and ControllerRevisions that it manages, or might adopt.
+    failed_pods: those that have failed before, to which the pods that the plan deletes are added
     (`WorkloadPlan.failed_at`). now: seconds since 1970.
     """
     plan = WorkloadPlan()
@@ -92,7 +92,7 @@ def plan_daemon_set(
 
 
 def _node_of(pod: Document) -> str:
-    """Returns the node that a pod is on, or is to be bound to; empty if there is none."""
+    """Returns the node that a pod is on, or has to be bound to; empty if there is none."""
     spec = pod["spec"]
     if spec.get("nodeName"):
         name: str = spec["nodeName"]
@@ -106,7 +106,7 @@ def _node_of(pod: Document) -> str:
 
 
 def _on_nodes(template: Document) -> Document:
-    """Returns a template whose pods stay on nodes that have trouble."""
+    """Returns a template whose pods stay on unhealthy nodes."""
     found = copy.deepcopy(template)
     tolerations = found["spec"].setdefault("tolerations", [])
     for name, effect in _TOLERATED:
@@ -133,7 +133,7 @@ def _delete_failed(
     plan: WorkloadPlan,
     now: float,
 ) -> None:
-    """Have failed pods deleted that have been there long enough, one on each node; others follow them."""
+    """Delete failed pods after their delay, one on each node, so that others follow."""
     meta = owner["metadata"]
     for node, listed in by_node.items():
         failed = [pod for pod in listed if phase_of(pod) == "Failed" and not is_terminating(pod)]
@@ -155,7 +155,7 @@ def _place(
     labels: Document,
     plan: WorkloadPlan,
 ) -> None:
-    """Have one pod on each node that is wanted: the oldest one that has not ended."""
+    """Keep one pod on each selected node, the oldest one that has not ended."""
     missing = []
     for node in wanted:
         listed = by_node.get(node, [])
@@ -171,9 +171,9 @@ def _place(
 def _delete_strays(
     by_node: Mapping[str, Sequence[Document]], places: Container[str], plan: WorkloadPlan
 ) -> None:
-    """Have pods deleted on nodes that are gone, or that they must leave.
+    """Delete pods on nodes that are deleted, or that they must leave.
 
-    A taint that only keeps new pods away takes none from its node.
+    A taint that only repels new pods removes none from its node.
     """
     for node, listed in by_node.items():
         if node not in places:
@@ -188,7 +188,7 @@ def _roll(
     plan: WorkloadPlan,
     now: float,
 ) -> None:
-    """Have pods of old templates replaced, as many at a time as may be missing; never one before another."""
+    """Replace pods of old templates, as many at a time as may be unavailable, deleting old ones first."""
     rolling = (owner["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
     # To start the new pod before the old one ends (maxSurge) is the same here, but for its order.
     most = max(scaled(rolling.get("maxUnavailable", 1), len(wanted), rounds_up=True), 1)

@@ -1,4 +1,4 @@
-"""Deployments: their ReplicaSets, which they scale up and down until all pods are of the newest one. Pure.
+"""Plans for Deployments: scales their ReplicaSets until all pods are of the newest one. Pure.
 
 Source of the rules: kubernetes, pkg/controller/deployment (rolling.go, recreate.go, sync.go, progress.go).
 """
@@ -55,7 +55,7 @@ _NO_DEADLINE_S: Final = (1 << 31) - 1
 
 @dataclass(slots=True)
 class _Rollout:
-    """A Deployment with its ReplicaSets. new: the one of its template; None if there is none yet."""
+    """A Deployment with its ReplicaSets. new: that of its template; None if it does not exist yet."""
 
     owner: Document
     new: Document | None
@@ -78,7 +78,9 @@ class _Rollout:
 
     @property
     def bounds(self) -> tuple[int, int]:
-        """How many pods there may be beside those that are wanted, and how many of these may be missing."""
+        """Returns how many pods may exist beyond the desired ones, and how many of these may be
+        unavailable.
+        """
         if not self.is_rolling:
             return 0, self.wanted
         rolling = (self.owner["spec"].get("strategy") or {}).get("rollingUpdate") or {}
@@ -104,10 +106,10 @@ def plan_deployment(
     pods: Mapping[str, Sequence[Document]],
     now: float,
 ) -> WorkloadPlan:
-    """Returns what a Deployment needs next.
+    """Returns the plan for a Deployment.
 
-    sets: the ReplicaSets that it manages, or might adopt. names: of all ReplicaSets of the namespace.
-    pods: by the uid of their set. now: seconds since 1970.
+    sets: the ReplicaSets that it manages, or might adopt. names: those of all ReplicaSets of the namespace.
+    pods: those of each set, by the set's uid. now: seconds since 1970.
     """
     plan = WorkloadPlan()
     mine = sorted(claim(owner, REPLICA_SETS, sets, plan), key=created)
@@ -167,7 +169,7 @@ def _next_revision(rollout: _Rollout) -> int:
 
 
 def _add_new(rollout: _Rollout, names: Container[str]) -> bool:
-    """Have the ReplicaSet of the template created. Returns whether another one has the name."""
+    """Create the ReplicaSet of the template; returns whether another one has its name."""
     owner, meta = rollout.owner, rollout.owner["metadata"]
     template = copy.deepcopy(owner["spec"]["template"])
     code = short_hash([_without_hash(template), _collisions(owner)])
@@ -213,7 +215,7 @@ def _sizes(rollout: _Rollout) -> Document:
 
 
 def _keep_revision(rollout: _Rollout) -> None:
-    """Have the new ReplicaSet be the one with the highest revision, and the Deployment tell it."""
+    """Give the new ReplicaSet the highest revision, and the Deployment the same."""
     new, owner = rollout.new, rollout.owner
     if new is None:
         return
@@ -251,7 +253,7 @@ def _tell_revision(rollout: _Rollout, revision: int) -> None:
 
 
 def _forget_old(rollout: _Rollout) -> None:
-    """Delete the oldest ReplicaSets that have no pods, beyond those that are kept for rollbacks."""
+    """Delete the oldest ReplicaSets without pods, beyond the number kept for rollbacks."""
     limit = rollout.owner["spec"].get("revisionHistoryLimit", 10)
     idle = [
         each
@@ -275,7 +277,7 @@ def _counted(found: Document, counter: str) -> int:
 
 
 def _scale(rollout: _Rollout, found: Document, replicas: int) -> bool:
-    """Have a ReplicaSet scaled. Returns whether it is not yet."""
+    """Scale a ReplicaSet; returns whether it has another size now."""
     sizes = _sizes(rollout)
 
     def change(live: Document) -> bool:
@@ -292,7 +294,7 @@ def _scale(rollout: _Rollout, found: Document, replicas: int) -> bool:
 
 
 def _is_resized(rollout: _Rollout) -> bool:
-    """Whether the Deployment was scaled since its ReplicaSets were."""
+    """Returns whether the Deployment was scaled after its ReplicaSets."""
     for each in rollout.sets:
         desired = (each["metadata"].get("annotations") or {}).get(DESIRED)
         if _replicas(each) and desired is not None and desired != str(rollout.wanted):
@@ -301,7 +303,7 @@ def _is_resized(rollout: _Rollout) -> bool:
 
 
 def _scale_all(rollout: _Rollout) -> None:
-    """Have all ReplicaSets together as many pods as are wanted, in proportion to those that they have."""
+    """Scale all ReplicaSets proportionally, so that they have the desired number of pods together."""
     active = [each for each in rollout.sets if _replicas(each)]
     if len(active) <= 1:
         only = active[0] if active else rollout.new or (rollout.old[-1] if rollout.old else None)
@@ -334,7 +336,7 @@ def _share(rollout: _Rollout, found: Document) -> int:
 
 
 def _roll(rollout: _Rollout, new: Document) -> None:
-    """Have the new ReplicaSet grow and the old ones shrink, as far as the bounds allow."""
+    """Scale the new ReplicaSet up and the old ones down, as far as the bounds allow."""
     if _replicas(new) > rollout.wanted:
         grown = rollout.wanted
     else:
@@ -360,7 +362,7 @@ def _roll(rollout: _Rollout, new: Document) -> None:
 
 
 def _empty_old(rollout: _Rollout, pods: Mapping[str, Sequence[Document]]) -> bool:
-    """Have the old ReplicaSets go down to nothing. Returns whether pods of theirs are still there."""
+    """Scale the old ReplicaSets down to zero; returns whether some of their pods still exist."""
     is_scaled = [_scale(rollout, each, 0) for each in rollout.old if _replicas(each)]
     running = [
         pod
@@ -413,7 +415,9 @@ def _put(
     *,
     is_renewed: bool = False,
 ) -> list[Document]:
-    """Returns conditions with one that says something. is_renewed: its time is now, if it is the same."""
+    """Returns conditions with one added or replaced. is_renewed: whether its time is updated even if it is
+    unchanged.
+    """
     kind, value, reason, message = wanted
     condition: Document = {"type": kind, "status": value, "reason": reason, "message": message}
     before = find_condition(rollout.owner, kind)
@@ -436,7 +440,7 @@ def _has_progressed(rollout: _Rollout, status: Document) -> bool:
 
 
 def _progress(rollout: _Rollout, status: Document) -> tuple[str, str, str, str] | None:
-    """Returns the condition that tells how far the rollout is; None if the one that there is stays."""
+    """Returns the condition about the progress of the rollout; None if the current one remains."""
     owner, kind = rollout.owner, "Progressing"
     deadline_s = owner["spec"].get("progressDeadlineSeconds", _NO_DEADLINE_S)
     before: Document = find_condition(owner, kind) or {}
@@ -467,5 +471,5 @@ def _progress(rollout: _Rollout, status: Document) -> tuple[str, str, str, str] 
 
 
 def _is_new_rollout(rollout: _Rollout) -> bool:
-    """Whether the template has changed back to one that there is a ReplicaSet of."""
+    """Returns whether the template has changed back to that of an existing ReplicaSet."""
     return rollout.new is not None and revision_of(rollout.new) < _next_revision(rollout)

@@ -1,4 +1,4 @@
-"""EndpointSlices of Services: the addresses of the pods that these select. Pure.
+"""EndpointSlices of Services: the addresses of the selected pods. Pure.
 
 Source of the rules: kubernetes, staging/src/k8s.io/endpointslice; names of ports: pkg/api/v1/pod, FindPort.
 """
@@ -30,7 +30,7 @@ _NAME_LENGTH_MAX: Final = 200
 
 
 def selects_pods(service: Document) -> bool:
-    """Whether a Service has EndpointSlices that are made for it."""
+    """Returns whether EndpointSlices are made for a Service."""
     spec = service["spec"]
     return bool(spec.get("selector")) and spec.get("type") != "ExternalName"
 
@@ -41,7 +41,7 @@ def is_selected(service: Document, pod: Document) -> bool:
 
 
 def plan_slices(service: Document, pods: Sequence[Document], slices: Sequence[Document]) -> WorkloadPlan:
-    """Returns which EndpointSlices of a Service are to be created, updated and deleted.
+    """Returns the EndpointSlices of a Service to create, update and delete.
 
     pods: all of the namespace. slices: those of the Service.
     """
@@ -60,7 +60,7 @@ def plan_slices(service: Document, pods: Sequence[Document], slices: Sequence[Do
 
 
 def _replace(wanted: Document, found: Document) -> bool:
-    """Make the slice that is found the one that is wanted. Returns whether it was another one."""
+    """Change a slice to the desired one; returns whether it differed."""
     if _is_same(found, wanted):
         return False
     found["endpoints"], found["ports"] = wanted["endpoints"], wanted["ports"]
@@ -79,7 +79,7 @@ def _is_same(found: Document, wanted: Document) -> bool:
 
 
 def _slices(service: Document, pods: Sequence[Document]) -> list[Document]:
-    """Returns the slices that there should be: pods with the same ports are in the same."""
+    """Returns the desired slices, one for all pods with the same ports."""
     if not selects_pods(service):
         return []
     meta, publishes = service["metadata"], bool(service["spec"].get("publishNotReadyAddresses"))
@@ -147,7 +147,7 @@ def _endpoint(service: Document, pod: Document, *, publishes: bool) -> Document:
 
 
 def _ports(service: Document, pod: Document) -> list[Document]:
-    """Returns the ports of a Service on a pod; those that the pod has not are left out."""
+    """Returns the ports of a Service that a pod has."""
     listed = []
     for port in service["spec"].get("ports") or ():
         number = _number(port, pod)

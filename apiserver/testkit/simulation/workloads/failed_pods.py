@@ -1,6 +1,6 @@
-"""How often pods of DaemonSets have failed on a node, and how long the last of them stays there. Pure.
+"""Counts failures of DaemonSet pods on a node, and decides how long the last failed one stays there. Pure.
 
-A pod that fails at once would otherwise be replaced as fast as the store takes it, for ever.
+Otherwise a pod that fails immediately would be replaced as fast as the store allows, forever.
 Source of the rules: kubernetes, pkg/controller/daemon (failedPodsBackoff); k8s.io/client-go,
 util/flowcontrol/backoff.go.
 """
@@ -20,13 +20,13 @@ PLACES_MAX: Final = 10_000
 
 
 def doubled(first_s: float, failures: int, most_s: float) -> float:
-    """Returns a delay that is twice as long after each failure. failures: at least one."""
+    """Returns a delay that doubles with each failure. failures: at least one."""
     # 2**30 of any delay here are longer than the longest.
     return min(first_s * 2.0 ** min(failures - 1, 30), most_s)
 
 
 class DaemonSetNode(NamedTuple):
-    """The node that a DaemonSet has a pod on. generation: of the DaemonSet; a change of it begins anew."""
+    """A node with a pod of a DaemonSet. generation: that of the DaemonSet, whose change resets the count."""
 
     uid: str
     generation: int
@@ -40,20 +40,20 @@ class _FailureCount:
 
 
 class FailedPods:
-    """What has failed where. It is forgotten when another server leads, as by kube-controller-manager."""
+    """The failures by DaemonSet and node, which a new leader does not know, as in kube-controller-manager."""
 
     def __init__(self) -> None:
         self._failures: dict[DaemonSetNode, _FailureCount] = {}  # those that failed last at the end
 
     def wait_s(self, place: DaemonSetNode, now: float) -> float:
-        """Returns for how long a failed pod still stays at its place. now: seconds since 1970."""
+        """Returns for how long a failed pod still stays on its node. now: seconds since 1970."""
         found = self._known(place, now)
         if found is None:
             return 0.0
         return max(found.last_at + doubled(RETRY_DELAY_S, found.count, RETRY_DELAY_S_MAX) - now, 0.0)
 
     def count(self, place: DaemonSetNode, now: float) -> None:
-        """Take note that a failed pod was deleted."""
+        """Record that a failed pod was deleted."""
         found = self._known(place, now)
         self._failures.pop(place, None)
         self._failures[place] = _FailureCount(1 if found is None else found.count + 1, now)

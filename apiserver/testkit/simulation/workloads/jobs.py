@@ -1,8 +1,8 @@
-"""Jobs: pods until enough of them have succeeded, or too many have failed. Pure.
+"""Plans for Jobs: runs pods until enough of them have succeeded, or too many have failed. Pure.
 
-No pod is counted twice or not at all, whatever stops in between: an ended pod is first noted in the status
-(uncountedTerminatedPods, completedIndexes), then loses its finalizer, and is counted when it has lost it.
-Source of the rules: kubernetes, pkg/controller/job (job_controller.go, indexed_job_utils.go).
+Each pod is counted exactly once, even if the server stops in between: an ended pod is first noted in the
+status (uncountedTerminatedPods, completedIndexes), then loses its finalizer, and is counted when it has lost
+it. Source of the rules: kubernetes, pkg/controller/job (job_controller.go, indexed_job_utils.go).
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ BURST_MAX: Final = 500
 
 
 class _End(NamedTuple):
-    """Why a Job ends. interim: the condition until all its pods have; final: the one after that."""
+    """The reason why a Job ends. interim: the condition until all its pods have ended; final: the one after
+    that.
+    """
 
     interim: str
     final: str
@@ -103,7 +105,7 @@ class _Job:
 
     @property
     def waits_for_ends(self) -> bool:
-        """Whether a pod that is being deleted has failed, and is replaced, only when it has ended."""
+        """Whether a pod that is being deleted counts as failed, and is replaced, only once it has ended."""
         return (
             self.spec.get("podReplacementPolicy") == "Failed" or self.spec.get("podFailurePolicy") is not None
         )
@@ -130,9 +132,9 @@ def is_finished(owner: Document) -> bool:
 
 
 def plan_job(owner: Document, pods: Sequence[Document], now: float) -> WorkloadPlan:
-    """Returns what a Job needs next.
+    """Returns the plan for a Job.
 
-    pods: that it manages, or might adopt. now: seconds since 1970.
+    pods: those that it manages, or might adopt. now: seconds since 1970.
     """
     plan = WorkloadPlan()
     if not is_ours(owner):
@@ -159,7 +161,7 @@ def plan_job(owner: Document, pods: Sequence[Document], now: float) -> WorkloadP
 
 
 def orphan_plan(pod: Document) -> WorkloadPlan:
-    """Releases a pod whose Job is gone, or that has none any more, so that it can go, too."""
+    """Releases a pod whose Job was deleted, or that has no Job any more, so that it can be deleted, too."""
     owner = controller_of(pod)
 
     def release(found: Document) -> bool:
@@ -173,7 +175,7 @@ def is_tracked(pod: Document) -> bool:
 
 
 def released(pod: Document) -> bool:
-    """Take the finalizer from a pod."""
+    """Remove the finalizer from a pod."""
     finalizers = pod["metadata"].get("finalizers") or []
     pod["metadata"]["finalizers"] = [each for each in finalizers if each != FINALIZER]
     return FINALIZER in finalizers
@@ -224,7 +226,7 @@ def _counted(kind: str, before: Document, tracked: Container[str]) -> tuple[int,
 
 
 def _action(spec: Document, pod: Document) -> tuple[str, str]:
-    """Returns what the policy says of a failed pod, and why; Count, if nothing."""
+    """Returns the action of the failure policy for a failed pod, and the reason; Count by default."""
     name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
     for number, rule in enumerate((spec.get("podFailurePolicy") or {}).get("rules") or ()):
         action = str(rule["action"])
@@ -272,7 +274,7 @@ def _indexes(text: str, completions: int) -> set[int]:
 
 
 def indexes_text(indexes: set[int]) -> str:
-    """Returns indexes as a status has them: `1,3-5,7`, and `0,1` for two in a row."""
+    """Returns indexes in the form of a status: `1,3-5,7`, and `0,1` for two consecutive ones."""
     parts: list[list[int]] = []
     for index in sorted(indexes):
         if parts and parts[-1][-1] == index - 1:
@@ -287,7 +289,7 @@ def indexes_text(indexes: set[int]) -> str:
 
 
 def _end(job: _Job) -> _End | None:
-    """Returns how the Job ends, if it does; one that has begun to end goes on with that."""
+    """Returns how the Job ends, if it does; an end that has begun continues."""
     for kind, final in (("FailureTarget", "Failed"), ("SuccessCriteriaMet", "Complete")):
         if is_condition_true(job.owner, kind) and (found := find_condition(job.owner, kind)):
             return _End(kind, final, found.get("reason", ""), found.get("message", ""))
@@ -322,7 +324,7 @@ def _container_statuses(pod: Document) -> list[Document]:
 
 
 def _delete_uncounted(job: _Job, pods: Sequence[Document]) -> None:
-    """Have pods deleted that do not count as failed: there are too many, or the Job is suspended."""
+    """Delete pods that do not count as failed, because there are too many, or the Job is suspended."""
     job.plan.updates += [UpdateObject(PODS, pod, released) for pod in pods if is_tracked(pod)]
     job.plan.deletes += [DeleteObject(PODS, pod) for pod in pods]
 
@@ -361,9 +363,9 @@ def _scale(job: _Job) -> None:
 
 
 def _retry_in_s(job: _Job) -> float:
-    """Returns for how long there is no other pod after a failure: it doubles with each since a success.
+    """Returns how long to wait for the next pod after a failure, which doubles with each one since a success.
 
-    Those that a failure policy ignores are failures here, too.
+    Failures that a failure policy ignores count here, too.
     Source of the rules: kubernetes, pkg/controller/job/backoff_utils.go.
     """
     failed_at = [_finished_at(pod) for pod in job.pods if _has_failed(job, pod)]
@@ -385,7 +387,7 @@ def _has_failed(job: _Job, pod: Document) -> bool:
 
 
 def _finished_at(pod: Document) -> float:
-    """Returns when a pod has ended: its containers, or it was not ready any more, or was deleted."""
+    """Returns when a pod has ended: by its containers, its readiness, or its deletion."""
     meta, status = pod["metadata"], pod.get("status") or {}
     ended = [(each.get("state") or {}).get("terminated") for each in status.get("containerStatuses") or ()]
     texts = [(each or {}).get("finishedAt") or "" for each in ended]

@@ -1,4 +1,4 @@
-"""What a controller of workloads is to do: objects to create, change and delete, and a status. Pure."""
+"""The plan of a workload controller: objects to create, change and delete, and a status. Pure."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ class DeleteObject(NamedTuple):
 
 @dataclass(slots=True)
 class WorkloadPlan:
-    """What is to be done for one workload, in this order.
+    """The actions for one workload, in this order.
 
-    adoptions: of objects that all else counts as the workload's: if one of them fails, all is planned anew.
-    status: as it has to be; None if it is not to be written. again_s: in how many seconds it may be another
-    one by itself. failed_status: returns the status if something could not be created, given why.
-    failed_at: where pods of a DaemonSet are deleted that have failed.
+    adoptions: those of objects that the rest of the plan counts as the workload's: if one fails, a new plan
+        is made.
+    status: the new one; None if it is not written. again_s: in how many seconds it may change by itself.
+    failed_status: returns the status after a failed creation, given the reason.
+    failed_at: the nodes where failed pods of a DaemonSet are deleted.
     """
 
     adoptions: list[UpdateObject] = field(default_factory=list)
@@ -61,9 +62,9 @@ class WorkloadPlan:
 
 
 def with_condition(conditions: Sequence[Document], wanted: Document, now: str) -> list[Document]:
-    """Returns conditions with one that is set as by `set_condition`: in its place, or at the end.
+    """Returns conditions with one set as by `set_condition`, in its place or at the end.
 
-    Clients may have written one without a transition time: it gets one.
+    A condition without a transition time, as clients may write it, gets one.
     """
     known = [
         {"lastTransitionTime": now, **each} if each.get("type") == wanted["type"] else each

@@ -1,4 +1,4 @@
-"""Pods as controllers of workloads see them: whose they are, whether they count, and new ones. Pure.
+"""Pods as controllers of workloads see them: their owners, whether they count, and new ones. Pure.
 
 Source of the rules: kubernetes, pkg/controller/controller_utils.go and controller_ref_manager.go.
 """
@@ -44,7 +44,7 @@ def is_ready(pod: Document) -> bool:
 
 
 def available_in_s(pod: Document, min_ready_s: float, now: float) -> float | None:
-    """Returns in how many seconds a pod is available, at most 0 if it is; None if it is not ready."""
+    """Returns in how many seconds a pod becomes available, at most 0 if it is; None if it is not ready."""
     condition = find_condition(pod, "Ready")
     if condition is None or condition.get("status") != "True":
         return None
@@ -60,7 +60,7 @@ def is_available(pod: Document, min_ready_s: float, now: float) -> bool:
 
 
 def count_available(pods: Iterable[Document], min_ready_s: float, now: float, plan: WorkloadPlan) -> int:
-    """Returns how many pods are available, and has the plan looked at again when there are more."""
+    """Returns how many pods are available, and schedules a new plan for when there are more."""
     waits = [available_in_s(pod, min_ready_s, now) for pod in pods]
     for wait_s in waits:
         if wait_s is not None and wait_s > 0:
@@ -78,8 +78,8 @@ def claim(
 ) -> list[Document]:
     """Returns the objects of an owner: those that its selector selects and that have no other controller.
 
-    Orphans are adopted by the plan, and returned as they are then; what is not selected any more is released.
-    finalizer: that adopted objects get.
+    The plan adopts orphans, which are returned as adopted, and releases objects that are no longer selected.
+    finalizer: the one that adopted objects get.
     """
     selector, uid = owner["spec"]["selector"], owner["metadata"]["uid"]
     may_change = not is_terminating(owner)
@@ -129,7 +129,7 @@ def _released(uid: str) -> Callable[[Document], bool]:
 
 
 def new_pod(owner: Document, template: Document, labels: Mapping[str, str], name: str = "") -> Document:
-    """Returns a pod of a template. labels: beside the template's. name: generated, if it is empty."""
+    """Returns a pod made from a template. labels: those beside the template's. name: generated, if empty."""
     meta = template.get("metadata") or {}
     found: Document = {"namespace": owner["metadata"]["namespace"]}
     if name:
@@ -146,25 +146,27 @@ def new_pod(owner: Document, template: Document, labels: Mapping[str, str], name
 
 
 def rolls_updates_out(owner: Document, field: str = "updateStrategy") -> bool:
-    """Whether pods of old templates are replaced step by step. field: of the spec, with the strategy."""
+    """Returns whether pods of old templates are replaced step by step. field: that of the strategy in the
+    spec.
+    """
     return bool((owner["spec"].get(field) or {}).get("type", "RollingUpdate") == "RollingUpdate")
 
 
 def copied_annotations(owner: Document, *left_out: str) -> Document:
-    """Returns the annotations that what an owner creates has, too."""
+    """Returns the annotations of an owner that are copied to the objects it creates."""
     unwanted = {"kubectl.kubernetes.io/last-applied-configuration", *left_out}
     annotations = owner["metadata"].get("annotations") or {}
     return {key: text for key, text in annotations.items() if key not in unwanted}
 
 
 def short_hash(content: object) -> str:
-    """Returns a hash of a document that may be part of a name, and of a label."""
+    """Returns a hash of a document that can be part of a name, and a label value."""
     digest = hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).digest()
     return "".join(_SAFE[byte % len(_SAFE)] for byte in digest[:_HASH_LENGTH])
 
 
 def scaled(value: int | str | None, total: int, *, rounds_up: bool) -> int:
-    """Returns a number, or that percentage of `total`."""
+    """Returns a number, or a percentage of `total`."""
     number = int_or_percent_value(value)
     if not isinstance(value, str):
         return number
@@ -172,6 +174,6 @@ def scaled(value: int | str | None, total: int, *, rounds_up: bool) -> int:
 
 
 def created(found: Document) -> tuple[str, str]:
-    """Sorts objects by their age, the oldest first."""
+    """Returns a sort key by age, the oldest first."""
     meta = found["metadata"]
     return meta.get("creationTimestamp") or "", meta["name"]

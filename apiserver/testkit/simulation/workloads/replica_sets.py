@@ -1,4 +1,4 @@
-"""ReplicaSets: as many pods as they want. Pure.
+"""Plans for ReplicaSets: keeps the desired number of pods. Pure.
 
 Source of the rules: kubernetes, pkg/controller/replicaset.
 """
@@ -34,9 +34,9 @@ BURST_MAX: Final = 500
 
 
 def plan_replica_set(owner: Document, pods: Sequence[Document], now: float) -> WorkloadPlan:
-    """Returns what a ReplicaSet needs next.
+    """Returns the plan for a ReplicaSet.
 
-    pods: that it manages, or might adopt. now: seconds since 1970.
+    pods: those that it manages, or might adopt. now: seconds since 1970.
     """
     plan = WorkloadPlan()
     found = [pod for pod in claim(owner, PODS, pods, plan) if is_active(pod)]
@@ -59,8 +59,8 @@ def plan_replica_set(owner: Document, pods: Sequence[Document], now: float) -> W
 def _failed(conditions: list[Document], why: str, now: float) -> list[Document]:
     """Returns conditions with the one that pods cannot be created.
 
-    It is kept as it began: each attempt has another name in its message, and the next one would follow at
-    once on the change of the status.
+    An existing one is kept: each attempt has another name in its message, and a change of the status would
+    cause the next attempt immediately.
     """
     if any(each.get("type") == "ReplicaFailure" for each in conditions):
         return conditions
@@ -69,7 +69,7 @@ def _failed(conditions: list[Document], why: str, now: float) -> list[Document]:
 
 
 def _keep(pod: Document) -> tuple[Any, ...]:
-    """Sorts pods by how much they are worth, those that go first at the beginning."""
+    """Returns a sort key of pods by their value, those to delete first."""
     meta = pod["metadata"]
     cost = (meta.get("annotations") or {}).get(DELETION_COST, "0")
     # Of two that are alike, the younger one goes: later times sort before.
@@ -101,7 +101,9 @@ def _status(owner: Document, pods: Sequence[Document], now: float, plan: Workloa
 
 
 def without_zeros(status: Document, *kept: str) -> Document:
-    """Returns a status without the counters that are 0, as Kubernetes stores it. kept: those that stay."""
+    """Returns a status without the counters that are 0, as Kubernetes stores it. kept: the counters to
+    keep.
+    """
     return {name: value for name, value in status.items() if value != 0 or name in kept}
 
 

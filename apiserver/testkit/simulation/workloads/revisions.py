@@ -1,4 +1,4 @@
-"""ControllerRevisions: the templates that a StatefulSet or a DaemonSet has had. Pure.
+"""ControllerRevisions: the templates of a StatefulSet or a DaemonSet over time. Pure.
 
 Source of the rules: kubernetes, pkg/controller/history.
 """
@@ -23,7 +23,7 @@ HASH: Final = "controller-revision-hash"
 
 
 class Revision(NamedTuple):
-    """One ControllerRevision, by name.
+    """A ControllerRevision, by name.
 
     label: the value of the label HASH of its pods. template: of these pods.
     """
@@ -42,9 +42,10 @@ def revision_label(found: Document) -> str:
 def current_revision(
     owner: Document, revisions: Sequence[Document], plan: WorkloadPlan, *, is_named: bool
 ) -> Revision:
-    """Returns the revision of the template, which the plan creates or makes the newest one if need be.
+    """Returns the revision of the template, which the plan creates or makes the newest if necessary.
 
-    revisions: of the owner. is_named: whether pods have the name of their revision as label, or its hash.
+    revisions: those of the owner. is_named: whether pods have the name of their revision as label, rather
+        than its hash.
     """
     template = owner["spec"]["template"]
     data = {"spec": {"template": {**template, "$patch": "replace"}}}
@@ -81,7 +82,7 @@ def current_revision(
 
 
 def _sorted(value: Any) -> Any:
-    """Returns a copy with keys in the order in which Go encodes them. Clients compare the encoded data."""
+    """Returns a copy with keys in the order in which Go encodes them, since clients compare encoded data."""
     if isinstance(value, dict):
         return {key: _sorted(value[key]) for key in sorted(value)}
     return [_sorted(each) for each in value] if isinstance(value, list) else value
@@ -98,7 +99,7 @@ def _renumbered(number: int) -> Callable[[Document], bool]:
 
 
 def template_of(revisions: Sequence[Document], name: str) -> Document | None:
-    """Returns the template of the revision with this name, if it is still there."""
+    """Returns the template of the revision with this name, if it still exists."""
     for each in revisions:
         if each["metadata"]["name"] == name:
             template = dict(((each.get("data") or {}).get("spec") or {}).get("template") or {})
@@ -110,7 +111,7 @@ def template_of(revisions: Sequence[Document], name: str) -> Document | None:
 def forget_old(
     owner: Document, revisions: Sequence[Document], used: Collection[str], plan: WorkloadPlan
 ) -> None:
-    """Delete the oldest revisions that no pod is of, beyond those that are kept for rollbacks."""
+    """Delete the oldest revisions without pods, beyond the number kept for rollbacks."""
     limit = owner["spec"].get("revisionHistoryLimit", 10)
     unused = [each for each in revisions if each["metadata"]["name"] not in used]
     unused.sort(key=lambda each: each.get("revision", 0))

@@ -1,4 +1,4 @@
-"""StatefulSets: pods with names and volume claims of their own, one after the other. Pure.
+"""Plans for StatefulSets: pods with their own names and volume claims, one after the other. Pure.
 
 Source of the rules: kubernetes, pkg/controller/statefulset (stateful_set_control.go, stateful_set_utils.go).
 """
@@ -40,7 +40,10 @@ POD_INDEX: Final = "apps.kubernetes.io/pod-index"
 
 @dataclass(slots=True)
 class _StatefulSet:
-    """pods: by ordinal. update: the revision of the template. current: the one that all pods had last."""
+    """A StatefulSet with its pods.
+
+    update: the revision of the template. current: the one that all pods had last.
+    """
 
     owner: Document
     pods: dict[int, Document]
@@ -81,10 +84,10 @@ def plan_stateful_set(
     claims: Container[str],
     now: float,
 ) -> WorkloadPlan:
-    """Returns what a StatefulSet needs next.
+    """Returns the plan for a StatefulSet.
 
-    pods, revisions: Pods and ControllerRevisions that it manages, or might adopt.
-    claims: names of the volume claims that there are. now: seconds since 1970.
+    pods, revisions: the Pods and ControllerRevisions that it manages, or might adopt.
+    claims: the names of existing volume claims. now: seconds since 1970.
     """
     plan = WorkloadPlan()
     named = [pod for pod in pods if _ordinal(owner, pod) is not None]
@@ -117,7 +120,7 @@ def _ordinal(owner: Document, pod: Document) -> int | None:
 
 
 def _scale(found: _StatefulSet, claims: Container[str]) -> None:
-    """Have pods created, deleted and replaced, in their order: where one is not healthy yet, others wait."""
+    """Create, delete and replace pods in their order, waiting for each one to become healthy."""
     plan, wanted = found.plan, found.wanted
     for ordinal in wanted:
         pod = found.pods.get(ordinal)
@@ -143,7 +146,7 @@ def _scale(found: _StatefulSet, claims: Container[str]) -> None:
 
 
 def _roll(found: _StatefulSet) -> None:
-    """Have the highest pod that is of an old template replaced, if all above it are healthy."""
+    """Replace the pod of an old template with the highest ordinal, if all above it are healthy."""
     for ordinal in reversed(found.wanted):
         pod = found.pods.get(ordinal)
         if ordinal < found.partition or pod is None:
@@ -178,7 +181,7 @@ def _create(found: _StatefulSet, ordinal: int, claims: Container[str]) -> None:
 
 
 def _claim(owner: Document, template: Document, name: str) -> Document:
-    """Returns a volume claim. It belongs to nobody: it outlives the StatefulSet."""
+    """Returns a volume claim without an owner, which outlives the StatefulSet."""
     meta = template["metadata"]
     labels = {**(meta.get("labels") or {}), **(owner["spec"]["selector"].get("matchLabels") or {})}
     found: Document = {"name": name, "namespace": owner["metadata"]["namespace"], "labels": labels}
