@@ -1,12 +1,12 @@
-"""Registers what this server serves itself: keeps an APIService for each of its group versions.
+"""Registers the group versions that this server serves, by keeping an APIService for each.
 
 Those of built-in types have the label `automanaged` with the value `onstart`. `bootstrap` creates them, and
-each that was there before is looked at once more here, after the start: it gets the spec that it should have,
-or is deleted if the version is not served any more. Then it is left to whoever changes it. Those of custom
-resources have the value `true`, and are created, mended and deleted with the definitions.
+this controller checks each that existed before once, after the start: it gets the required spec, or is
+deleted if the version is no longer served. Later changes by users are kept. Those of custom resources have
+the value `true`, and are created, repaired and deleted with the definitions.
 
-An APIService without the label, or with another value, belongs to somebody else and is left alone. Whatever
-APIServices say, what this server serves is served here: see `endpoints.routes`.
+An APIService without the label, or with another value, is not changed. Whatever APIServices say, versions
+that this server has are served here: see `endpoints.routes`.
 
 Kubernetes has two controllers for this, with a queue each, in kube-apiserver: they are no part of
 `--controllers`. Source: k8s.io/kube-aggregator, pkg/controllers/autoregister; kubernetes,
@@ -43,7 +43,7 @@ class ApiServiceRegistration:
     """The controller that keeps an APIService for each group version served here.
 
     services, defined: the resources of APIServices and of CustomResourceDefinitions.
-    table: what is served without definitions.
+    table: the built-in resources.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ApiServiceRegistration:
         )
 
     async def run(self) -> None:
-        """Register until cancelled."""
+        """Register group versions until cancelled."""
         informers = (self._definition_informer, self._informer)
         await Controller(self.queue, self._reconcile, workers=WORKERS, informers=informers).run()
 
@@ -135,7 +135,7 @@ class ApiServiceRegistration:
         return None
 
     def _wanted(self, name: str) -> Document | None:
-        """Returns the spec that an APIService should have; None if nothing here serves its version."""
+        """Returns the required spec of an APIService; None if its version is not served here."""
         if (spec := self._builtin.get(name)) is not None:
             return spec
         defined = self._definitions.get(name)

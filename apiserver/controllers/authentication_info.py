@@ -1,8 +1,9 @@
 """Keeps the ConfigMap `kube-system/extension-apiserver-authentication`.
 
-From it extension API servers learn by which CAs clients of this server are authenticated, and how it is known
-itself when it passes requests on: by which CA and names, and in which headers it tells who asks. Servers with
-different CAs, names and headers add them to each other's: no CA is removed before it has expired.
+From it extension API servers learn the CAs that authenticate clients of this server, and how this server
+identifies itself when it forwards requests: its CA and names, and the headers in which it names the user.
+Servers with different CAs, names and headers add them to each other's: no CA is removed before it has
+expired.
 Source: k8s.io/kubernetes, pkg/controlplane/controller/clusterauthenticationtrust.
 """
 
@@ -37,7 +38,7 @@ class TrustedClients(NamedTuple):
 
     client_cas, front_proxy_cas: the CAs of clients and of front proxies, as PEM.
     front_proxy_names: the common names of front proxies; any, if there are none.
-    headers: by which front proxies tell who asks.
+    headers: those in which front proxies name the user.
     """
 
     client_cas: str
@@ -46,7 +47,7 @@ class TrustedClients(NamedTuple):
     headers: RequestHeaderNames = STANDARD_NAMES
 
     def lists(self) -> Mapping[str, Sequence[str]]:
-        """Returns what is not a certificate, by its key in the ConfigMap."""
+        """Returns the fields that are lists instead of certificates, by their keys in the ConfigMap."""
         return {
             ALLOWED_NAMES: self.front_proxy_names,
             "requestheader-username-headers": self.headers.users,
@@ -76,16 +77,16 @@ class AuthenticationInfo:
         self._changed = asyncio.Event()
 
     def trust(self, trusted: TrustedClients) -> None:
-        """Write soon that this server trusts others now."""
+        """Schedule a write of changed trust."""
         self._trusted = trusted
         self._changed.set()
 
     async def run(self, on_first: Callable[[], None]) -> None:
-        """Keep it until cancelled. on_first: called once it has been written, if that is possible."""
+        """Keep the ConfigMap until cancelled. on_first: called once it has been written, if possible."""
         await keep_forever(self._registry, self.reconcile, INTERVAL_S, on_first, self._changed)
 
     async def reconcile(self) -> None:
-        """Write what is not as it should be. Raises StorageError."""
+        """Write the ConfigMap if it differs from the required content. Raises StorageError."""
         resource = self._served.require("", "configmaps")
         await keep(self._registry, KeptObject(resource, NAMESPACE, NAME, self._wanted))
 
@@ -103,7 +104,7 @@ class AuthenticationInfo:
         return current if data == known else {**current, "data": data}
 
     def _together(self, known: object, own: str) -> str:
-        """Returns what is known if it holds exactly what it should: somebody may have formatted it."""
+        """Returns the known certificates unchanged if they are complete, so that their formatting is kept."""
         text = known if isinstance(known, str) else ""
         together = list(self._usable(text + own))
         return text if together == _CERTIFICATE.findall(text) else "".join(f"{pem}\n" for pem in together)
@@ -120,7 +121,7 @@ class AuthenticationInfo:
 
 
 def _list_together(known: object, own: Sequence[str]) -> str:
-    """Returns a JSON list with what is known first; what is no list of texts is replaced."""
+    """Returns a JSON list that begins with the known strings; an invalid list is replaced."""
     try:
         found = json.loads(known) if isinstance(known, str) else []
     except ValueError:

@@ -1,7 +1,6 @@
-"""Creates the objects that every server has: the system's namespaces and priority classes, and the
-APIServices of what this server serves itself. kube-apiserver creates them itself, whatever controllers run.
+"""Creates the objects that every server has at the start: namespaces, priority classes and APIServices.
 
-They are created at the start if they do not exist. Source: kubernetes, pkg/registry/scheduling/rest.
+Existing objects are not changed. Source: kubernetes, pkg/registry/scheduling/rest.
 """
 
 from __future__ import annotations
@@ -58,13 +57,16 @@ class BootstrapObject(NamedTuple):
 
 
 class BootstrapHook(NamedTuple):
-    """A post-start hook: the server is ready once its objects exist. name: of the health check."""
+    """A post-start hook that creates objects, before which the server is not ready.
+
+    name: that of the health check.
+    """
 
     name: str
     objects: tuple[BootstrapObject, ...]
 
     async def run(self, registry: Registry) -> None:
-        """Create the objects that do not exist. Returns when all do."""
+        """Create the missing objects, and return when all exist."""
         await registry.cache.wait_until_filled()
         async with asyncio.TaskGroup() as tasks:
             for each in self.objects:
@@ -73,7 +75,7 @@ class BootstrapHook(NamedTuple):
 
 
 def bootstrap_hooks(table: ResourceTable, brand: Brand) -> Iterator[BootstrapHook]:
-    """The hooks for those of the resources that are served."""
+    """Returns the hooks for those of the resources that are served."""
     namespaces = {name: new_namespace(name, brand) for name in SYSTEM_NAMESPACES}
     hooks: dict[str, tuple[str, str, dict[str, Document]]] = {
         "start-system-namespaces-controller": ("", "namespaces", namespaces),
@@ -103,7 +105,7 @@ def _priority_classes() -> dict[str, Document]:
 
 
 def _api_services(table: ResourceTable, brand: Brand) -> dict[str, Document]:
-    """Returns an APIService for each version that this server serves by itself."""
+    """Returns an APIService for each version that this server itself serves."""
     labels = {local_api_services.automanaged_label(brand): local_api_services.ON_START}
     return {
         local_api_services.name_of(each): {

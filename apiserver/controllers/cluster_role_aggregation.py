@@ -1,8 +1,8 @@
-"""Gives aggregated cluster roles the rules of the roles that they select, as kube-controller-manager does.
+"""Gives aggregated cluster roles the rules of their selected roles, as kube-controller-manager does.
 
 All are computed together, in memory: rules that pass through several aggregated roles reach the last one at
-once, and each role is written at most once for a change. Several servers on one store all run this; writing
-rules that are there already changes nothing. Who owns the rules in managedFields stays as it is.
+once, and each role is written at most once for a change. All servers on a store run this; writing existing
+rules again changes nothing. The owners of the rules in managedFields do not change.
 Source: k8s.io/kubernetes, pkg/controller/clusterroleaggregation.
 """
 
@@ -45,7 +45,7 @@ _Rules = tuple[PolicyRule, ...]
 
 
 class ClusterRole(NamedTuple):
-    """One cluster role. selectors: those of aggregationRule; empty if it has rules of its own."""
+    """A cluster role. selectors: those of aggregationRule; empty if it has its own rules."""
 
     labels: Mapping[str, str]
     rules: _Rules
@@ -71,7 +71,7 @@ _NO_ROLE: Final = ClusterRole({}, (), ())
 
 
 def _read(found: StoredObject) -> ClusterRole:
-    """Returns what is stored; a process parses it once. Raises CorruptObject, Malformed."""
+    """Returns a stored cluster role, parsed once per process. Raises CorruptObject, Malformed."""
     found.require_sound()
     return (_parsed if len(found.tail) <= CACHED_BYTES_MAX else _parse)(found.tail)
 
@@ -92,11 +92,11 @@ class ClusterRoleAggregation:
         self._known: dict[str, tuple[int, ClusterRole]] = {}
         self.queue: WorkQueue[str] = WorkQueue("ClusterRoleAggregator", BACKOFF)
         self._undone: UndoneWrites[str] = UndoneWrites(self.queue)
-        # Roles that somebody else writes all the time, and until when they are left alone.
+        # Roles that another client keeps writing, and until when they are skipped.
         self._resting: dict[str, float] = {}
 
     async def run(self) -> None:
-        """Aggregate until cancelled."""
+        """Aggregate rules until cancelled."""
         resource = self._resource()
         if resource is None:
             return  # Not served.
@@ -112,7 +112,7 @@ class ClusterRoleAggregation:
         await controller.run()
 
     async def _aggregate(self, resource: ServedResource, prefix: str) -> Outcome:
-        """Write all rules that are not as they should be.
+        """Write all rules that have changed.
 
         Raises the storage's errors.
         """
@@ -161,7 +161,7 @@ class ClusterRoleAggregation:
         return {name: role for name, (_, role) in self._known.items()}
 
     async def _write(self, resource: ServedResource, name: str, rules: _Rules) -> str:
-        """Write the rules of a role. Returns its uid."""
+        """Write the rules of a role, and return its uid."""
 
         def with_rules(found: StoredObject) -> Draft:
             document = found.document()
@@ -178,10 +178,10 @@ class ClusterRoleAggregation:
 
 
 def aggregated(roles: Mapping[str, ClusterRole]) -> dict[str, _Rules]:
-    """The rules of each role that aggregates others, by name. roles: all there are, by name.
+    """Returns the rules of each aggregated role, by name. roles: all cluster roles, by name.
 
-    A role has the rules of those that a selector finds, in the order of their names, for each of its
-    selectors; no rule twice.
+    A role has the rules of the roles that each of its selectors finds, in the order of their names, without
+    duplicates.
     """
     names = sorted(roles)
     selected = {

@@ -1,7 +1,7 @@
-"""Publishes the certificates by which pods know this server, in a ClusterTrustBundle of its signer.
+"""Publishes the certificates by which pods verify this server, in a ClusterTrustBundle of its signer.
 
-The bundle's name has a digest of its content: when the CA changes there is another one, and only then is the
-one before deleted, so that a pod always finds one. Other bundles of the signer are deleted, too: it is the
+The bundle's name has a digest of its content: when the CA changes a new one is created before the old one is
+deleted, so that a pod always finds one. Other bundles of the signer are deleted, too, as the signer is the
 server's own.
 Source: kubernetes, pkg/controller/certificates/clustertrustbundlepublisher; KEP-3257.
 """
@@ -38,7 +38,7 @@ _ALL: Final = ""
 class ClusterTrustBundlePublisher:
     """The controller that publishes this server's CA as a ClusterTrustBundle.
 
-    group: that of ClusterTrustBundles. certificates: returns those of the CA now, in PEM.
+    group: that of ClusterTrustBundles. certificates: returns those of the current CA, in PEM.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class ClusterTrustBundlePublisher:
         self.queue: WorkQueue[str] = WorkQueue("ca_cert_publisher_cluster_trust_bundles", BACKOFF)
 
     def look_again(self) -> None:
-        """Look at the bundles: their content has to be another now."""
+        """Reconcile the bundles, because their content has changed."""
         self.queue.add(_ALL)
 
     async def run(self) -> None:
-        """Publish until cancelled."""
+        """Publish the bundle until cancelled."""
         informer = resource_informer(self._registry, self._resource(), self._on_bundle, queue=self.queue)
         self.queue.add(_ALL)
         await Controller(self.queue, self._reconcile, informers=[informer]).run()
@@ -120,6 +120,6 @@ class ClusterTrustBundlePublisher:
 
 
 def bundle_name(signer: str, bundle: str) -> str:
-    """Returns the name of a signer's bundle with a certain content."""
+    """Returns the name of a signer's bundle with the given content."""
     digest = hashlib.sha256(bundle.encode()).digest()
     return f"{bundle_name_prefix(signer)}{digest[:12].hex()}"

@@ -1,4 +1,4 @@
-"""Runs the controllers of a server: some on every server, others only while it is the leader."""
+"""Runs the controllers of a server, some on every server, others only on the leader."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from apiserver.metrics.work_queues import WorkQueueMetrics
 
 
 class ControllerSpec(NamedTuple):
-    """A controller that is to run.
+    """A controller to run.
 
-    name: as kube-controller-manager has it. build: makes it; called again whenever it has to begin anew.
-    leader_only: whether it runs on one server at a time, of all that share a store.
+    name: that in kube-controller-manager. build: makes the controller; called again for each restart.
+    leader_only: whether it runs on only one of the servers that share a store.
     """
 
     name: str
@@ -24,10 +24,10 @@ class ControllerSpec(NamedTuple):
 
 
 class ControllerManager:
-    """The controllers of one server.
+    """Runs the controllers of one server.
 
-    elector: makes this server the leader; None if it is, as one that has the store for itself.
-    metrics: are told of the queues of what runs.
+    elector: makes this server the leader; None if it always is, as the only server on its store.
+    metrics: get the queues of running controllers.
     """
 
     def __init__(
@@ -41,14 +41,14 @@ class ControllerManager:
         self._leading: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        """Run the controllers until cancelled. One that fails altogether ends all of them."""
+        """Run the controllers until cancelled; if one of them fails, all end."""
         async with asyncio.TaskGroup() as tasks:
             if self._elector is not None and self._on_leader:
                 self._leading = tasks.create_task(self._elector.run(self._lead), name="leader-election")
             await self._run_all(self._everywhere)
 
     async def leave(self) -> None:
-        """Have another server lead: end what only the leader runs, and release the Lease."""
+        """End the controllers of the leader, and release the Lease, so that another server leads."""
         if self._leading is not None:
             self._leading.cancel()
             await asyncio.wait([self._leading])

@@ -1,7 +1,7 @@
-"""Events by which controllers tell users what they have found.
+"""Writes the Events by which controllers report to users.
 
-An Event is worth less than what it tells about: it is written later, beside everything else, and lost if
-there are too many, if the server stops, or if it cannot be written.
+An Event is less important than its subject: it is written later, in the background, and lost if there are too
+many, if the server stops, or if it cannot be written.
 Source of the idea: k8s.io/client-go, tools/record.
 """
 
@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 # Events that wait to be written; more are dropped.
 WAITING_MAX: Final = 1_000
-# What was told is remembered of so many objects, and not told again.
+# How many objects are remembered, whose last Event is not repeated.
 TOLD_MAX: Final = 4_096
 # Longer messages are cut. kube-apiserver's own limit for Events of the newer kind.
 MESSAGE_LENGTH_MAX: Final = 1_024
@@ -42,7 +42,7 @@ MayCreate = Callable[[ServedResource, str, str], Awaitable[TransactionGuard | No
 class EventRecorder:
     """Writes Events of one component.
 
-    may_create: whether a namespace takes new objects. clock: seconds since 1970.
+    may_create: whether a namespace accepts new objects. clock: seconds since 1970.
     writer: the program that the component is part of.
     """
 
@@ -69,19 +69,19 @@ class EventRecorder:
     def warn(
         self, resource: ServedResource, namespace: str, name: str, uid: str, *, reason: str, message: str
     ) -> None:
-        """Write a warning about an object later, unless the same was said of it before."""
+        """Write a warning about an object later, unless it repeats the last one."""
         self._record(resource, namespace, name, uid, ("Warning", reason, message))
 
     def tell(
         self, resource: ServedResource, namespace: str, name: str, uid: str, *, reason: str, message: str
     ) -> None:
-        """Write later that something normal has happened to an object; otherwise as `warn`."""
+        """Write a normal Event about an object later, unless it repeats the last one."""
         self._record(resource, namespace, name, uid, ("Normal", reason, message))
 
     def _record(
         self, resource: ServedResource, namespace: str, name: str, uid: str, content: tuple[str, str, str]
     ) -> None:
-        """content: type, reason and message."""
+        """Queue an Event."""
         kind, reason, message = content
         what = (uid, reason, message)
         if what in self._told or self._waiting.full():
@@ -119,7 +119,7 @@ class EventRecorder:
                 await self._write(namespace, document)
             except (ApiError, StorageError) as error:
                 log.info("cannot write an event of %s: %s", self._component, error)
-                self._told.pop(what, None)  # Who finds the same again may tell it.
+                self._told.pop(what, None)  # The same finding may be reported again.
             except Exception:  # It must not stop the controller.
                 log.exception("cannot write an event of %s", self._component)
 

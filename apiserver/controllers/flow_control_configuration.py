@@ -1,7 +1,7 @@
-"""Tells API Priority and Fairness which FlowSchemas and priority levels there are, on every server.
+"""Applies the FlowSchemas and priority levels to API Priority and Fairness, on every server.
 
-It also says in the status of each FlowSchema whether its priority level exists. As in kube-apiserver every
-server that has fairness on does so: what one has written the others find as it should be.
+It also reports in the status of each FlowSchema whether its priority level exists. As in kube-apiserver every
+server with fairness does so; the others find it up to date.
 Source: k8s.io/apiserver, pkg/util/flowcontrol/apf_controller.go.
 """
 
@@ -61,9 +61,9 @@ _T = TypeVar("_T", bound=_Named)
 
 
 class _Objects(Generic[_T]):
-    """The objects of one resource as they are used, by name; those that cannot be used are left out.
+    """The usable objects of one resource, by name.
 
-    conditions: the condition `Dangling` of each that is used, None if it has none.
+    conditions: the condition `Dangling` of each object, None if it has none.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class _Objects(Generic[_T]):
         )
 
     def take_change(self) -> bool:
-        """Returns whether they have changed since this was asked last, their conditions aside."""
+        """Returns whether the objects, except their conditions, have changed since the last call."""
         is_changed, self._is_changed = self._is_changed, False
         return is_changed
 
@@ -102,7 +102,7 @@ class _Objects(Generic[_T]):
             self.by_name[name], self.conditions[name] = found, condition
 
     def _parsed(self, name: str, stored: StoredObject) -> tuple[_T, Document | None]:
-        """Raises CorruptObject, Malformed."""
+        """Returns a parsed object, and its condition."""
         document = stored.document()
         found = self._kind.of(document)
         if found.name != name:
@@ -116,7 +116,7 @@ class _Objects(Generic[_T]):
 class FlowControlConfiguration:
     """The controller that applies FlowSchemas and PriorityLevelConfigurations to this server.
 
-    clock: seconds since 1970. is_complete: whether the objects that every server has are there.
+    clock: seconds since 1970. is_complete: whether the objects that every server has exist.
     """
 
     def __init__(
@@ -137,25 +137,25 @@ class FlowControlConfiguration:
         self._schemas = _Objects(registry, flow_schemas, FlowSchema, self.look_again)
         self._levels = _Objects(registry, priority_levels, LevelSpec, self.look_again)
         self._undone: UndoneWrites[str] = UndoneWrites(self.queue)
-        # Schemas whose status somebody else writes all the time, and until when they are left alone.
+        # Schemas whose status another client keeps writing, and until when they are skipped.
         self._resting: dict[str, float] = {}
         self._on_first: Callable[[], None] | None = None
 
     def look_again(self) -> None:
-        """Have all objects looked at again."""
+        """Reconcile all objects again."""
         self.queue.add(_ALL)
 
     async def run(self, on_first: Callable[[], None]) -> None:
         """Follow the objects until cancelled.
 
-        on_first: called when all that were there at the start are used.
+        on_first: called when all objects that existed at the start are applied.
         """
         self._on_first = on_first
         informers = [self._schemas.informer, self._levels.informer]
         await Controller(self.queue, self._reconcile, informers=informers).run()
 
     async def _reconcile(self, _: str) -> Outcome:
-        """Raises the storage's errors."""
+        """Apply the current objects."""
         schemas, levels = self._schemas, self._levels
         if not (schemas.informer.has_synced.is_set() and levels.informer.has_synced.is_set()):
             return Requeue(BACKOFF.base_s)
@@ -185,7 +185,9 @@ class FlowControlConfiguration:
         return Cooldown(rest_s)
 
     async def _write_conditions(self, wrong: Mapping[str, tuple[str, Document]]) -> bool:
-        """Returns whether all could be written. wrong: UID and condition by name.
+        """Write the conditions that are wrong; returns whether all could be written.
+
+        wrong: UID and condition by name.
 
         Raises the storage's errors.
         """
@@ -195,7 +197,7 @@ class FlowControlConfiguration:
             batch = entries[begin : begin + WRITES_AT_ONCE]
             writes = (self._write(name, uid, wanted) for name, (uid, wanted) in batch)
             for written in await asyncio.gather(*writes, return_exceptions=True):
-                # A store that is full must not keep the server from getting ready: nobody could make room.
+                # A full store must not keep the server from becoming ready, so that users can free space.
                 if isinstance(written, ApiError | StorageFull | ValueTooLarge):
                     log.warning("cannot write the status of a FlowSchema, retrying: %s", written)
                     is_written = False
@@ -204,7 +206,7 @@ class FlowControlConfiguration:
         return is_written
 
     async def _write(self, name: str, uid: str, wanted: Document) -> None:
-        """Raises ApiError, and the storage's errors."""
+        """Write a condition."""
 
         def with_condition(found: StoredObject) -> Draft:
             document = found.document()
@@ -224,7 +226,7 @@ class FlowControlConfiguration:
 
 
 def _condition(schema: FlowSchema, levels: Mapping[str, LevelSpec]) -> Document:
-    """Returns what the status of a schema is to say about its level."""
+    """Returns the condition of a schema about its level."""
     about = f'This FlowSchema references the PriorityLevelConfiguration object named "{schema.level}"'
     if schema.level in levels:
         status, reason, message = "False", "Found", f"{about} and it exists"

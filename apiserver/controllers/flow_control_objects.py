@@ -1,12 +1,12 @@
-"""Keeps the FlowSchemas and priority levels that every server has: the mandatory ones, and the suggestions.
+"""Keeps the FlowSchemas and priority levels that every server has: the mandatory and the suggested ones.
 
-The mandatory ones always have the specs that they must have. Suggestions are kept, too, until somebody
-changes them: the annotation `apf.kubernetes.io/autoupdate-spec` says who has the last word, and without it
-the generation tells whether somebody has changed one. What is missing is made again. Objects that an earlier
-release suggested and this one does not are deleted, as long as the server has the last word about them.
+The specs of mandatory ones are always restored. Suggested ones are updated, too, until a user changes them:
+the annotation `apf.kubernetes.io/autoupdate-spec` decides whether the server updates one, and without it the
+generation shows whether a user has changed it. Missing objects are created again. Objects that only an
+earlier release suggested are deleted, if the server may update them.
 
-As in kube-apiserver every server does this, whether Priority and Fairness is on or not; each step does no
-harm when it is repeated. Source: kubernetes, pkg/registry/flowcontrol/{rest,ensurer}.
+As in kube-apiserver every server does this, whether Priority and Fairness is on or not; each step may be
+repeated. Source: kubernetes, pkg/registry/flowcontrol/{rest,ensurer}.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ AUTOUPDATE: Final = "apf.kubernetes.io/autoupdate-spec"
 
 
 class MaintainedObjects(NamedTuple):
-    """The objects of one resource. specs: by name. mandatory: the names of those that nobody may change."""
+    """The objects of one resource to keep.
+
+    specs: by name. mandatory: the names of those that users cannot change.
+    """
 
     resource: ServedResource
     specs: Mapping[str, Document]
@@ -56,7 +59,7 @@ class MaintainedObjects(NamedTuple):
 def maintained(
     flow_schemas: ServedResource | None, priority_levels: ServedResource | None
 ) -> Iterator[MaintainedObjects]:
-    """Yields what is maintained of the resources that are served."""
+    """Yields the objects to keep, for the served resources."""
     if flow_schemas is not None:
         yield MaintainedObjects(flow_schemas, FLOW_SCHEMAS, frozenset(MANDATORY_FLOW_SCHEMAS))
     if priority_levels is not None:
@@ -71,11 +74,13 @@ class FlowControlObjects:
         self._resources = resources
 
     async def run(self, on_first: Callable[[], None]) -> None:
-        """Keep them until cancelled. on_first: called once they are there."""
+        """Keep the objects until cancelled. on_first: called once they exist."""
         await keep_forever(self._registry, self.reconcile, INTERVAL_S, on_first)
 
     async def reconcile(self) -> None:
-        """Write what is not as it should be, and remove obsolete objects. Raises StorageError."""
+        """Write objects that differ from their required state, and delete obsolete ones. Raises
+        StorageError.
+        """
         for resource, specs, mandatory in self._resources:
             objects = (
                 KeptObject(resource, "", name, _wanted(name, spec, is_mandatory=name in mandatory), _PRODUCER)
@@ -86,15 +91,14 @@ class FlowControlObjects:
             await self._remove_obsolete(resource, specs)
 
     async def _keep(self, kept: KeptObject) -> None:
-        """Raises StorageError, unless the store is full: if that kept the server from getting ready, nobody
-        could make room."""
+        """Keep an object."""
         try:
             await keep(self._registry, kept)
         except StorageFull as error:
             log.warning("cannot write %s: %s", kept, error)
 
     async def _remove_obsolete(self, resource: ServedResource, specs: Mapping[str, Document]) -> None:
-        """Raises StorageError."""
+        """Delete obsolete objects."""
         registry = self._registry
         prefix = registry.prefix_of(resource)
         listing = await registry.cache.list(prefix_range(prefix), ANY)
@@ -105,13 +109,13 @@ class FlowControlObjects:
             try:
                 document = version.value.document()
             except CorruptObject:
-                continue  # Whose it is cannot be told.
+                continue  # Its owner is unknown.
             meta = document["metadata"]
             if _autoupdate(meta) is not True:
                 continue
             options = DeleteOptions(uid=meta["uid"], resource_version=meta["resourceVersion"])
             try:
-                with suppress(NotFound, Conflict):  # Somebody is at it; the next time will tell.
+                with suppress(NotFound, Conflict):  # Another client is changing it; the next pass decides.
                     await registry.delete(DeleteRequest(resource, "", name, options))
                     log.info("deleted %s %s: this release no longer suggests it", resource.kind, name)
             except ApiError as error:
@@ -129,10 +133,10 @@ def _wanted(name: str, spec: Document, *, is_mandatory: bool) -> Callable[[Docum
 
 
 def updated(current: Document, spec: Document, *, is_mandatory: bool) -> Document:
-    """Returns an object as it should be: with the spec, if the server has the last word, and marked so."""
+    """Returns an object with the required spec, if the server may update it, and marked accordingly."""
     meta = current["metadata"]
     marked = _autoupdate(meta)
-    # Without a mark: nobody has changed the spec since the object was made.
+    # Without an annotation: the spec has not changed since the object was created.
     is_servers = is_mandatory or (meta.get("generation") == 1 if marked is None else marked)
     result = current
     if marked is not is_servers:
@@ -155,5 +159,5 @@ def _copied(spec: Document) -> Document:
 
 
 def _autoupdate(meta: Document) -> bool | None:
-    """Returns what the annotation says; None if it says nothing, or nothing that can be read."""
+    """Returns the value of the annotation; None if it is absent or invalid."""
     return parse_bool((meta.get("annotations") or {}).get(AUTOUPDATE))

@@ -1,4 +1,4 @@
-"""Objects that the server itself keeps as they should be, by looking at them now and then."""
+"""Keeps the server's own objects in their required state, by checking them periodically."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ RETRY: Final = Backoff(base_s=0.5, max_s=5.0)
 
 
 class KeptObject(NamedTuple):
-    """An object that the server keeps as it should be.
+    """An object that the server keeps in its required state.
 
-    wanted: returns that form, given the object as it is, or None if there is none.
-    writer: whom it is kept for.
+    wanted: returns the required object, given the current one, or None if there is none.
+    writer: the field manager of its writes.
     """
 
     resource: ServedResource
@@ -41,13 +41,14 @@ class KeptObject(NamedTuple):
 
 
 def cached(registry: Registry, resource: ServedResource, namespace: str, name: str) -> Document | None:
-    """Returns the object as the watch cache has it. Raises CorruptObject."""
+    """Returns the object from the watch cache. Raises CorruptObject."""
     found = registry.cache.get_cached(registry.key(resource, namespace, name))
     return None if found is None or found.value is None else found.value.document()
 
 
 async def keep(registry: Registry, kept: KeptObject) -> None:
-    """Create or update an object if it is not as it should be. What is refused is logged.
+    """Create an object, or update it to its required state; refused writes are logged.
+
 
     Raises StorageError.
     """
@@ -79,9 +80,8 @@ async def keep_forever(
 ) -> None:
     """Call `reconcile` every `interval_s` until cancelled. on_first: called after the first time.
 
-    reconcile: what it raises is logged. While the store does not answer, it is called again with back-off
-        until it does for the first time. An object that is damaged or malformed will not mend by itself: it
-        must not keep the server from being ready.
+    reconcile: its errors are logged. While the store does not respond, it is called again with back-off until
+        it does for the first time. A damaged or malformed object must not keep the server from being ready.
     changed: when it is set, `reconcile` is called soon.
     """
     changed = changed or asyncio.Event()

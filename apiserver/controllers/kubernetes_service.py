@@ -1,8 +1,9 @@
-"""Keeps the Service `default/kubernetes`, by which programs in a cluster find this server, and its endpoints.
+"""Keeps the Service `default/kubernetes`, by which programs in a cluster find this server, with its
+endpoints.
 
-As in kube-apiserver it runs whatever controllers run: tools ask for the Service before they do anything. The
-endpoints are those of all living servers on the store (`replicas`). Each of them writes the same, since all
-see the same records; so they do not take turns, and nothing is written once it is right.
+As in kube-apiserver it runs whatever controllers run: tools read the Service before they do anything. The
+endpoints are those of all live servers on the store (`replicas`). All servers write the same, since all see
+the same records; so they do not compete, and write nothing once it is correct.
 
 Servers on different ports have Endpoints with a subset for each port, and an EndpointSlice for each port: the
 first is `kubernetes`, as in Kubernetes, where all have one port.
@@ -55,12 +56,12 @@ class Endpoint(NamedTuple):
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """Sorts endpoints; addresses of two families cannot be compared."""
+        """The sort key of endpoints, as addresses of two families cannot be compared."""
         return self.address.version, int(self.address), self.port
 
 
 def usable_endpoint(address: str, port: int) -> Endpoint | None:
-    """Returns an endpoint; None if Endpoints may not have the address: each machine calls itself so."""
+    """Returns an endpoint; None if Endpoints may not have the address, as a loopback address."""
     if not address:
         return None
     ip = ipaddress.ip_address(address)
@@ -70,10 +71,10 @@ def usable_endpoint(address: str, port: int) -> Endpoint | None:
 
 
 class KubernetesService(NamedTuple):
-    """The objects as they should be.
+    """The required Service, Endpoints and EndpointSlices.
 
-    cluster_ip: of the Service. node_port: of the Service, if it is to have one.
-    port: of this server, to which the Service leads if there are no endpoints.
+    cluster_ip: that of the Service. node_port: that of the Service, if it has one.
+    port: that of this server, the Service's target port if there are no endpoints.
     """
 
     brand: Brand
@@ -82,7 +83,7 @@ class KubernetesService(NamedTuple):
     node_port: int = 0
 
     def service(self, endpoints: Sequence[Endpoint], current: Document | None) -> Document:
-        """Returns the Service. current: as it is; what is right about it stays."""
+        """Returns the required Service. current: the existing one, whose correct parts are kept."""
         ports = {each.port for each in endpoints} or {self.port}
         spec = {} if current is None else current["spec"]
         target = next((port.get("targetPort") for port in spec.get("ports") or ()), None)
@@ -113,7 +114,7 @@ class KubernetesService(NamedTuple):
         }
 
     def endpoints(self, endpoints: Sequence[Endpoint]) -> Document:
-        """Returns the Endpoints. They are not mirrored: there are EndpointSlices."""
+        """Returns the required Endpoints, which are not mirrored, as EndpointSlices exist."""
         return {
             "metadata": {
                 "namespace": NAMESPACE,
@@ -130,7 +131,7 @@ class KubernetesService(NamedTuple):
         }
 
     def slices(self, endpoints: Sequence[Endpoint]) -> dict[str, Document]:
-        """Returns the EndpointSlices by name."""
+        """Returns the required EndpointSlices, by name."""
         grouped = _grouped(endpoints, lambda each: (each.family, each.port))
         slices = {}
         for number, ((family, port), there) in enumerate(grouped.items()):
@@ -151,9 +152,9 @@ class KubernetesService(NamedTuple):
 
 
 class KubernetesServiceReconciler:
-    """Writes the objects, and then looks again and again whether they are as they should be.
+    """Writes the objects, and then checks repeatedly whether they are correct.
 
-    alive: returns where the servers on the store are; None if endpoints are somebody else's business.
+    alive: returns the endpoints of the servers on the store; None if this server does not manage endpoints.
     """
 
     def __init__(
@@ -169,25 +170,25 @@ class KubernetesServiceReconciler:
         self._alive = alive
 
     async def run(self, on_first: Callable[[], None]) -> None:
-        """Reconcile until cancelled. on_first: called once the Service is there, or cannot be created."""
+        """Reconcile until cancelled. on_first: called once the Service exists, or cannot be created."""
         await keep_forever(self._registry, self.reconcile, INTERVAL_S, on_first)
 
     async def leave(self) -> None:
-        """Remove this server from the endpoints, if others are alive. Its record must be gone."""
+        """Remove this server, whose record must be gone, from the endpoints, if other servers are alive."""
         try:
             await self.reconcile()
         except StorageError as error:
             log.debug("cannot remove this server from the endpoints of the Service %s: %s", NAME, error)
 
     async def reconcile(self) -> None:
-        """Write what is not as it should be, as far as the watch cache knows. Raises StorageError."""
+        """Write the objects that the watch cache shows as incorrect. Raises StorageError."""
         endpoints = list(set(await self._alive())) if self._alive is not None else []
         await self._keep(self._core("services"), NAME, lambda now: self._wanted.service(endpoints, now))
         await self._reconcile_endpoints(endpoints)
 
     async def _reconcile_endpoints(self, endpoints: Sequence[Endpoint]) -> None:
         if not endpoints:
-            return  # Whoever is not known may be there all the same: kube-apiserver removes no last one, too.
+            return  # Other servers may exist: kube-apiserver keeps the last endpoint, too.
         await self._keep(
             self._core("endpoints"), NAME, lambda now: _updated(self._wanted.endpoints(endpoints), now)
         )
@@ -202,7 +203,7 @@ class KubernetesServiceReconciler:
             await self._keep(resource, name, partial(_updated, wanted))
 
     def _has_other_family(self, resource: ServedResource, name: str, wanted: Document) -> bool:
-        """Whether there is a slice with addresses of another family. Of a damaged one nobody can tell."""
+        """Returns whether a slice has addresses of another family; a damaged one does not count."""
         try:
             current = cached(self._registry, resource, NAMESPACE, name)
         except CorruptObject:
@@ -240,7 +241,9 @@ _SLICE_NAME: Final = re.compile(rf"{NAME}-ipv[46]-[0-9]+")
 
 
 def _updated(wanted: Document, current: Document | None) -> Document:
-    """Returns `current` with what is wanted: labels are added to others, all else is replaced."""
+    """Returns `current` with the required content: labels are added to existing ones, the rest is
+    replaced.
+    """
     if current is None:
         return wanted
     meta = current["metadata"]

@@ -1,17 +1,18 @@
-"""Elects one of the servers that share a store, by a Lease in kube-system, to run what only one may run.
+"""Elects one of the servers that share a store, by a Lease in kube-system.
 
-The rules are those of client-go: the leader renews the Lease every `retry_s`. One that could not for
-`renew_deadline_s` has stopped leading before `lease_duration_s` have passed, after which another may take it.
-When the Lease was renewed is never read from it, since the clocks of servers differ: each measures, by a
-clock of its own that only moves on, since when the Lease has not changed. A leader that stops releases the
-Lease, and another takes it as soon as the watch cache tells of that. A Lease that somebody deletes stays its
-holder's, who writes it anew, for as long as it would have been.
+The rules are those of client-go: the leader renews the Lease every `retry_s`. A leader that could not renew
+it for `renew_deadline_s` stops leading before `lease_duration_s` have passed, after which another may take
+it. The time of the last renewal is never read from the Lease, since the clocks of servers differ: each server
+measures, by its own monotonic clock, since when the Lease has not changed. A leader that stops releases the
+Lease, and another takes it as soon as the watch cache shows that. A deleted Lease still belongs to its
+holder, which creates it again, until it would have expired.
 
-To take and to renew are updates of the Lease as it was seen, so of several that try one succeeds. Stopping
-cannot be made certain: a process that was suspended runs on until it looks at its clock. Whatever a leader
-does is therefore an update of what it has seen, or a deletion of that, which a second leader makes fail.
+Taking and renewing are updates of the observed version of the Lease, so only one of several attempts
+succeeds. A leader cannot always stop in time: a suspended process continues until it reads its clock. So
+every action of a leader is an update, or a deletion, of an observed version, which fails if there was a
+second leader.
 
-The Lease costs the store one small write for each `retry_s`; those who wait for it only watch.
+The Lease costs the store one small write for each `retry_s`; waiting servers only watch.
 Source: k8s.io/client-go, tools/leaderelection.
 """
 
@@ -48,14 +49,15 @@ NAMESPACE: Final = "kube-system"
 RELEASE_WITHIN_S: Final = 1.0
 # It is logged once in so many attempts that the store does not answer.
 FAILURES_PER_WARNING: Final = 30
-# Those who wait try again after the retry period and up to so much of it more, so as not to meet each time.
+# Waiting servers try again after the retry period and up to this share of it more, so as not to collide each
+# time.
 JITTER: Final = 1.2
 
 
 class ElectionTimes(NamedTuple):
     """The times of an election, each longer than the next.
 
-    lease_duration_s: for how long nobody else takes a Lease that is not renewed.
+    lease_duration_s: for how long no other server takes a Lease that is not renewed.
     renew_deadline_s: for how long the leader tries to renew it before it stops leading.
     retry_s: the time between two attempts to renew it, or to take it.
     """
@@ -66,7 +68,7 @@ class ElectionTimes(NamedTuple):
 
 
 class LeaseRecord(NamedTuple):
-    """What the spec of the Lease says. While it stays the same, nobody has renewed it."""
+    """The content of a Lease's spec, which changes with each renewal."""
 
     holder: str = ""
     duration_s: int = 0
@@ -76,7 +78,7 @@ class LeaseRecord(NamedTuple):
 
     @classmethod
     def of(cls, lease: Document) -> Self:
-        """Reads a Lease; what is not of its type, as only a damaged store can have it, counts as absent."""
+        """Reads a Lease, in which a field of a wrong type, as only a damaged store has, counts as absent."""
         spec = lease.get("spec")
 
         def field(name: str, absent: _Value) -> _Value:
@@ -111,7 +113,7 @@ class LeaseRecord(NamedTuple):
 
 
 class ObservedLease:
-    """The Lease as one server has seen it, and since when. Times are in seconds, of that server's clock."""
+    """The Lease as one server has observed it, with times in seconds of that server's clock."""
 
     def __init__(self, identity: str) -> None:
         self._identity = identity
@@ -120,10 +122,10 @@ class ObservedLease:
         self.record = LeaseRecord()
 
     def see(self, record: LeaseRecord, revision: int, now: float, *, is_latest: bool = False) -> None:
-        """Take note of what was read; nothing changes if something newer was.
+        """Record an observed Lease, unless a newer one is known.
 
-        is_latest: it was read from the store, and counts whatever its revision: a store that was restored
-            from a snapshot has lower ones than before.
+        is_latest: whether it was read from the store, and counts regardless of its revision, as a restored
+            store may have lower ones.
         """
         if revision <= self.revision and not is_latest:
             return
@@ -136,7 +138,9 @@ class ObservedLease:
         return self.record.holder not in ("", self._identity)
 
     def free_in_s(self, now: float) -> float:
-        """Returns after how long `identity` may take the Lease, if it does not change; at most 0 for now."""
+        """Returns in how many seconds `identity` may take the Lease, if it does not change; at most 0 for
+        now.
+        """
         if not self.is_of_another:
             return 0.0
         return self._since + self.record.duration_s - now
@@ -151,9 +155,9 @@ class LeaseHeld(Exception):
 
 
 class LeaseLock(NamedTuple):
-    """The Lease that a server wants to hold, by its name.
+    """The Lease that a server wants to hold.
 
-    identity: tells the server from all others, and from what it was before it was started again.
+    identity: unique to this run of the server.
     """
 
     name: str
@@ -161,9 +165,9 @@ class LeaseLock(NamedTuple):
 
 
 class LeaderElector:
-    """One server's part in the election.
+    """The part of one server in the election.
 
-    clock: seconds since 1970, of which nothing depends.
+    clock: seconds since 1970, used only for the Lease's texts.
     """
 
     def __init__(
@@ -189,14 +193,14 @@ class LeaderElector:
         self._failures = 0  # one after another
         # Set when another has written the Lease, or deleted it, and when what the leader runs has ended.
         self._changed = asyncio.Event()
-        # Until the informer has told what there is, which it lists anew when its watch was lost.
+        # Until the informer has delivered the existing objects, which it lists again when its watch was lost.
         self._is_listing = True
         self.status = ElectionStatus(lock.name)
 
     async def run(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Call `lead` whenever this server has become the leader, and cancel it when it no longer is.
 
-        Returns if `lead` does, and raises what it raises. Once cancelled, ends it and releases the Lease.
+        Returns if `lead` does, and raises its errors. When cancelled, it ends `lead` and releases the Lease.
         """
         prefix = self._registry.prefix_of(self._leases())
         informer = Informer(
@@ -220,7 +224,7 @@ class LeaderElector:
     # ---- taking and keeping the Lease
 
     async def _acquire(self) -> float:
-        """Wait until this server holds the Lease. Returns when it began to take it, by the loop's clock."""
+        """Wait until this server holds the Lease; returns when it began to take it, by the loop's clock."""
         while True:
             began = self._loop.time()
             free_in_s = self._observed.free_in_s(began)
@@ -235,11 +239,11 @@ class LeaderElector:
                 pass
             except Exception as error:  # Whatever the Lease looks like, it must not stop the server.
                 self._log_failure("taken", error)
-            # Whatever has changed meanwhile: the store is asked by all who wait, as often as this.
+            # Whatever has changed meanwhile: all waiting servers read from the store this often.
             await asyncio.sleep(self._times.retry_s * (1 + JITTER * random.random()))  # noqa: S311
 
     async def _lead(self, lead: Callable[[], Coroutine[Any, Any, None]], renewed_at: float) -> bool:
-        """Run `lead` while the Lease can be renewed. Returns whether it has ended by itself."""
+        """Run `lead` while the Lease can be renewed; returns whether it ended by itself."""
         log.info("%s has become the leader (Lease %s)", self._identity, self._name)
         leading = asyncio.create_task(lead(), name="leader")
         leading.add_done_callback(lambda _: self._changed.set())
@@ -262,7 +266,7 @@ class LeaderElector:
             self.status.is_leader = False
 
     async def _renew(self, gives_up_at: float) -> float | None:
-        """Renew the Lease. Returns when this began, or None if it is lost. Times are of the loop's clock."""
+        """Renew the Lease; returns when this began, or None if it is lost, by the loop's clock."""
         try:
             async with asyncio.timeout_at(gives_up_at):
                 while not self._observed.is_of_another:
@@ -285,7 +289,7 @@ class LeaderElector:
         self._failures += 1
 
     async def _wait_for_change(self, seconds: float) -> None:
-        """Wait until something has happened that matters, or for so long."""
+        """Wait for a relevant change, up to a timeout."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._changed.wait()
@@ -352,7 +356,7 @@ class LeaderElector:
         return await self._registry.create(self._request(), Draft(document))
 
     async def _release(self) -> None:
-        """Let another server have the Lease at once, if this one holds it and the store answers soon."""
+        """Release the Lease for another server, if this one holds it and the store responds soon."""
         if not self._may_hold:
             return
         now = timestamps.to_micro_text(self._clock())

@@ -1,6 +1,6 @@
-"""Marks Secrets whose tokens are used with the day, and counts such uses: so that they can be replaced.
+"""Marks Secrets whose tokens are used with the day, and counts such uses, so that they can be replaced.
 
-Every server does so for the requests that it has received, beside them.
+Every server does so for its own requests, in the background.
 Source: k8s.io/kubernetes, pkg/serviceaccount/legacy.go.
 """
 
@@ -31,7 +31,7 @@ Key = tuple[str, str, str]  # namespace, name and uid
 
 
 class LegacyTokenUses(TokenUses):
-    """Marks Secrets with the day on which their token was used last. clock: seconds since 1970."""
+    """Marks Secrets with the day on which their token was last used. clock: seconds since 1970."""
 
     def __init__(
         self,
@@ -79,13 +79,15 @@ class LegacyTokenUses(TokenUses):
         return None
 
     def _mark(self, namespace: str, secret: Document) -> None:
-        """Have a Secret marked, unless it is."""
+        """Schedule marking a Secret, unless it is marked."""
         if not self._is_marked(secret):
             meta = secret["metadata"]
             self.queue.add((namespace, meta["name"], meta["uid"]))
 
     def _is_marked(self, secret: Document) -> bool:
-        """Tells whether it is marked with today, or by a server whose clock is ahead with the next day."""
+        """Returns whether a Secret is marked with today, or with tomorrow by a server whose clock is
+        ahead.
+        """
         return _labels(secret).get(LAST_USED) in (self._today(), self._today(_DAY_S))
 
     def _today(self, ahead_s: float = 0.0) -> str:

@@ -1,10 +1,10 @@
-"""Reports in the status of a CustomResourceDefinition that its objects are migrated, and how that ended.
+"""Reports the migration of objects, and its result, in the status of their CustomResourceDefinition.
 
-After a migration that has succeeded, objects are stored in the storage version only, and no other one is
-listed in `status.storedVersions`: then a version can be removed from the definition. If the definition has
-changed meanwhile, it may have got another storage version, and the list stays as it is.
+After a successful migration objects are stored in the storage version only, and only that is listed in
+`status.storedVersions`, so that other versions can be removed from the definition. If the definition has
+changed meanwhile, it may have another storage version, and the list is not changed.
 Source: kubernetes, pkg/controller/storageversionmigrator/migrationrunner.go (release 1.36). Unlike there, the
-list stays as it is after a migration that has failed, too: objects may still be stored in other versions.
+list is not changed after a failed migration, as objects may still be stored in other versions.
 """
 
 from __future__ import annotations
@@ -50,16 +50,17 @@ class MigratedDefinitions:
         self._offload, self._clock = offload, clock
 
     async def begin(self, resource: GroupResource, migration: str) -> int | None:
-        """Says that a migration is running. Returns the definition's generation.
+        """Reports that a migration is running, and returns the definition's generation.
 
-        None: the resource has no definition, and there is nothing to say.
+
+        Returns None if the resource has no definition.
         """
 
         running = {"status": "True", "reason": _RUNNING, "message": f"Migration {migration} is running"}
         return await self._write(resource, lambda _: running)
 
     async def end(self, resource: GroupResource, began_at: int | None, *, has_succeeded: bool) -> None:
-        """Says that a migration has ended. began_at: what `begin` has returned."""
+        """Reports that a migration has ended. began_at: the result of `begin`."""
         if began_at is None:
             return
 
@@ -74,7 +75,7 @@ class MigratedDefinitions:
         await self._write(resource, ended)
 
     async def _write(self, resource: GroupResource, condition: Callable[[Document], Document]) -> int | None:
-        """Set the condition that `condition` returns. Returns the definition's generation."""
+        """Set the condition that `condition` returns, and return the definition's generation."""
         definitions = self._served.hub(*self._definitions)
         if definitions is None or not resource.group:
             return None

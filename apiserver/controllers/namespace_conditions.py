@@ -1,4 +1,4 @@
-"""The conditions of a namespace that is being deleted: what is left in it, and what went wrong.
+"""The conditions of a namespace that is being deleted, about remaining objects and errors.
 
 Source: kubernetes, pkg/controller/namespace/deletion, status_condition_utils.go.
 """
@@ -41,11 +41,11 @@ _TYPES: Final = (
 
 @dataclass(slots=True)
 class RemainingContent:
-    """What is left of a namespace's content after its deletion has been asked for.
+    """The remaining objects of a namespace after their deletion was requested.
 
     resources: the number of objects of each. finalizers: how many objects each of them holds.
-    failures: the errors of resources whose content could not be deleted.
-    undiscovered: the group versions of other servers of which it is not known what there is.
+    failures: the errors of resources whose objects could not be deleted.
+    undiscovered: the group versions of other servers whose resources are unknown.
     """
 
     resources: Counter[GroupResource] = field(default_factory=Counter)
@@ -59,7 +59,7 @@ class RemainingContent:
         return bool(self.resources or self.failures or self.undiscovered)
 
     def add(self, resource: ServedResource, document: Document) -> None:
-        """Count an object that is still there."""
+        """Count a remaining object."""
         self.resources[resource.group_resource] += 1
         if held_by := document["metadata"].get("finalizers"):
             self.finalizers.update(held_by)
@@ -69,14 +69,14 @@ class RemainingContent:
             self._pods_grace_s = max(self._pods_grace_s, grace_s)
 
     def add_elsewhere(self, resource: GroupResource, finalizers: Iterable[str]) -> None:
-        """Count an object that another server still has."""
+        """Count a remaining object on another server."""
         self.resources[resource] += 1
         self.finalizers.update(finalizers)
 
     def conclude(self, resource: ServedResource, namespace: str, deleted_for_s: float) -> None:
-        """Add an error if objects of a resource are left that neither a finalizer nor a kubelet holds.
+        """Add an error if objects remain that neither a finalizer nor a kubelet holds.
 
-        deleted_for_s: how long ago the deletion of the namespace was asked for.
+        deleted_for_s: how long ago the deletion of the namespace was requested.
         """
         name = resource.group_resource
         is_graceful = name == PODS and deleted_for_s < self._pods_grace_s
@@ -102,7 +102,7 @@ class RemainingContent:
         ]
 
     def _wrong(self) -> Iterable[tuple[str, tuple[str, str]]]:
-        """The types of the conditions that hold, each with its reason and message."""
+        """Returns the types of the conditions that are True, each with its reason and message."""
         if self.undiscovered:
             count = len(self.undiscovered)
             what = _listed(f"{each}: stale GroupVersion discovery: {each}" for each in self.undiscovered)
@@ -133,6 +133,6 @@ def _phase(pod: Document) -> str:
 
 
 def _listed(texts: Iterable[str]) -> str:
-    """The texts in order, so that a message changes only with what it says."""
+    """Returns the texts sorted, so that a message changes only with its content."""
     text = ", ".join(islice(sorted(texts), NAMED_MAX))
     return text if len(text) <= MESSAGE_LENGTH_MAX else f"{text[:MESSAGE_LENGTH_MAX]}..."

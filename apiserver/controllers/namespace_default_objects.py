@@ -1,5 +1,4 @@
-"""Creates the objects that every namespace has: the service account `default`, and the ConfigMap with the CA
-by which pods know this server.
+"""Creates the objects that every namespace has: the service account `default`, and the ConfigMap with the CA.
 
 In a cluster kube-controller-manager creates them (its serviceaccount and root-ca-certificate-publisher
 controllers). Without the account no pod can be created that does not name another.
@@ -26,10 +25,10 @@ BACKOFF: Final = Backoff(base_s=1.0, max_s=5.0)
 
 
 class DefaultObject(NamedTuple):
-    """One object that every namespace has.
+    """An object that every namespace has.
 
     document: returns a new copy of it, without its namespace.
-    is_current: whether an object that exists may stay as it is; otherwise it is replaced.
+    is_current: whether an existing object is kept; otherwise it is replaced.
     """
 
     resource: str
@@ -43,7 +42,10 @@ def default_service_account() -> DefaultObject:
 
 
 def root_ca_config_map(certificates: Callable[[], str]) -> DefaultObject:
-    """Returns the ConfigMap with the CA. certificates: returns those of the CA now, in PEM."""
+    """Returns the ConfigMap with the CA by which pods verify this server.
+
+    certificates: returns those of the current CA, in PEM.
+    """
     name = "kube-root-ca.crt"
     annotations = {
         "kubernetes.io/description": (
@@ -63,16 +65,16 @@ def root_ca_config_map(certificates: Callable[[], str]) -> DefaultObject:
 
 
 def _is_named(end: str, found: StoredObject) -> bool:
-    """Whether an object's key ends so."""
+    """Returns a predicate on keys that end with a name."""
     return found.key.endswith(end)
 
 
 class NamespaceDefaultObjects:
     """Keeps objects of the core group in all namespaces.
 
-    queue: of names of namespaces. name: of the queue.
-    may_create: whether an object of a resource may be created in a namespace. Returns what must still hold
-        when it is written; raises NotFound or Forbidden.
+    queue: that of names of namespaces. name: that of the queue.
+    may_create: checks that an object of a resource may be created in a namespace. Returns a condition of the
+        write; raises NotFound or Forbidden.
     """
 
     def __init__(
@@ -92,12 +94,12 @@ class NamespaceDefaultObjects:
         self.queue: WorkQueue[str] = WorkQueue(name, BACKOFF)
 
     def look_again(self) -> None:
-        """Look at all namespaces: the objects have to be others now."""
+        """Reconcile all namespaces, because the required objects have changed."""
         for namespace in self._namespaces:
             self.queue.add(namespace)
 
     async def run(self) -> None:
-        """Look after all namespaces until cancelled."""
+        """Reconcile all namespaces until cancelled."""
         informers = [self._informer("namespaces", self._on_namespace)]
         informers += [self._informer(each.resource, self._on_object, each.name) for each in self._objects]
         await Controller(self.queue, self._reconcile, informers=informers).run()
@@ -105,7 +107,7 @@ class NamespaceDefaultObjects:
     def _informer(
         self, resource: str, handler: Callable[[Notification], None], name: str | None = None
     ) -> Informer:
-        """name: of the objects that matter; None for all."""
+        """Returns an informer of relevant objects."""
         prefix = self._registry.prefix_of(self._served.require("", resource))
         selects = None if name is None else partial(_is_named, f"/{name}")
         return Informer(
@@ -139,7 +141,7 @@ class NamespaceDefaultObjects:
     async def _ensure(self, default: DefaultObject, namespace: str) -> bool:
         """Create or replace an object, and return whether that was necessary.
 
-        Raises NotFound or Forbidden if the namespace takes no objects.
+        Raises NotFound or Forbidden if the namespace accepts no objects.
         """
         resource = self._served.require("", default.resource)
         wanted = {**default.document(), "apiVersion": resource.api_version, "kind": resource.kind}

@@ -1,9 +1,9 @@
-"""Finishes the deletion of namespaces: removes the objects in them, then the namespaces. Row A12.
+"""Finishes the deletion of namespaces: deletes the objects in them, then the namespaces (row A12).
 
-Their status has the conditions of Kubernetes, which tell what keeps them.
+Their status has the conditions of Kubernetes about remaining objects.
 
-Pods go first, and all else when no pod is left: what a pod may do, and what it needs for that, must not be
-taken from it while it runs. Only the leader runs this; repeating a deletion is harmless.
+Pods are deleted first, and other objects when no pod is left: a running pod must not lose its permissions and
+dependencies. Only the leader runs this; repeating a deletion is harmless.
 Source: kubernetes, pkg/controller/namespace.
 """
 
@@ -44,10 +44,10 @@ PAGE_OBJECTS: Final = 500
 
 
 class OtherServers(Protocol):
-    """The servers that have group versions of their own, with objects in namespaces."""
+    """The servers with other group versions, which may have objects in namespaces."""
 
     async def empty(self, namespace: str, remaining: RemainingContent) -> None:
-        """Ask for the deletion of all objects in a namespace, and tell `remaining` what is left."""
+        """Delete all objects in a namespace, and report the remaining ones to `remaining`."""
         ...
 
 
@@ -67,7 +67,7 @@ class NamespaceController:
         self.queue: WorkQueue[str] = WorkQueue("namespace", BACKOFF)
 
     async def run(self) -> None:
-        """Look after namespaces until cancelled."""
+        """Delete the objects of namespaces until cancelled."""
         prefix = self._registry.prefix_of(self._namespaces())
         informer = Informer(
             ListWatch(self._registry.cache, prefix),
@@ -93,7 +93,7 @@ class NamespaceController:
         return None
 
     async def _empty(self, name: str) -> RemainingContent:
-        """Ask for the deletion of all objects in the namespace. Returns what is left.
+        """Delete all objects in the namespace, and return the remaining ones.
 
         An object that cannot be deleted does not stop the others.
         Raises NotFound if the namespace is not being deleted, RevisionTooLarge if the cache is far behind.
@@ -118,7 +118,7 @@ class NamespaceController:
     async def _delete_all(
         self, resource: ServedResource, name: str, at: ReadAt, remaining: RemainingContent
     ) -> None:
-        """Ask for the deletion of all objects of a resource, and count those that remain.
+        """Delete all objects of a resource, and count the remaining ones.
 
         at: a revision since which nothing was created in the namespace.
         Several are deleted at a time, so that the store can commit them together.
@@ -154,7 +154,7 @@ class NamespaceController:
     async def _delete(
         self, resource: ServedResource, namespace: str, name: str, remaining: RemainingContent
     ) -> None:
-        """Raises StorageError."""
+        """Delete an object."""
         try:
             deleted = await self._registry.delete(DeleteRequest(resource, namespace, name))
             if not deleted.is_removed:
@@ -171,7 +171,7 @@ class NamespaceController:
         return await self._registry.offload.document(found)
 
     async def _report(self, name: str, remaining: RemainingContent) -> None:
-        """Tell what keeps the namespace in its status, if that has changed."""
+        """Report the remaining objects in the status of the namespace, if they have changed."""
         conditions, now = remaining.conditions(), timestamps.to_text(self._clock())
 
         def with_conditions(found: StoredObject) -> Draft:
@@ -190,7 +190,7 @@ class NamespaceController:
             raise NotFound(self._namespaces().group_resource, meta["name"])
 
     async def _finalize(self, name: str) -> None:
-        """Remove our own finalizer; with the last one the namespace is removed."""
+        """Remove the finalizer of Kubernetes; without finalizers the namespace is removed."""
 
         def without_finalizer(found: StoredObject) -> Draft:
             document = found.document()
@@ -214,7 +214,7 @@ class NamespaceController:
         return self._served.require("", "namespaces")
 
     def _stored_in_namespaces(self) -> list[ServedResource]:
-        """Returns each resource once, however many versions of it are served, and pods first."""
+        """Returns each stored resource once, whatever number of versions is served, and pods first."""
         by_name = {r.stored_group_resource: r for r in self._served.current.resources if r.is_namespaced}
         found = [resource for resource in by_name.values() if "delete" in resource.verbs]
         return sorted(found, key=lambda each: each.group_resource != PODS)

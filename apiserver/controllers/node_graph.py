@@ -1,4 +1,4 @@
-"""Tells the Node authorizer which objects the pods of each node refer to."""
+"""Keeps the Node authorizer informed of the objects that the pods of each node refer to."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _CHANGEABLE: Final = (b'"ephemeralContainers":', b'"resourceClaim', b'"extendedR
 
 
 class NodeGraphInformer:
-    """Keeps a `NodeGraph` up to date with the watch cache, from when a node asks for the first time.
+    """Keeps a `NodeGraph` up to date with the watch cache, from the first request of a node.
 
-    Large objects are read in a thread; until that is done, what they gave before holds.
+    Large objects are read in a thread; until that is done, their previous references hold.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class NodeGraphInformer:
             yield Informer(source, handler, reports_missed_deletions=True)
 
     async def _complete(self, deadline: float) -> None:
-        """Raises TimeoutError."""
+        """Wait until the graph is complete."""
         self._is_wanted.set()
         async with asyncio.timeout_at(deadline):
             for informer in self._informers:
@@ -105,9 +105,9 @@ class NodeGraphInformer:
             self._observe(notification, "Pod", began)
 
     def _read_pod(self, pod: StoredObject, bound_to: str) -> tuple[str, frozenset[Reference]] | None:
-        """Returns the node of a pod, and what it refers to; None if that cannot have changed.
+        """Returns the node and the references of a pod; None if they cannot have changed.
 
-        bound_to: the node that it is known to be bound to; empty if that is not known.
+        bound_to: the node that it is known to be bound to; empty if unknown.
         """
         node = pod.fields(self._pod_fields)[_NODE_NAME]
         if node and bound_to == node and not any(mark in pod.tail for mark in _CHANGEABLE):
@@ -146,7 +146,7 @@ async def _read(found: StoredObject, reading: Callable[[Document], _T]) -> _T:
 
 
 def _named_node(document: Document) -> str:
-    """Returns the node that the spec names; slices of 1.30 have no spec, and name it themselves."""
+    """Returns the node that the spec names, or the slice itself, as slices of 1.30 have no spec."""
     spec: Any = document.get("spec", document)
     node = spec.get("nodeName") if isinstance(spec, dict) else None
     return node if isinstance(node, str) else ""

@@ -1,11 +1,11 @@
 """Creates and reconciles the default roles and bindings before the server is ready.
 
-What is stored is compared in memory, and written only where something is missing. As in Kubernetes, one that
-cannot be reconciled does not keep the server from getting ready. A store that cannot be reached does; a full
-one does not, or nobody could make room.
+Stored objects are compared in memory, and written only if something is missing. As in Kubernetes, an object
+that cannot be reconciled does not keep the server from becoming ready. An unreachable store does; a full one
+does not, so that users can free space.
 
-Nobody owns their fields, unlike in Kubernetes: to tell it of 138 objects took 4 to 9 ms of a start of 100.
-Source: k8s.io/kubernetes, pkg/registry/rbac/rest/storage_rbac.go.
+Unlike in Kubernetes their fields have no owners: recording those of 138 objects took 4 to 9 ms of a start of
+100 ms. Source: k8s.io/kubernetes, pkg/registry/rbac/rest/storage_rbac.go.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ _RESOURCES: Final = {
 
 
 class RbacBootstrapHook(NamedTuple):
-    """A `BootstrapHook` that also reconciles objects that exist.
+    """A `BootstrapHook` that also reconciles existing objects.
 
-    objects: the default objects by namespace; those of the cluster under "".
-    namespaces: by name, the hook that creates the namespace first.
-    autoupdate: the annotation with which users keep an object as it is.
+    objects: the default objects by namespace; cluster-scoped ones under "".
+    namespaces: the hooks that create namespaces first, by name.
+    autoupdate: the annotation by which users exclude an object.
     """
 
     name: str
@@ -70,7 +70,7 @@ class RbacBootstrapHook(NamedTuple):
     autoupdate: str
 
     async def run(self, registry: Registry) -> None:
-        """Returns when each object exists and grants what it should, or cannot be made to."""
+        """Reconcile all objects, and return when each grants what it should, or cannot be reconciled."""
         await registry.cache.wait_until_filled()
         async with asyncio.TaskGroup() as tasks:
             for namespace, objects in self.objects.items():
@@ -88,7 +88,7 @@ class RbacBootstrapHook(NamedTuple):
                     tasks.create_task(_Reconciliation(registry, resource, document, self.autoupdate).run())
 
     def _is_reconciled(self, registry: Registry, resource: ServedResource, default: DefaultObject) -> bool:
-        """Whether nothing has to be done, as far as the cache knows."""
+        """Returns whether nothing has to be done, as far as the cache knows."""
         found = registry.cache.get_cached(registry.key(resource, default.namespace, default.name))
         if found is None or found.value is None or not found.value.head:
             return False
@@ -100,10 +100,11 @@ class RbacBootstrapHook(NamedTuple):
 
 
 def _compare(tail: bytes, default_json: bytes, autoupdate: str) -> bool:
-    """Whether a stored object has all of its default, which servers of one process mostly compare once.
+    """Returns whether a stored object includes its default, compared mostly once for the servers of a
+    process.
 
-    tail: of the object, see `StoredObject`. default_json: its default.
-    Raises TooManyRules, and whatever a malformed object makes it raise.
+    tail: that of the object, see `StoredObject`. default_json: its default.
+    Raises TooManyRules, and any error caused by a malformed object.
     """
     stored, default = document_of_tail(tail), orjson.loads(default_json)
     if reconciliation.is_protected(stored, autoupdate):
@@ -118,7 +119,7 @@ _compared: Final = text_cache(CACHED_MAX)(_compare)
 def rbac_bootstrap_hooks(
     table: ResourceTable, brand: Brand, is_on: Callable[[str], bool] = on_by_default
 ) -> Iterator[RbacBootstrapHook]:
-    """The hook, if any of RBAC's types is served. is_on: whether a feature gate is."""
+    """Returns the hook, if any of RBAC's types is served. is_on: whether a feature gate is on."""
     group, namespaces = brand.group("rbac.authorization"), table.find("", "v1", "namespaces")
     served = {kind: table.hub(group, resource) for kind, resource in _RESOURCES.items()}
     objects: dict[str, list[tuple[ServedResource, DefaultObject]]] = defaultdict(list)
@@ -148,7 +149,7 @@ class _Reconciliation(NamedTuple):
     autoupdate: str
 
     async def run(self) -> None:
-        """Returns when the object is as it should be, or cannot be reconciled."""
+        """Returns when the object is reconciled, or cannot be."""
         attempts = 0
         while attempts < ATTEMPTS_MAX:
             try:
@@ -169,7 +170,7 @@ class _Reconciliation(NamedTuple):
         log.warning("cannot reconcile %s: other clients keep changing it", self)
 
     async def _try(self) -> None:
-        """Raises AlreadyExists, Conflict and NotFound if others write the same."""
+        """Reconcile the object once."""
         registry, resource = self.registry, self.resource
         meta = self.default["metadata"]
         namespace, name = meta.get("namespace", ""), meta["name"]

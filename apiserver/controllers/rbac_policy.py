@@ -1,4 +1,4 @@
-"""Tells the RBAC authorizer which roles and bindings are stored."""
+"""Keeps the RBAC authorizer informed of the stored roles and bindings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _KINDS: Final = {
 
 
 class RbacPolicyInformer:
-    """Keeps an `RbacPolicy` up to date with the watch cache. Large objects are parsed in a thread."""
+    """Keeps an `RbacPolicy` up to date with the watch cache, parsing large objects in a thread."""
 
     def __init__(self, registry: Registry, table: ResourceTable, group: str, policy: RbacPolicy) -> None:
         """group: the API group of RBAC's types, all of which the table has."""
@@ -51,7 +51,7 @@ class RbacPolicyInformer:
         ]
 
     async def wait_until_complete(self) -> None:
-        """Return when the policy has all that was stored."""
+        """Return when the policy has all stored objects."""
         for informer in self._informers:
             await informer.has_synced.wait()
 
@@ -82,13 +82,13 @@ class RbacPolicyInformer:
 
 
 def _read(kind: str, found: StoredObject) -> Role | Binding:
-    """Returns what is stored; a process parses it once. Raises CorruptObject, Malformed."""
+    """Returns a stored role or binding, parsed once per process. Raises CorruptObject, Malformed."""
     found.require_sound()
     return (_parsed if len(found.tail) <= CACHED_BYTES_MAX else _parse)(kind, found.tail)
 
 
 def _parse(kind: str, tail: bytes) -> Role | Binding:
-    """tail: see `StoredObject`. Raises Malformed."""
+    """Returns a parsed role or binding. Raises Malformed."""
     document = document_of_tail(tail)
     metadata = document["metadata"]
     if not isinstance(metadata, dict):

@@ -1,24 +1,25 @@
-"""The servers that share a store: each says where it is and which keys it has, for as long as it lives.
+"""The servers that share a store, each with a record of its address and keys while it is alive.
 
-A record is a key below `{prefix}/-/replicas/`, bound to a lease. To renew a lease is no write: an idle server
-leaves the store's revision as it is. Who has died is forgotten after TTL_S; who stops says so.
+A record is a key below `{prefix}/-/replicas/`, bound to a lease. Renewing a lease is not a write: an idle
+server does not change the store's revision. The record of a dead server expires after TTL_S; a server that
+stops removes its own.
 
 Why servers have to agree: a token that one of them issues has to be valid at all of them, and a client that
 trusts one has to trust all. So a server does not start beside one with which it disagrees (`disagreement`),
 but waits first for as long as the record of a dead one may last.
 
-What servers of different releases store, all of them can read (`releases.sharing`): a record says which
-release its server emulates, and for which one it stores objects now. Each looks for others whenever it renews
-its lease, and begins to
+Servers of different releases store objects that all of them can read (`releases.sharing`): a record has the
+release that its server emulates, and the one for which it currently stores objects. Each server reads the
+other records whenever it renews its lease, and begins to
 
-- store for an older one as soon as it sees its record, and tells so. The older one does not start before all
-  have told: it never meets what it cannot read;
+- store for an older one as soon as it sees its record, and then updates its own record. The older one does
+  not start before all have done so: it never reads objects that it does not know;
 - store for a newer one when the records of all older ones are gone: they have stopped, or their leases have
-  expired. It tells so first, and looks again: an older one that has come meanwhile has either seen that, and
-  waits, or is seen now.
+  expired. It updates its own record first, and reads the others again: an older server that has arrived
+  meanwhile has either seen that, and waits, or is seen now.
 
-A server that cannot renew its lease for TTL_S is taken for dead: if it is not, it may be shown newer versions
-until the others see its record again, RENEW_S later.
+A server that cannot renew its lease for TTL_S counts as dead: if it is not, it may read newer versions until
+the others see its record again, RENEW_S later.
 """
 
 from __future__ import annotations
@@ -56,12 +57,13 @@ Share: TypeAlias = Callable[[EmulatedRelease], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """What a server tells the others.
+    """The record of a server, which the others read.
 
-    address: where clients reach it; empty if nowhere. issuer, signing_key: of the tokens that it issues; the
-    lists: of those that it accepts. root_ca: the digest of what verifies it. Keys are told by their ids.
-    has_tls_files: whether its serving certificate is one that it was given, of another CA than the cluster's.
-    release: the one that it emulates. stores_for: the one that can read what it stores.
+    address: where clients reach it; empty if nowhere. issuer, signing_key: those of the tokens that it
+        issues; the
+    lists: those that it accepts. root_ca: the digest of the CA that verifies it. Keys are identified by id.
+    has_tls_files: whether its serving certificate is from files, of another CA than the cluster's.
+    release: the one that it emulates. stores_for: the one that can read the objects that it stores.
     """
 
     address: str
@@ -84,13 +86,13 @@ Record: TypeAlias = tuple[str, int, Replica]
 
 
 class ReplicasDisagree(Exception):
-    """Another server on the store has other keys. The message is one line and names the flags."""
+    """Another server on the store has other keys; the message is one line and names the flags."""
 
 
 def disagreement(own: Replica, other: Replica) -> str:
     """Returns why two servers cannot serve one cluster; empty if they can.
 
-    Different serving certificates from files are none: clients may trust the CAs of both.
+    Different serving certificates from files are no reason: clients may trust the CAs of both.
     """
     if own.signing_key not in other.keys or other.signing_key not in own.keys:
         return (
@@ -113,10 +115,10 @@ def disagreement(own: Replica, other: Replica) -> str:
 
 
 class Replicas:
-    """The record of this server, `own`, and those of the others.
+    """Keeps the record of this server, `own`, and reads those of the others.
 
-    share: is told of the oldest release on the store whenever that is another one.
-    gone_within_s: for how long `join` waits for a server with which this one disagrees.
+    share: called with the oldest release on the store whenever it changes.
+    gone_within_s: for how long `join` waits for a disagreeing server to stop.
     """
 
     def __init__(
@@ -135,14 +137,15 @@ class Replicas:
         self._has_left = False
 
     def tell(self, own: Replica) -> None:
-        """Write another record of this server when the lease is renewed next."""
+        """Change the record of this server at the next renewal of the lease."""
         if own != self.own:
             self.own, self._is_told = own, False
 
     async def join(self) -> None:
-        """Write the record. Returns once none that was there before disagrees, and all store for this one.
+        """Write the record, and wait until no earlier server disagrees, and all store for this one.
 
-        Raises ReplicasDisagree. Waits until the store answers.
+
+        Raises ReplicasDisagree. Waits until the store responds.
         """
         loop = asyncio.get_running_loop()
         gives_up_at = loop.time() + self._gone_within_s
@@ -173,17 +176,17 @@ class Replicas:
             await asyncio.sleep(POLL_S)
 
     async def run(self) -> None:
-        """Renew the lease until cancelled, or until it has left."""
+        """Renew the lease until cancelled, or until the server has left."""
         while not self._has_left:
             await asyncio.sleep(RENEW_S)
             try:
                 await self._renew()
                 await self.agree()
-            except StorageError as error:  # Health checks tell of it; the lease outlasts two attempts.
+            except StorageError as error:  # Health checks report it; the lease outlasts two attempts.
                 log.debug("cannot renew this server's record: %s", error)
 
     async def leave(self) -> None:
-        """Remove the record, if the store answers."""
+        """Remove the record, if the store responds."""
         self._has_left = True
         try:
             if self._lease:
@@ -193,13 +196,15 @@ class Replicas:
         self._lease = NO_LEASE
 
     async def alive(self) -> list[Replica]:
-        """Returns the servers that have a record, this one included if it has. Raises StorageError."""
+        """Returns the servers with a record, including this one. Raises StorageError."""
         return [replica for _, _, replica in await self._records()]
 
     async def agree(self) -> None:
-        """Store for the oldest release on the store, and tell so, if that is not done. Raises StorageError.
+        """Store for the oldest release on the store, and update the record, unless that is done.
 
-        What a failure has interrupted is done by the next call.
+        Raises StorageError.
+
+        The next call completes what a failure has interrupted.
         """
         wanted = await self._oldest()
         older = shared_release((self._shared or self.own.stores_for, wanted))
@@ -220,13 +225,13 @@ class Replicas:
         self._shared = oldest
 
     async def _tell_now(self, stores_for: EmulatedRelease) -> None:
-        """Write the record, unless it says so."""
+        """Write the record, unless it is up to date."""
         self.tell(replace(self.own, stores_for=stores_for))
         if not self._is_told:
             await self._renew()
 
     async def _oldest(self) -> EmulatedRelease:
-        """Returns the oldest release on the store, but for those that will not start beside this one."""
+        """Returns the oldest release on the store, except of servers that will not start beside this one."""
         own = self.own.release
         others = (replica.release for _, _, replica in await self._records())
         return shared_release(
@@ -234,7 +239,7 @@ class Replicas:
         )
 
     def _unreadable(self, records: list[Record]) -> str:
-        """Returns who stores what this server cannot read; empty if nobody does."""
+        """Returns the servers that store objects this server cannot read; empty if there are none."""
         for key, _, replica in records:
             if key != self._key and not is_readable(replica.stores_for, self.own.release):
                 return (
@@ -244,7 +249,9 @@ class Replicas:
         return ""
 
     def _disagreement(self, records: list[Record]) -> str:
-        """Asks those who were here first; of two that start together the later one has to go."""
+        """Returns the disagreement with earlier servers; of two that start together the later one has to
+        stop.
+        """
         since = next((created for key, created, _ in records if key == self._key), math.inf)
         reasons = (disagreement(self.own, replica) for _, created, replica in records if created < since)
         return next(filter(None, reasons), "")

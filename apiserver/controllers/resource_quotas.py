@@ -1,12 +1,12 @@
-"""Measures what quotas count, when their limits or the counted objects change.
+"""Calculates the usage of quotas, when their limits or the counted objects change.
 
-Admission adds to `status.used` what is about to be written; this controller subtracts what is gone, and what
-was never written after all. A calculation replaces only the status that it began with, so that nothing
-admitted meanwhile is lost. While objects are admitted all the time it may have to wait; at the latest a quota
-that is used up stops changing. Only the leader runs this; measuring twice is harmless.
+Admission adds objects to `status.used` before they are written; this controller subtracts deleted objects,
+and those that were not written after all. A calculation replaces only the status that it began with, so that
+nothing admitted meanwhile is lost. It may have to wait while objects are admitted all the time, at the latest
+until the quota is used up. Only the leader runs this; calculating twice is harmless.
 
-While an object of a namespace cannot be read, as for want of its key, nobody knows how much it uses. Then no
-usage is given back but for what is counted by the piece (`UsageCalculation`).
+While an object of a namespace is unreadable, for example without its key, its usage is unknown. Then only
+usage that is a number of objects decreases (`UsageCalculation`).
 Source: kubernetes, pkg/controller/resourcequota.
 """
 
@@ -78,7 +78,7 @@ class ResourceQuotaController:
         self.queue: WorkQueue[str] = WorkQueue("resourcequota_primary", BACKOFF)
 
     async def run(self) -> None:
-        """Measure until cancelled."""
+        """Calculate usage until cancelled."""
         prefix = self._registry.prefix_of(self._served.require("", "resourcequotas"))
         async with asyncio.TaskGroup() as tasks:
             informer = Informer(
@@ -106,11 +106,11 @@ class ResourceQuotaController:
         if quotas.get(name) != names:
             quotas[name] = names
             self._inform_about(tasks, names)
-        # Whoever wrote it may have written something into its status.
+        # The client that wrote it may have written something into its status.
         self.queue.add(namespace)
 
     def _inform_about(self, tasks: asyncio.TaskGroup, names: frozenset[str]) -> None:
-        """Run informers of the resources that quotas with such limits count."""
+        """Run informers for the resources that quotas with such limits count."""
         for evaluator, prefix in self._evaluators():
             if prefix not in self._informed and any(map(evaluator.measures, names)):
                 self._informed.add(prefix)
@@ -174,7 +174,7 @@ class ResourceQuotaController:
         return begun
 
     async def _finish(self, namespace: str, calculations: Sequence[UsageCalculation]) -> None:
-        """Count, and write each status that is another one. Raises ApiError, and the storage's errors."""
+        """Count, and write each status that has changed. Raises ApiError, and the storage's errors."""
         began = time.monotonic()
         for evaluator, prefix in self._evaluators():
             if asking := [(each, names) for each in calculations if (names := each.begin(evaluator))]:
@@ -238,7 +238,7 @@ class ResourceQuotaController:
                 calculation.add_unreadable(unreadable, evaluator, names)
 
     async def _write(self, namespace: str, quota: Document, status: Document) -> None:
-        """Raises Conflict if the quota has changed since."""
+        """Write the status of a quota."""
         resource, meta = self._served.require("", "resourcequotas"), quota["metadata"]
 
         def with_status(found: StoredObject) -> Draft:

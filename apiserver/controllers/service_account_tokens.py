@@ -1,4 +1,4 @@
-"""Fills in the Secrets in which tokens of service accounts are to stand, and deletes them with the account.
+"""Fills in the Secrets for tokens of service accounts, and deletes them with the account.
 
 Such a Secret has the type `kubernetes.io/service-account-token`, and names the account in an annotation. It
 gets the account's uid, a token that does not expire, the namespace and the CA of this server.
@@ -36,7 +36,7 @@ IssueToken = Callable[[str, Reference, str], str]
 
 
 class ServiceAccountTokens:
-    """Fills in the Secrets of service accounts. root_ca: returns what verifies this server, in PEM."""
+    """Fills in the Secrets of service accounts. root_ca: returns the CA that verifies this server, in PEM."""
 
     def __init__(
         self, registry: Registry, served: ServedTable, issue: IssueToken, root_ca: Callable[[], bytes]
@@ -49,12 +49,12 @@ class ServiceAccountTokens:
         self.queue: WorkQueue[Key] = WorkQueue("serviceaccount_tokens_secret", BACKOFF)
 
     def look_again(self) -> None:
-        """The CA is another one."""
+        """Reconcile all Secrets, because the CA has changed."""
         for key in self._account_of:
             self.queue.add(key)
 
     async def run(self) -> None:
-        """Keep the Secrets until cancelled."""
+        """Reconcile Secrets until cancelled."""
         cache, prefix_of = self._registry.cache, self._registry.prefix_of
         secrets = ListWatch(cache, prefix_of(self._served.require("", "secrets")), selects=_may_hold_token)
         accounts = ListWatch(cache, prefix_of(self._served.require("", "serviceaccounts")))
@@ -106,7 +106,7 @@ class ServiceAccountTokens:
         return None if is_fixed else await self._fill(key, account)
 
     async def _account(self, namespace: str, name: str, uid: Any) -> Reference | None:
-        """Returns the account; None if there is none, or another one than the Secret is for."""
+        """Returns the account; None if it does not exist, or is not the one that the Secret names."""
         try:
             found = await self._registry.get(self._served.require("", "serviceaccounts"), namespace, name)
         except NotFound:
@@ -115,7 +115,7 @@ class ServiceAccountTokens:
         return Reference(name, own) if uid in (None, "", own) else None
 
     async def _delete(self, secrets: ServedResource, secret: Document) -> Outcome:
-        """Delete the very version of a Secret that was looked at."""
+        """Delete exactly the checked version of a Secret."""
         meta = secret["metadata"]
         options = DeleteOptions(uid=meta["uid"], resource_version=meta["resourceVersion"])
         try:
@@ -152,7 +152,7 @@ class ServiceAccountTokens:
         return Corrected((account.uid, self._encoded_ca())) if is_written else None
 
     def _complete(self, secret: Document, namespace: str, account: Reference) -> bool:
-        """Add what a Secret lacks. Returns whether it lacked anything."""
+        """Add missing data to a Secret; returns whether any was missing."""
         data = secret["data"] = dict(secret.get("data") or {})
         annotations = secret["metadata"]["annotations"] = dict(_annotations(secret))
         wanted = (
@@ -183,6 +183,6 @@ def _annotations(secret: Document) -> dict[str, Any]:
 
 
 def _account_name(secret: Document) -> str:
-    """Returns whose token is to stand in a Secret; empty if none is."""
+    """Returns the account whose token a Secret is for; empty if it is for none."""
     name = _annotations(secret).get(ACCOUNT_NAME)
     return name if secret.get("type") == SECRET_TYPE and isinstance(name, str) else ""

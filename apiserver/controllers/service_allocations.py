@@ -1,15 +1,14 @@
-"""Repairs what Services have been given: the claims of cluster IPs and node ports, and the IPAddresses.
+"""Repairs the allocations of Services: the claims of cluster IPs and node ports, and the IPAddresses.
 
-Services that are written through this server cannot lack them. But anybody can delete IPAddresses; a store
-may have been filled by a release that made none, or been mended by hand; and where a claim is missing, an
-address would be handed out a second time. So all Services are compared with all claims and IPAddresses before
-the server is ready, and then every INTERVAL_S; an IPAddress that somebody deletes or changes is put right at
-once.
+Services that are written through this server cannot lack them. But users can delete IPAddresses; a store may
+have been filled by a release without them, or been repaired by hand; and without a claim, an address would be
+assigned a second time. So all Services are compared with all claims and IPAddresses before the server is
+ready, and then every INTERVAL_S; a deleted or changed IPAddress is repaired immediately.
 
-As in kube-apiserver it runs whatever controllers run, on every server: each repair is a transaction whose
-conditions are everything that was looked at, so that two of them do no harm. What two Services have cannot be
-repaired: an Event tells users. A Service that is malformed, which the API refuses but a store may have, is
-left alone, and keeps all that is claimed for it.
+As in kube-apiserver it runs whatever controllers run, on every server: each repair is a transaction
+conditional on everything that was read, so that two of them do no harm. A value that two Services have cannot
+be repaired: an Event reports it. A malformed Service, which the API refuses but a store may have, is skipped,
+and keeps all its claims.
 Source: kubernetes, pkg/registry/core/service/ipallocator/controller/repairip.go, portallocator/controller.
 """
 
@@ -52,7 +51,7 @@ Key = tuple[str, str]  # namespace and name of a Service
 
 
 class _Changes(NamedTuple):
-    """One repair: what was looked at, and what has to be written."""
+    """A repair: the versions that were read, and the necessary writes."""
 
     conditions: dict[str, Condition]
     writes: list[Put | Delete]
@@ -68,7 +67,7 @@ class _Changes(NamedTuple):
 class ServiceAllocationRepair:
     """The controller that repairs the allocations of cluster IPs and node ports.
 
-    prefix: that of all keys. clock: seconds since 1970. failures: how many comparisons of all have failed.
+    prefix: that of all keys. clock: seconds since 1970. failures: the number of failed comparisons.
     """
 
     def __init__(
@@ -91,7 +90,7 @@ class ServiceAllocationRepair:
         self.queue: WorkQueue[Key] = WorkQueue("ipaddresses", BACKOFF)
 
     async def run(self, on_first: Callable[[], None]) -> None:
-        """Repair until cancelled. on_first: called once everything has been compared."""
+        """Repair allocations until cancelled. on_first: called once everything has been compared."""
         informers = []
         addresses = self._addresses()
         if addresses is not None:
@@ -103,7 +102,7 @@ class ServiceAllocationRepair:
             await keep_forever(self._registry, self._compare, INTERVAL_S, on_first)
 
     async def _on_address(self, notification: Notification) -> None:
-        """Have the Service repaired that has an address, if the IPAddress is not as it should be."""
+        """Repair the Service that has an address, if the IPAddress is wrong."""
         for found in (notification.old, notification.new):
             if found is None or not found.head:
                 continue
@@ -113,7 +112,9 @@ class ServiceAllocationRepair:
                 self.queue.add(key)
 
     async def _lacks_record(self, service: Key, address: str) -> bool:
-        """Whether a Service has an address whose IPAddress is missing or wrong, as far as the cache knows."""
+        """Returns whether the IPAddress of a Service's address is missing or wrong, as far as the cache
+        knows.
+        """
         found = self._cached_service(*service)
         if found is None:
             return False
@@ -164,7 +165,7 @@ class ServiceAllocationRepair:
         await self._drop_orphans()
 
     async def _repair_all(self, services: Iterable[Key]) -> None:
-        """Raises StorageError."""
+        """Repair the allocations of all Services."""
         left = iter(services)
 
         async def repair_rest() -> None:
@@ -189,7 +190,7 @@ class ServiceAllocationRepair:
             keys = keys._replace(start=after(page.items[-1].key))
 
     async def _drop_claim(self, claim: Stored) -> None:
-        """Delete a claim of something that its owner does not have."""
+        """Delete a claim of a value that its owner does not have."""
         owner = claim.value.decode("utf-8", "surrogateescape")
         found = (await self._store.get(owner)).stored
         wanted = self._keys.allocation(claim.key)
@@ -202,7 +203,7 @@ class ServiceAllocationRepair:
         await self._commit(changes)
 
     async def _drop_orphans(self) -> None:
-        """Delete the IPAddresses that this server has made for Services which do not have them any more."""
+        """Delete the IPAddresses of this server for Services that no longer have them."""
         addresses = self._addresses()
         if addresses is None:
             return
@@ -216,7 +217,7 @@ class ServiceAllocationRepair:
                     await self._drop_orphan(found.key)
 
     async def _is_given(self, address: StoredObject) -> bool:
-        """Whether the Service that an IPAddress names has it, as far as the cache knows."""
+        """Returns whether the Service that an IPAddress names has it, as far as the cache knows."""
         name, parent = await self._registry.offload.read(
             address, lambda document: (document["metadata"]["name"], _parent_of(document))
         )
@@ -234,7 +235,7 @@ class ServiceAllocationRepair:
         name = address["metadata"]["name"]
         if found is not None and (service is None or self._has_address(service, name)):
             return
-        # One that people have made is theirs: it says nothing of who manages it.
+        # One that users have created is theirs: it does not name a manager.
         example = self._allocator.record({"metadata": {"name": ""}}, Allocation("clusterip", name, ""))
         if example is None or not _has_labels(address, example):
             return
@@ -248,9 +249,9 @@ class ServiceAllocationRepair:
         return any((each.kind, each.value) == ("clusterip", address) for each, _ in self._given(service))
 
     def _given(self, service: Document) -> list[tuple[Allocation, AllocationRecord | None]]:
-        """Returns what a Service has, and by what clients see it.
+        """Returns the allocations of a Service, and their records.
 
-        A malformed one raises whatever its values lead to, ValueError for what is no address or port.
+        A malformed one raises any error, ValueError for an invalid address or port.
         """
         given = []
         for each in self._allocator.allocations(service):
@@ -260,7 +261,7 @@ class ServiceAllocationRepair:
         return given
 
     def _may_have(self, service: Stored, claim: str) -> bool:
-        """Whether a Service has what a claim stands for: what is damaged or malformed may have it."""
+        """Returns whether a Service may have the value of a claim, as a damaged or malformed one may."""
         document = _decoded(service.value)
         if document is not None:
             with _skipping(service.key):
@@ -274,7 +275,7 @@ class ServiceAllocationRepair:
         return None
 
     async def _repair(self, key: Key) -> None:
-        """Give a Service the claims and IPAddresses of what it has. Raises StorageError."""
+        """Create the missing claims and IPAddresses of a Service's allocations. Raises StorageError."""
         owner = self._registry.key(self._services(), *key)
         found, document = await self._stored(owner)
         if document is None:
@@ -292,7 +293,7 @@ class ServiceAllocationRepair:
                 await self._commit(changes)
 
     async def _add_claim(self, owner: str, allocation: Allocation, changes: _Changes) -> bool:
-        """Returns whether the allocation is the owner's, or can be."""
+        """Add a claim; returns whether the allocation is the owner's, or can be."""
         key = self._keys.claim(allocation)
         claim = (await self._store.get(key)).stored
         value = self._keys.owner(owner)
@@ -340,7 +341,7 @@ class ServiceAllocationRepair:
     # ---- what there is
 
     async def _stored(self, key: str) -> tuple[Stored | None, Document | None]:
-        """Returns what is stored, and its document; None if there is none that can be read."""
+        """Returns the stored value and its document; None if there is no readable one."""
         stored = (await self._store.get(key)).stored
         return stored, None if stored is None else _decoded(stored.value)
 
@@ -359,7 +360,7 @@ class ServiceAllocationRepair:
         return is_of_it and _has_labels(found, wanted)
 
     async def _is_recorded(self, record: AllocationRecord | None) -> bool:
-        """Whether there is the IPAddress that is needed, if one is, as far as the cache knows."""
+        """Returns whether the required IPAddress, if any, exists, as far as the cache knows."""
         if record is None:
             return True
         found = self._registry.cache.get_cached(self._keys.record(record))
@@ -383,7 +384,7 @@ class ServiceAllocationRepair:
 
 @contextmanager
 def _skipping(key: str) -> Iterator[None]:
-    """Go on with the next object if one is malformed, of which the API makes none, but others have."""
+    """Continue with the next object if one is malformed, which only other programs can store."""
     try:
         yield
     except StorageError:
@@ -393,7 +394,7 @@ def _skipping(key: str) -> Iterator[None]:
 
 
 def _parent_of(address: Document) -> Document:
-    """Returns what an IPAddress says that it is of."""
+    """Returns the parent reference of an IPAddress."""
     found: Document = (address.get("spec") or {}).get("parentRef") or {}
     return found
 
@@ -408,7 +409,7 @@ def _has_labels(found: Document, wanted: AllocationRecord) -> bool:
 
 
 def _decoded(value: bytes) -> Document | None:
-    """Returns a stored document; None if it cannot be read."""
+    """Returns a stored document; None if it is unreadable."""
     try:
         document = orjson.loads(value)
     except orjson.JSONDecodeError:

@@ -1,10 +1,10 @@
 """ServiceCIDRs: the networks that Services get their addresses from, beside those of the command line.
 
-`DefaultServiceCidr` keeps the one that tells of the networks of the command line. `ServiceNetworks` runs on
-every server and tells the allocator of the ServiceCIDRs that are ready. The controller makes them ready,
-and keeps one that is being deleted until no address is from it: an address is safe if another ServiceCIDR
-has it, too. A server may hear a moment later than others that a network is going, and hand out an address
-of it; so the last look is GRACE_S after the deletion began.
+`DefaultServiceCidr` keeps the one with the networks of the command line. `ServiceNetworks` runs on every
+server and passes the ready ServiceCIDRs to the allocator. The controller makes them ready, and keeps one that
+is being deleted until no address needs it: an address that another ServiceCIDR has, too, does not. A server
+may notice a deletion a moment later than others, and assign an address of that network; so the last check is
+GRACE_S after the deletion began.
 
 Source: kubernetes, pkg/controller/servicecidrs; pkg/registry/core/service/ipallocator/cidrallocator.go.
 """
@@ -61,7 +61,7 @@ _IS_USED: Final = (
 
 
 def networks_of(service_cidr: Document) -> list[IPNetwork]:
-    """Returns the networks of a ServiceCIDR, without what is none."""
+    """Returns the valid networks of a ServiceCIDR."""
     found = []
     for text in (service_cidr.get("spec") or {}).get("cidrs") or ():
         try:
@@ -72,10 +72,10 @@ def networks_of(service_cidr: Document) -> list[IPNetwork]:
 
 
 class DefaultServiceCidr:
-    """Keeps the ServiceCIDR `kubernetes`, which tells of the networks of the command line.
+    """Keeps the ServiceCIDR `kubernetes`, which has the networks of the command line.
 
-    As in kube-apiserver every server does so, whatever controllers run. One with other networks stays as it
-    is, unless a network of the second IP family is added.
+    As in kube-apiserver every server does so, whatever controllers run. An existing one with other networks
+    is not changed, unless a network of the second IP family is added.
     """
 
     def __init__(
@@ -92,11 +92,11 @@ class DefaultServiceCidr:
         self._clock = clock
 
     async def run(self, on_first: Callable[[], None]) -> None:
-        """Keep it until cancelled. on_first: called once it is there."""
+        """Keep the ServiceCIDR until cancelled. on_first: called once it exists."""
         await keep_forever(self._registry, self.reconcile, INTERVAL_S, on_first)
 
     async def reconcile(self) -> None:
-        """Write the ServiceCIDR if it is not as it should be. Raises StorageError."""
+        """Write the ServiceCIDR if it differs from the required one. Raises StorageError."""
         await keep(self._registry, KeptObject(self._resource, "", NAME, self._wanted))
         rules = self._resource.subresources["status"].update
         request = WriteRequest(
@@ -135,7 +135,7 @@ class DefaultServiceCidr:
 
 
 class ServiceNetworks:
-    """Tells the allocator of all ServiceCIDRs that are ready, and not being deleted."""
+    """Passes all ready ServiceCIDRs that are not being deleted to the allocator."""
 
     def __init__(
         self, registry: Registry, service_cidrs: ServedResource, further: AdditionalNetworks
@@ -151,7 +151,7 @@ class ServiceNetworks:
         )
 
     async def run(self) -> None:
-        """Tell it until cancelled."""
+        """Pass ServiceCIDRs to the allocator until cancelled."""
         await self._informer.run()
 
     def _on_service_cidr(self, notification: Notification) -> None:
@@ -170,7 +170,9 @@ class ServiceNetworks:
 
 
 class ServiceCidrController:
-    """Makes ServiceCIDRs ready, and lets those go that no address needs. clock: seconds since 1970."""
+    """Makes ServiceCIDRs ready, and releases deleted ones that no address needs. clock: seconds since
+    1970.
+    """
 
     def __init__(
         self, registry: Registry, served: ServedTable, brand: Brand, clock: Callable[[], float]
@@ -184,7 +186,7 @@ class ServiceCidrController:
         self.queue: WorkQueue[str] = WorkQueue("servicecidrs", BACKOFF)
 
     async def run(self) -> None:
-        """Look after them until cancelled."""
+        """Reconcile ServiceCIDRs until cancelled."""
         cache = self._registry.cache
         informers = [
             Informer(
@@ -244,7 +246,7 @@ class ServiceCidrController:
             await self._set_ready(name, "True", "", _IS_READY)
 
     async def _is_used(self, leaving: Document) -> bool:
-        """Whether some Service has an address that no other ServiceCIDR has."""
+        """Returns whether some Service has an address that no other ServiceCIDR has."""
         others = [network async for network in self._other_networks(leaving["metadata"]["name"])]
         own = [each for each in networks_of(leaving) if not _has_network(others, each)]
         if not own:
@@ -265,7 +267,7 @@ class ServiceCidrController:
         return False
 
     async def _other_networks(self, name: str) -> AsyncIterator[IPNetwork]:
-        """Yields the networks of all other ServiceCIDRs that stay."""
+        """Yields the networks of all other ServiceCIDRs that are not being deleted."""
         keys = prefix_range(self._registry.prefix_of(self._find("servicecidrs")))
         for version in (await self._registry.cache.list(keys)).versions:
             found = version.value
@@ -290,7 +292,7 @@ class ServiceCidrController:
         document["metadata"]["finalizers"] = [each for each in finalizers if each != self._finalizer]
 
     async def _update(self, name: str, change: Callable[[Document], None]) -> None:
-        """Raises NotFound."""
+        """Update a ServiceCIDR."""
 
         def changed(found: StoredObject) -> Draft:
             document = found.document()
@@ -303,7 +305,7 @@ class ServiceCidrController:
         await self._registry.update(request, changed)
 
     async def _set_ready(self, name: str, status: str, reason: str, message: str) -> None:
-        """Raises NotFound."""
+        """Set the condition Ready of a ServiceCIDR."""
         resource, now = self._find("servicecidrs"), timestamps.to_text(self._clock())
         condition = {"type": READY, "status": status, "reason": reason, "message": message}
 
@@ -325,12 +327,12 @@ class ServiceCidrController:
 
 
 def _may_give(networks: Iterable[IPNetwork], address: IPAddress) -> bool:
-    """Whether an address may be given from one of the networks."""
+    """Returns whether an address is in one of the networks."""
     return any(each.version == address.version and AddressRange.of(each).has(address) for each in networks)
 
 
 def _has_network(networks: Iterable[IPNetwork], wanted: IPNetwork) -> bool:
-    """Whether one of the networks has all addresses of another."""
+    """Returns whether one of the networks includes another network."""
     return any(
         each.version == wanted.version and int(each[0]) <= int(wanted[0]) and int(wanted[-1]) <= int(each[-1])
         for each in networks

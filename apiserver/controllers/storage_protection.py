@@ -1,7 +1,7 @@
-"""Removes the protection finalizers of claims, volumes and classes that are being deleted and not used.
+"""Removes the protection finalizers of deleted claims, volumes and classes that are not in use.
 
-The admission plugin StorageObjectInUseProtection adds them; objects that lack them get them here. Several
-servers on one store all run this; what another has done already changes nothing.
+The admission plugin StorageObjectInUseProtection adds them; objects that lack them get them here. All servers
+on a store run this; repeating a step changes nothing.
 Source: kubernetes, pkg/controller/volume/{pvcprotection,pvprotection,vacprotection}.
 """
 
@@ -36,14 +36,14 @@ WORKERS: Final = 4
 # The objects of a large namespace are looked at again after so much longer than a look took.
 REST_FACTOR: Final = 20
 
-# What somebody uses: a name, and the uid of the only owner that it may have, if that matters.
+# A used object: its name, and the uid of the only owner that it may have, if that matters.
 Use = tuple[str, str]
 
 
 class Users(NamedTuple):
     """A resource of the core group whose objects use protected ones.
 
-    mark: bytes that each of them that uses one contains. uses: returns what one of them uses.
+    mark: bytes that each object using one contains. uses: returns the protected objects that an object uses.
     """
 
     resource: str
@@ -52,10 +52,10 @@ class Users(NamedTuple):
 
 
 class Protection(NamedTuple):
-    """Which objects a finalizer protects, and who uses them.
+    """The objects that a finalizer protects, and the resources that use them.
 
-    name: of the controller's queue, which is Kubernetes' name. resource: whose objects are protected.
-    is_used: whether an object is among what is used.
+    name: that of the controller's queue in Kubernetes. resource: the protected one.
+    is_used: whether an object is among the used ones.
     """
 
     name: str
@@ -66,7 +66,7 @@ class Protection(NamedTuple):
 
 
 def _uses_of_pod(pod: Document) -> Iterable[Use]:
-    """The claims of a pod that has a node: no node starts a pod whose claims are being deleted."""
+    """Returns the claims of a pod that has a node, as no node starts a pod whose claims are being deleted."""
     meta, spec = pod["metadata"], pod["spec"]
     if not spec.get("nodeName"):
         return
@@ -96,7 +96,7 @@ def _is_volume_used(volume: Document, uses: Container[Use]) -> bool:
 
 
 def _classes_of_claim(claim: Document) -> Iterable[Use]:
-    """The class that a claim wants, the one that it has, and the one that it is on the way to."""
+    """Returns the class that a claim wants, the one that it has, and the one that it is changing to."""
     status = claim.get("status") or {}
     for name in (
         claim["spec"].get("volumeAttributesClassName"),
@@ -155,7 +155,7 @@ def _uses_of(users: Users, user: Document) -> set[Use]:
 class _Namespace:
     """The protected objects of one namespace that are being deleted.
 
-    users: tell of changes of whoever may use them, while there are any.
+    users: the informers of objects that may use them, while there are any.
     """
 
     names: set[str]
@@ -164,7 +164,7 @@ class _Namespace:
 
 
 class StorageProtection:
-    """The controller of one protection. Its keys are namespaces; objects without one have the empty one."""
+    """The controller of one protection, whose keys are namespaces, or "" for cluster-scoped objects."""
 
     def __init__(self, registry: Registry, served: ServedTable, protection: Protection) -> None:
         self._registry = registry
@@ -176,7 +176,7 @@ class StorageProtection:
         self.queue: WorkQueue[str] = WorkQueue(protection.name, BACKOFF)
 
     async def run(self) -> None:
-        """Release objects until cancelled."""
+        """Release unused objects until cancelled."""
         prefix = self._registry.prefix_of(self._protected())
         async with asyncio.TaskGroup() as tasks:
             informer = Informer(
@@ -214,7 +214,7 @@ class StorageProtection:
         self.queue.add(notification.namespace)
 
     def _begin(self, tasks: asyncio.TaskGroup, namespace: str) -> _Namespace:
-        """Listen to users only while something waits for them: there may be very many."""
+        """Run informers of users only while objects wait for them, as there may be very many users."""
         users = [self._informer(each, namespace) for each in self._protection.users]
         return _Namespace(set(), users, [tasks.create_task(each.run()) for each in users])
 
@@ -265,12 +265,12 @@ class StorageProtection:
             log.warning("cannot add the finalizer to %s %s: %s", self._protection.resource, name, error)
 
     async def _release(self, namespace: str) -> None:
-        """Remove the finalizer of the objects that wait and are not used; they wait no longer.
+        """Remove the finalizer of the waiting objects that are not in use.
 
         Raises CorruptObject, and the storage's errors.
         """
         names = self._namespaces[namespace].names
-        # Before the users are listed, who may be older than a deletion that comes meanwhile: that comes next.
+        # Before the users are listed, which may be older than a concurrent deletion; that is checked next.
         waiting = list(names)
         uses = await self._uses(namespace)
         for name in waiting:
@@ -285,7 +285,9 @@ class StorageProtection:
                 )
 
     async def _try_release(self, namespace: str, name: str, uses: Container[Use]) -> bool:
-        """Returns whether the object is not used. Raises NotFound."""
+        """Remove the finalizer of an object that is not in use; returns whether it is not. Raises
+        NotFound.
+        """
         finalizer = self._protection.finalizer
         is_used = False
 
@@ -302,16 +304,16 @@ class StorageProtection:
         return not is_used
 
     async def _update(self, namespace: str, name: str, transform: Transform) -> None:
-        """Raises ApiError, and the storage's errors."""
+        """Update an object."""
         request = WriteRequest(
             resource=self._protected(), namespace=namespace, name=name, writer=KUBE_CONTROLLER_MANAGER
         )
         await self._registry.update(request, transform)
 
     async def _uses(self, namespace: str) -> set[Use]:
-        """Returns all that is used in a namespace.
+        """Returns all objects that are in use in a namespace.
 
-        Raises CorruptObject, as whoever cannot be read may use anything, and the storage's errors.
+        Raises CorruptObject, as an unreadable object may use anything, and the storage's errors.
         """
         uses: set[Use] = set()
         for users in self._protection.users:

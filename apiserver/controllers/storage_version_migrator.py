@@ -1,10 +1,10 @@
-"""Has the objects of a resource stored in its storage version, as a StorageVersionMigration asks for.
+"""Rewrites the objects of a resource in its storage version, as a StorageVersionMigration requests.
 
-Every object is written as it is, through the stages of any write, which write only where other bytes would be
-stored: in another version, or encrypted in another way. So a migration that is interrupted begins again, and
-no object is written twice. What is written by others meanwhile is in the storage version. Objects that
-cannot be written, which may be because they cannot be read, do not keep the others from being written; the
-migration fails then, and names some of them.
+Every object is written unchanged, through the stages of any write, which write only if other bytes would be
+stored: in another version, or encrypted in another way. So an interrupted migration begins again, and no
+object is written twice. Concurrent writes by others are in the storage version already. Objects that cannot
+be written, perhaps because they are unreadable, do not prevent the others; the migration fails then, and
+names some of them.
 Source: kubernetes, pkg/controller/storageversionmigrator.
 """
 
@@ -43,7 +43,7 @@ BACKOFF: Final = Backoff(base_s=0.1, max_s=60.0)
 WORKERS: Final = 2
 # How often the status says how far a migration is.
 PROGRESS_S: Final = 5.0
-# Objects whose failure the status tells.
+# How many failed objects the status names.
 TOLD_MAX: Final = 5
 _REASONS: Final = {
     RUNNING: "StorageVersionMigrationInProgress",
@@ -105,9 +105,9 @@ class StorageVersionMigrator:
         return await self._end(name, failures)
 
     async def _migrate_all(self, migration: Document, resource: ServedResource) -> list[str]:
-        """Write all objects of a resource again, and say so in its definition, if it has one.
+        """Rewrite all objects of a resource, and report that in its definition, if it has one.
 
-        Returns why some could not be written. Raises Conflict, NotFound: see `_migrate`.
+        Returns the errors of objects that could not be written. Raises Conflict, NotFound: see `_migrate`.
         """
         named, name = resource.group_resource, migration["metadata"]["name"]
         began_at = await self._definitions.begin(named, name)
@@ -137,9 +137,10 @@ class StorageVersionMigrator:
     # ---- the objects
 
     async def _migrate(self, migration: Document, resource: ServedResource) -> list[str]:
-        """Write all objects of a resource again. Returns why some could not be.
+        """Rewrite all objects of a resource; returns the errors of those that could not be written.
 
-        Raises Conflict, NotFound: the migration is another one by now, or is gone.
+
+        Raises Conflict, NotFound if the migration was changed or deleted.
         """
         prefix, name = self._registry.prefix_of(resource), str(resource.group_resource)
         listing = await self._registry.cache.list(prefix_range(prefix), ANY)
@@ -164,7 +165,7 @@ class StorageVersionMigrator:
         return failures
 
     async def _write(self, resource: ServedResource, namespace: str, name: str) -> None:
-        """Write an object as it is, if other bytes are stored. Raises ApiError, and the storage's errors."""
+        """Write an object unchanged, if other bytes are stored. Raises ApiError, and the storage's errors."""
         request = WriteRequest(resource=resource, namespace=namespace, name=name)
         # Others may have deleted it, or written it: then it is in the storage version.
         with contextlib.suppress(NotFound, Conflict):
@@ -176,7 +177,7 @@ class StorageVersionMigrator:
         return self._served.require(*self._of_migrations)
 
     def _resource(self, wanted: GroupResource) -> ServedResource | None:
-        """Returns a resource in the version that the server works on, or one of those that clients see."""
+        """Returns a resource in the hub version, or else in one that clients see."""
         found = self._served.hub(*wanted)
         if found is not None:
             return found
@@ -188,9 +189,11 @@ class StorageVersionMigrator:
     async def _tell(
         self, migration: Document, kind: str, text: str, *, revision: int | None = None
     ) -> Document:
-        """Set a condition to true. Returns the migration as it is then. Raises Conflict, NotFound.
+        """Set a condition to true, and return the updated migration.
 
-        revision: that of the list of the objects, if the status says none yet.
+        Raises Conflict, NotFound.
+
+        revision: that of the list of the objects, if the status has none yet.
         """
         resource, meta = self._migrations(), migration["metadata"]
         now = timestamps.to_text(self._clock())
@@ -216,7 +219,7 @@ class StorageVersionMigrator:
 
 
 def with_condition(conditions: list[Document], kind: str, text: str, now: str) -> list[Document]:
-    """Returns conditions of which one is true; what has ended does not run any more."""
+    """Returns conditions one of which is set to true; an ended migration is no longer running."""
     kept = [each for each in conditions if each.get("type") != kind]
     if kind != RUNNING:
         kept = [

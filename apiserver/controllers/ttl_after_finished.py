@@ -1,8 +1,8 @@
-"""Deletes Jobs some time after they have finished, if they say so, and what they own with them.
+"""Deletes finished Jobs with their dependents after their TTL.
 
-The time runs from the transition of the condition that says so. That time stands in the Job: who becomes the
-leader, or starts again, goes on where another has stopped. The very version of the Job that was looked at is
-deleted, so that nobody loses one whose time to live was just prolonged.
+The TTL starts at the transition of the finishing condition. As that time is in the Job, a new leader, or a
+restarted server, continues where another has stopped. Exactly the checked version of the Job is deleted, so
+that a Job whose TTL was just prolonged is not lost.
 Source: kubernetes, pkg/controller/ttlafterfinished.
 """
 
@@ -85,7 +85,7 @@ class TtlAfterFinished:
 
 
 def time_left_s(job: Document, now: float) -> float | None:
-    """Returns in how many seconds a Job has to be deleted, at most 0 if that is now; None for never.
+    """Returns in how many seconds a Job has to be deleted, at most 0 for now; None for never.
 
     now: seconds since 1970.
     """

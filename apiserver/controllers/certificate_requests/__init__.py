@@ -1,11 +1,11 @@
-"""Certificate requests: who is approved by nobody, what is signed, and when requests are deleted.
+"""Certificate requests: approves those of kubelets, signs approved ones, and deletes old ones.
 
 issuing     the certificate that answers a request
-signing     signs what is approved, or says why it does not
-approving   approves what kubelets ask for themselves, if they may
-cleaning    deletes requests that are of no use any more
+signing     signs approved requests, or reports why it cannot
+approving   approves client certificates of kubelets with permission
+cleaning    deletes requests that are no longer needed
 
-What each of Kubernetes' own signers signs is in `catalogue.certificates.signers`.
+`catalogue.certificates.signers` defines what each of Kubernetes' own signers signs.
 
 Sources: kubernetes, pkg/controller/certificates and pkg/apis/certificates/helpers.go.
 """

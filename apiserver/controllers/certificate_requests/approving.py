@@ -1,8 +1,8 @@
-"""Approves the client certificates that kubelets ask for, if who asks has the permission.
+"""Approves the client certificates that kubelets request, if they have permission.
 
-There are two: to get a certificate for the node as which one asks already (`selfnodeclient`), as kubelets do
-that renew theirs, and to get one for any node (`nodeclient`), as those do that join with a bootstrap token.
-Source: kubernetes, pkg/controller/certificates/approver.
+There are two permissions: to get a certificate for the requesting node (`selfnodeclient`), for kubelets that
+renew theirs, and to get one for any node (`nodeclient`), for those that join with a bootstrap token. Source:
+kubernetes, pkg/controller/certificates/approver.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from apiserver.meta.vocabulary import Document, UserInfo
 BACKOFF: Final = Backoff(base_s=0.2, max_s=1_000.0)
 WORKERS: Final = 5
 _MARK: Final = KUBELET_CLIENT.encode()
-# The permissions, each with what is told when it is used.
+# The permissions, each with the message of an approval by it.
 _SELF: Final = ("selfnodeclient", "Auto approving self kubelet client certificate after SubjectAccessReview.")
 _ANY: Final = ("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")
 
@@ -41,7 +41,7 @@ _ANY: Final = ("nodeclient", "Auto approving kubelet client certificate after Su
 class CertificateApproving:
     """The controller that approves client certificates of kubelets.
 
-    authorize: decides whether whoever asks for a certificate may have it approved. group: that of the API.
+    authorize: decides whether the requestor of a certificate has a permission. group: that of the API.
     """
 
     def __init__(self, requests: CertificateRequests, authorize: Authorizer, group: str) -> None:
@@ -49,7 +49,7 @@ class CertificateApproving:
         self.queue: WorkQueue[str] = WorkQueue("csrapproving", BACKOFF)
 
     async def run(self) -> None:
-        """Approve until cancelled."""
+        """Approve requests until cancelled."""
         await self._requests.run(self.queue, self._reconcile, mark=_MARK, workers=WORKERS)
 
     async def _reconcile(self, name: str) -> Outcome:
@@ -77,14 +77,16 @@ class CertificateApproving:
 
 
 def is_decided(request: Document) -> bool:
-    """Whether somebody has approved or denied a request, whatever the condition says."""
+    """Returns whether a request was approved or denied, whatever the condition's status."""
     status = status_of(request)
     kinds = {each.get("type") for each in status.get("conditions") or ()}
     return bool(status.get("certificate") or kinds & {APPROVED, DENIED})
 
 
 def permissions_for(request: Document) -> list[tuple[str, str]]:
-    """Returns the permissions of which one is enough, each with what is told then; none if none is."""
+    """Returns the permissions one of which is enough, each with its message; none if the request does not
+    qualify.
+    """
     spec = request["spec"]
     if spec.get("signerName") != KUBELET_CLIENT:
         return []

@@ -1,4 +1,4 @@
-"""Deletes certificate requests that are of no use any more: answered, refused, or forgotten.
+"""Deletes certificate requests that are no longer needed: answered, refused, or abandoned ones.
 
 Source: kubernetes, pkg/controller/certificates/cleaner.
 """
@@ -65,7 +65,7 @@ class CertificateCleaning:
 
 
 def time_left_s(request: Document, now: float) -> float | None:
-    """Returns in how many seconds a request has to be deleted, at most 0 if that is now; None for never.
+    """Returns in how many seconds a request has to be deleted, at most 0 for now; None for never.
 
     now: seconds since 1970.
     """
@@ -75,7 +75,7 @@ def time_left_s(request: Document, now: float) -> float | None:
 
 
 def _ends(request: Document) -> Iterator[float]:
-    """Yields when a request is of no use any more, for each reason."""
+    """Yields when a request is no longer needed, for each reason."""
     status = status_of(request)
     found = status.get("conditions") or ()
     if not found:

@@ -1,7 +1,7 @@
-"""The certificate that answers a request. Pure, but for the random serial number.
+"""Issues the certificate for a request. Pure, except for the random serial number.
 
-Of what a request asks for, a certificate has the public key, the usual parts of the subject, and the names of
-hosts, addresses, mail boxes and URIs. All else in it is decided here: no request makes a CA.
+The certificate has the request's public key, the usual parts of its subject, and its names of hosts,
+addresses, mail boxes and URIs. All other fields are decided here: no request makes a CA.
 Source: kubernetes, pkg/controller/certificates/authority; crypto/x509, CreateCertificate.
 """
 
@@ -60,11 +60,11 @@ _EXTENDED_USAGES: Final = {
 
 
 class UnusableAuthority(Exception):
-    """The CA cannot sign, for the reason in the message. That is its owner's business, not the asker's."""
+    """The CA cannot sign, for the reason in the message, which is not the requestor's fault."""
 
 
 class Authority(NamedTuple):
-    """A CA that signs. key: one of those that `cryptography` has for private keys."""
+    """A CA that signs certificates. key: a private key of `cryptography`."""
 
     certificate: x509.Certificate
     key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey | ed25519.Ed25519PrivateKey
@@ -136,7 +136,7 @@ class Authority(NamedTuple):
 
 
 def duration_of(expiration_s: int | None, longest: timedelta) -> timedelta:
-    """Returns for how long a certificate is valid. expiration_s: what was asked for, if anything was."""
+    """Returns for how long a certificate is valid. expiration_s: the requested duration, if any."""
     if expiration_s is None:
         return longest
     # In seconds: a number of 32 bits of them may be more than a timedelta has room for.
@@ -144,7 +144,7 @@ def duration_of(expiration_s: int | None, longest: timedelta) -> timedelta:
 
 
 def now_utc(seconds: float) -> datetime:
-    """Returns a time as certificates have it, without fractions."""
+    """Returns a time for certificates, without fractions."""
     return datetime.fromtimestamp(int(seconds), UTC)
 
 
@@ -161,7 +161,7 @@ def _issued_subject(asked: x509.Name) -> x509.Name:
 
 
 def _key_usage(usages: Sequence[str]) -> x509.KeyUsage | None:
-    """Returns None if nothing is asked for that it tells."""
+    """Returns the key usage of a certificate; None if no requested usage is one."""
     agreement = "key agreement" in usages
     flags = {
         "digital_signature": "digital signature" in usages or "signing" in usages,

@@ -1,4 +1,4 @@
-"""CertificateSigningRequests, as the controllers of them read and write them."""
+"""Reads and writes CertificateSigningRequests for their controllers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FAILED: Final = "Failed"
 
 
 class CertificateRequests:
-    """The requests of one server. group: of the API."""
+    """The certificate requests of one server. group: of the API."""
 
     def __init__(self, registry: Registry, served: ServedTable, group: str) -> None:
         self._registry, self._served, self._group = registry, served, group
@@ -42,7 +42,7 @@ class CertificateRequests:
         mark: bytes = b"",
         workers: int = 1,
     ) -> None:
-        """Run a controller until cancelled. mark: it reconciles only requests whose JSON contains this."""
+        """Run a controller until cancelled. mark: bytes that the JSON of relevant requests contains."""
 
         def on_request(notification: Notification) -> None:
             if notification.new is not None and mark in notification.new.tail:
@@ -52,7 +52,7 @@ class CertificateRequests:
         await Controller(queue, reconcile, workers=workers, informers=[informer]).run()
 
     async def get(self, name: str) -> Document | None:
-        """Returns a request as the cache has it; None if there is none."""
+        """Returns a cached request; None if there is none."""
         try:
             found = await self._registry.get(self.resource, "", name, ANY)
         except NotFound:
@@ -60,7 +60,7 @@ class CertificateRequests:
         return await self._registry.offload.document(found)
 
     async def update(self, seen: Document, subresource: str, status: Document) -> bool:
-        """Write the status of a request, if it is as it was seen. Returns False if it is not."""
+        """Write the status of a request, unless it has changed; returns False if it has."""
         resource, meta = self.resource, seen["metadata"]
 
         def with_status(found: StoredObject) -> Draft:
@@ -89,7 +89,7 @@ def status_of(request: Document) -> Document:
 
 
 def conditions(request: Document) -> Iterator[Document]:
-    """Yields the conditions that hold."""
+    """Yields the conditions with the status True."""
     yield from (each for each in status_of(request).get("conditions") or () if each.get("status") == "True")
 
 
@@ -98,14 +98,17 @@ def has_condition(request: Document, *kinds: str) -> bool:
 
 
 def with_condition(request: Document, kind: str, reason: str, message: str) -> Document:
-    """Returns the status with one condition more, whose times are those of the write."""
+    """Returns the status with a further condition, whose times are those of the write."""
     status = status_of(request)
     condition = {"type": kind, "status": "True", "reason": reason, "message": message}
     return {**status, "conditions": [*(status.get("conditions") or ()), condition]}
 
 
 def request_pem(request: Document) -> bytes:
-    """Returns what has to be signed. What cannot be decoded, in an object of long ago, is none."""
+    """Returns the PEM of a request; empty if it cannot be decoded, as in old objects.
+
+    What cannot be decoded, in an object of long ago, is none.
+    """
     try:
         return base64.b64decode(request["spec"].get("request") or "")
     except (binascii.Error, TypeError, AttributeError):

@@ -1,4 +1,4 @@
-"""Signs the certificate requests that have been approved.
+"""Signs approved certificate requests.
 
 Source: kubernetes, pkg/controller/certificates/signer.
 """
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 # As kube-controller-manager's.
 BACKOFF: Final = Backoff(base_s=0.2, max_s=1_000.0)
 WORKERS: Final = 5
-# As little of a request as tells that it may be one to sign.
+# The bytes that every request to be signed contains.
 _MARK: Final = b'"Approved"'
 
 
@@ -46,7 +46,7 @@ class CertificateSigning:
     """Signs for Kubernetes' own signers.
 
     authority: returns the CA that signs, or raises OSError or UnusableAuthority; called in a thread.
-    longest: how long certificates are valid, for which no shorter time is asked for.
+    longest: the validity of certificates for which no shorter one is requested.
     clock: seconds since 1970.
     """
 
@@ -62,7 +62,7 @@ class CertificateSigning:
         self.queue: WorkQueue[str] = WorkQueue("csrsigning", BACKOFF)
 
     async def run(self) -> None:
-        """Sign until cancelled."""
+        """Sign requests until cancelled."""
         await self._requests.run(self.queue, self._reconcile, mark=_MARK, workers=WORKERS)
 
     async def _reconcile(self, name: str) -> Outcome:
@@ -81,7 +81,7 @@ class CertificateSigning:
         return None if await self._requests.update(request, "status", status) else Requeue()
 
     def _sign(self, request: Document) -> bytes:
-        """Raises NotForSigner, UnusableAuthority, OSError."""
+        """Sign a request."""
         spec = request["spec"]
         usages = spec.get("usages") or ()
         asked = read_request(request_pem(request))

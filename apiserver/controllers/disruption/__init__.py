@@ -1,17 +1,16 @@
-"""The status of PodDisruptionBudgets: how many pods there should be, how many are healthy, how many may go.
+"""Keeps the status of PodDisruptionBudgets: how many pods there should be, are healthy, and may be evicted.
 
-    controller        when to look at which budgets, and the writes
-    budgets           what the status of a budget has to be, given its pods
-    scales            how many pods their owners want
-    stale_conditions  pods that were to be disrupted and have not been
+    controller        finds the budgets to update, and writes them
+    budgets           computes the status of a budget from its pods
+    scales            the desired number of pods of owners
+    stale_conditions  removes stale conditions of pods
 
-What it guarantees: a status is computed from one state of the budget and replaces only that one, so that no
-eviction which was counted meanwhile is lost. A budget that cannot be judged (its pods have no owner that says
-how many there should be) allows no disruption, and says why.
+What it guarantees: a status is computed from one state of the budget and replaces only that state, so that no
+eviction counted meanwhile is lost. If it cannot be computed (the pods have no owner with a desired number),
+the budget allows no disruption, and reports why.
 
-Why this shape: budgets are looked at by namespace, because the pods of a namespace are walked through for one
-budget as for all. While no budget exists, nobody asks of a pod more than whether it has the condition that
-may become stale.
+Why this shape: budgets are processed by namespace, because one pass over the pods of a namespace serves all
+its budgets. While no budget exists, pods are only checked for the condition that may become stale.
 
 Source: kubernetes, pkg/controller/disruption.
 """

@@ -1,4 +1,4 @@
-"""What the status of a budget has to be, given its pods. Pure.
+"""Computes the status of a budget from its pods. Pure.
 
 Source: kubernetes, pkg/controller/disruption/disruption.go; component-helpers, apps/poddisruptionbudget.
 """
@@ -20,7 +20,9 @@ DELETION_TIMEOUT_S: Final = 120.0
 
 
 class BudgetedPod(NamedTuple):
-    """What counts of a pod. owner: the reference to its controller, if it has one."""
+    """The properties of a pod that matter for budgets. owner: the reference to its controller, if it has
+    one.
+    """
 
     name: str
     is_ready: bool
@@ -36,22 +38,22 @@ class BudgetedPod(NamedTuple):
 
 
 class Expectation(NamedTuple):
-    """How many pods there should be, and how many of them have to be healthy."""
+    """The expected number of pods, and how many of them have to be healthy."""
 
     pods: int
     healthy: int
 
 
 def needs_scale(budget: Document) -> bool:
-    """Whether a budget depends on how many pods their owners want, and not on how many there are."""
+    """Returns whether a budget depends on the desired number of pods of their owners."""
     spec = budget.get("spec") or {}
     return "maxUnavailable" in spec or isinstance(spec.get("minAvailable"), str)
 
 
 def expectation(budget: Document, pods: int, scale: int) -> Expectation:
-    """Returns how many pods a budget expects, and how many of them healthy.
+    """Returns how many pods a budget expects, and how many healthy ones.
 
-    pods: how many there are. scale: how many their owners want, if the budget `needs_scale`.
+    pods: the current number. scale: the number that their owners want, if the budget `needs_scale`.
     """
     spec = budget.get("spec") or {}
     if (most_missing := spec.get("maxUnavailable")) is not None:
@@ -65,15 +67,15 @@ def expectation(budget: Document, pods: int, scale: int) -> Expectation:
 
 
 def _scaled(value: int | str, total: int) -> int:
-    """Returns a number, or that percentage of `total`, rounded up."""
+    """Returns a number, or a percentage of `total`, rounded up."""
     number = int_or_percent_value(value)
     return -(-number * total // 100) if isinstance(value, str) else number
 
 
 class DisruptedPods(NamedTuple):
-    """Pods whose eviction was allowed and that still are there.
+    """Pods whose eviction was allowed and that still exist.
 
-    pods: since when, by name. next_end_s: in how many seconds the first of them counts again.
+    pods: the times of eviction, by name. next_end_s: in how many seconds the first of them counts again.
     """
 
     pods: dict[str, str]
@@ -81,7 +83,7 @@ class DisruptedPods(NamedTuple):
 
 
 def still_disrupted(budget: Document, pods: Sequence[BudgetedPod], now: float) -> DisruptedPods:
-    """Returns the pods whose deletion is still awaited after an eviction. now: seconds since 1970."""
+    """Returns the evicted pods whose deletion is still pending. now: seconds since 1970."""
     listed = (budget.get("status") or {}).get("disruptedPods") or {}
     found: dict[str, str] = {}
     ends = []
@@ -99,7 +101,7 @@ def still_disrupted(budget: Document, pods: Sequence[BudgetedPod], now: float) -
 def status(
     budget: Document, pods: Sequence[BudgetedPod], expected: Expectation, disrupted: DisruptedPods, now: str
 ) -> Document:
-    """Returns the status that a budget should have; the one that it has, if only times would differ."""
+    """Returns the status that a budget should have; its current status, if only times would differ."""
     healthy = sum(pod.is_ready and not pod.is_deleted and pod.name not in disrupted.pods for pod in pods)
     allowed = max(0, healthy - expected.healthy) if expected.pods > 0 else 0
     generation = budget["metadata"].get("generation", 0)
@@ -117,7 +119,7 @@ def status(
 
 
 def failed_status(budget: Document, why: str, now: str) -> Document:
-    """Returns the status of a budget that cannot be judged: it allows nothing."""
+    """Returns the status of a budget that cannot be computed, which allows no eviction."""
     before = budget.get("status") or {}
     wanted = {name: value for name, value in before.items() if name != "conditions"}
     return _with_condition(budget, {**wanted, "disruptionsAllowed": 0}, False, "SyncFailed", why, now)

@@ -1,4 +1,4 @@
-"""Looks at the budgets of a namespace when they, its pods or the owners of these change."""
+"""Updates the budgets of a namespace when they, its pods or the owners of these change."""
 
 from __future__ import annotations
 
@@ -46,19 +46,19 @@ BACKOFF: Final = Backoff(base_s=0.5, max_s=60.0)
 WORKERS: Final = 4
 # The pods of a large namespace are looked at again after so much longer than a look took.
 REST_FACTOR: Final = 20
-# After so long a budget is looked at again that depends on what no informer tells of, as custom resources.
+# When a budget is checked again that depends on resources without an informer, as custom resources.
 RESYNC_S: Final = 30.0
 UNMANAGED: Final = (
-    "Some pods that this budget selects have no controller, so nobody says how many there should be, and "
-    'they are not counted. To count them, set ".spec.minAvailable" to an integer.'
+    "Some pods that this budget selects are not counted, because no controller defines their number. "
+    'To count them, set ".spec.minAvailable" to an integer.'
 )
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class _Budget:
-    """One budget, and the pods that it selects.
+    """A budget, and the pods that it selects.
 
-    unreadable: how many pods it may select of which nobody knows who owns them, and the key of one of them.
+    unreadable: the number of unreadable pods that it may select, and the key of one of them.
     """
 
     key: str
@@ -72,7 +72,10 @@ class _Budget:
 
 
 class DisruptionController:
-    """The controller of PodDisruptionBudgets. Its keys are namespaces. clock: seconds since 1970."""
+    """The controller of PodDisruptionBudgets, whose keys are namespaces.
+
+    clock: seconds since 1970.
+    """
 
     def __init__(
         self, registry: Registry, served: ServedTable, events: EventRecorder, clock: Callable[[], float]
@@ -86,7 +89,7 @@ class DisruptionController:
         self.queue: WorkQueue[str] = WorkQueue("disruption", BACKOFF)
 
     async def run(self) -> None:
-        """Look after budgets until cancelled."""
+        """Update budgets until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             writing_events = tasks.create_task(self._events.run())
             informer = resource_informer(
@@ -151,7 +154,7 @@ class DisruptionController:
         return Requeue(min(waits), rest_s) if waits else Cooldown(rest_s)
 
     async def _budgets_of(self, namespace: str, malformed: list[str]) -> list[_Budget]:
-        """malformed: takes the keys of those that cannot be read."""
+        """Returns the budgets of a namespace."""
         prefix = self._registry.prefix_of(self._budgets())
         listing = await self._registry.cache.list(prefix_range(f"{prefix}{namespace}/"), ANY)
         found = []
@@ -168,7 +171,7 @@ class DisruptionController:
         async for version in in_turns((await self._registry.cache.list(folder, ANY)).versions):
             found = version.value
             assert found is not None
-            if not found.head:  # It has labels that nobody knows, and is not ready as far as anybody knows.
+            if not found.head:  # Its labels are unknown, and it does not count as ready.
                 for each in budgets:
                     each.add_unreadable(version.key)
                 continue
@@ -182,7 +185,7 @@ class DisruptionController:
                 each.pods.append(pod or _unready(found))
 
     async def _pod_of(self, found: StoredObject) -> BudgetedPod | None:
-        """Returns what counts of a pod; None if it is malformed."""
+        """Returns the relevant properties of a pod; None if it is malformed."""
         try:
             return await self._registry.offload.read(found, BudgetedPod.of)
         except Exception as error:
@@ -190,7 +193,7 @@ class DisruptionController:
             return None
 
     async def _update(self, namespace: str, budget: _Budget, scales: Scales) -> float | None:
-        """Write the status if it has to change. Returns after how many seconds to look again, if so."""
+        """Write the status if it has changed; returns in how many seconds to check again, if at all."""
         document, pods, now = budget.document, budget.pods, self._clock()
         again_s = None
         if not pods:
@@ -219,7 +222,10 @@ class DisruptionController:
         return again_s
 
     async def _scale(self, budget: _Budget, scales: Scales) -> int:
-        """Returns how many pods the owners of a budget's pods want. Raises NoScale, and as `Scales` does."""
+        """Returns the desired number of pods of the owners of a budget's pods.
+
+        Raises NoScale, and the errors of `Scales`.
+        """
         count, key = budget.unreadable
         if count:
             # With the replicas of their owners there may be more pods that have to be healthy.
@@ -267,7 +273,7 @@ class DisruptionController:
 
 @contextmanager
 def _noting(malformed: list[str], key: str) -> Iterator[None]:
-    """Log and note an object that is malformed, of which the API makes none, and go on with the others."""
+    """Log and note a malformed object, which only other programs can store, and continue with the others."""
     try:
         yield
     except StorageError:
@@ -278,7 +284,7 @@ def _noting(malformed: list[str], key: str) -> Iterator[None]:
 
 
 def _unready(found: StoredObject) -> BudgetedPod:
-    """Returns a pod that is there, but of which nobody knows that it is ready."""
+    """Returns a pod that exists but does not count as ready."""
     return BudgetedPod(found.key.rpartition("/")[2], is_ready=False, is_deleted=False, owner=None)
 
 

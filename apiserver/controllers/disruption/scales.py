@@ -1,4 +1,4 @@
-"""How many pods the owners of some pods want: the scale of what manages them.
+"""Finds the desired number of pods of their owners, by the owners' scale.
 
 Source: kubernetes, pkg/controller/disruption/disruption.go, getExpectedScale.
 """
@@ -18,7 +18,7 @@ from apiserver.registry.store import Registry
 from apiserver.storage.interface import ANY
 
 _APPS: Final = ("apps", "extensions")
-# The resources whose changes the controller is told of: groups and names. Others may have pods, too.
+# The resources whose changes the controller observes: groups and names. Others may have pods, too.
 WATCHED: Final = (
     ("", "pods"),
     ("", "replicationcontrollers"),
@@ -29,13 +29,13 @@ WATCHED: Final = (
 
 
 class NoScale(Exception):
-    """The scale of a budget's pods cannot be found out. The message says why."""
+    """The scale of a budget's pods cannot be determined; the message has the reason."""
 
 
 class Scales:
-    """Asks owners for their scale, each once: an object of this class lives for one look at a namespace.
+    """Reads the scales of owners, each once per instance, which serves one pass over a namespace.
 
-    has_asked_others: whether there were owners of other resources than those WATCHED.
+    has_asked_others: whether there were owners of other resources than WATCHED.
     """
 
     def __init__(self, registry: Registry, served: ServedTable, namespace: str) -> None:
@@ -47,7 +47,7 @@ class Scales:
         self.has_asked_others = False
 
     async def expected(self, pods: Iterable[BudgetedPod]) -> int:
-        """Returns how many pods the owners of these want together. Raises NoScale, and the storage's errors.
+        """Returns the total number of pods that the owners want. Raises NoScale, and the storage's errors.
 
         Pods without an owner do not count.
         """
@@ -83,7 +83,7 @@ class Scales:
         return document["metadata"]["uid"], replicas
 
     async def _read(self, owner: Document) -> tuple[Document | None, ServedResource]:
-        """Returns an owner; None if it does not exist, or another has its name. Raises NoScale."""
+        """Returns an owner; None if it does not exist, or another object has its name. Raises NoScale."""
         resource = self._resource_of(owner)
         namespace = self._namespace if resource.is_namespaced else ""
         try:
@@ -94,7 +94,7 @@ class Scales:
         return (document if document["metadata"]["uid"] == owner.get("uid") else None), resource
 
     def _resource_of(self, owner: Document) -> ServedResource:
-        """Raises NoScale."""
+        """Returns the resource of an owner."""
         api_version, kind = owner.get("apiVersion", ""), owner.get("kind", "")
         group, _, version = api_version.rpartition("/")
         group_version = GroupVersion("apps", "v1") if group in _APPS else GroupVersion(group, version)

@@ -1,7 +1,7 @@
-"""Takes the condition DisruptionTarget back from pods that were to be disrupted and have not been.
+"""Removes the condition DisruptionTarget from pods that were not disrupted after all.
 
-An eviction sets it before it deletes the pod. If that fails, or somebody else who has set it changes his
-mind, the pod would be called one that is about to end for ever.
+An eviction sets it before it deletes the pod. If that fails, or another client gives up the disruption, the
+pod would be marked as about to end forever.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def stale_in_s(pod: Document, now: float) -> float | None:
 
 
 class StaleDisruptionConditions:
-    """The controller that takes back DisruptionTarget conditions. clock: seconds since 1970."""
+    """The controller that removes stale DisruptionTarget conditions. clock: seconds since 1970."""
 
     def __init__(self, registry: Registry, served: ServedTable, clock: Callable[[], float]) -> None:
         self._registry = registry
@@ -58,7 +58,7 @@ class StaleDisruptionConditions:
         self.queue: WorkQueue[Key] = WorkQueue("stale_pod_disruption", BACKOFF)
 
     async def run(self) -> None:
-        """Look after pods with the condition until cancelled."""
+        """Remove stale conditions of pods until cancelled."""
         source = ListWatch(
             self._registry.cache,
             self._registry.prefix_of(self._served.require("", "pods")),

@@ -1,7 +1,7 @@
-"""Deletes objects whose owners are gone, and finishes the deletion of those that wait for their dependents.
+"""Deletes objects whose owners are gone, and finishes foreground deletions.
 
-Each step is decided on one version of an object, and done only if the object still has that version: others
-may do the same at the same time, and it does no harm to begin again.
+Each step is decided on one version of an object, and done only if the object still has that version:
+concurrent and repeated steps do no harm.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
 from apiserver.storage.event_loop_turns import Turn, in_turns
 
-# Deletions at the same time. kube-controller-manager has 20 (--concurrent-gc-syncs), but a processor of its
-# own: here requests wait for each, and with 20 creates kept 0.6 of their rate. With 7 of them, creates beside
+# Concurrent deletions. kube-controller-manager has 20 (--concurrent-gc-syncs), but in a separate process:
+# here requests wait for each, and with 20 creates kept 0.6 of their rate. With 7 of them, creates beside
 # 10,000 dependents kept 0.71 (8: 0.68), which were gone in 6.9 s, and in 9.3 s on etcd (6: 10.1 s).
 WORKERS: Final = 7
 # So many owners are looked at whenever it is: nearly every object has one. If each waited for a turn, all
@@ -38,7 +38,7 @@ OWNERS_AT_ONCE: Final = 16
 
 
 class Collector:
-    """The controller of the queue `attempt_to_delete`. Its keys are those of objects."""
+    """The controller of the queue `attempt_to_delete`, whose keys are those of objects."""
 
     def __init__(self, registry: Registry, builder: GraphBuilder) -> None:
         self._registry = registry
@@ -47,7 +47,7 @@ class Collector:
         self.queue: WorkQueue[str] = builder.attempt_to_delete
 
     async def run(self) -> None:
-        """Collect until cancelled. Nothing is deleted before the graph is complete."""
+        """Collect until cancelled; nothing is deleted before the graph is complete."""
         await self._builder.wait_until_complete()
         await Controller(self.queue, self._reconcile, workers=WORKERS).run()
 
@@ -69,7 +69,7 @@ class Collector:
     # ---- objects that are not being deleted
 
     async def _decide(self, key: str, place: ObjectLocation, found: Ownership) -> None:
-        """Raises NotFound, Conflict, ApiError, and the storage's errors."""
+        """Decide about an object, and carry the decision out."""
         states = await self._states(key, place, found.owners)
         owner = self._builder.graph.owner(key, found.uid)
         verdict = rules.judge(found, states, has_dependents=owner is not None and owner.has_dependents)
@@ -85,9 +85,9 @@ class Collector:
     async def _states(
         self, key: str, place: ObjectLocation, owners: Sequence[OwnerReference]
     ) -> list[OwnerState]:
-        """Returns the states of owners in their order, up to the first of which nobody can tell.
+        """Returns the states of owners in their order, up to the first unknown one.
 
-        That one decides: the object stays.
+        An unknown one decides that the object is kept.
         """
         gone = frozenset(
             (owner.key.rpartition("/")[2], owner.uid)
@@ -110,7 +110,7 @@ class Collector:
     async def _state(
         self, place: ObjectLocation, reference: OwnerReference, gone: Collection[tuple[str, str]]
     ) -> OwnerState:
-        """gone: the names and uids of those owners of the object that are known to be absent."""
+        """Returns the state of an owner."""
         graph, resources = self._builder.graph, self._builder.resources
         resource = resources.of_kind(reference.api_version, reference.kind)
         if resource is None:
@@ -131,7 +131,7 @@ class Collector:
     # ---- objects that wait for their dependents
 
     async def _finish(self, key: str, seen: ObservedObject) -> Outcome:
-        """Let an object go that nothing blocks any more; else see to it that its dependents go.
+        """Remove the finalizer of an object that nothing blocks any more; otherwise delete its dependents.
 
         Raises NotFound, Conflict, ApiError, and the storage's errors.
         """
@@ -148,7 +148,7 @@ class Collector:
         return Requeue()
 
     async def _waits_for_itself(self, key: str, uid: str) -> bool:
-        """Whether an object in foreground deletion blocks one that blocks another ... that blocks itself."""
+        """Whether an object in foreground deletion is part of a cycle of objects that block each other."""
         graph, turn = self._builder.graph, Turn()
         seen: set[Owner] = set()
         waiting = [key]
@@ -181,9 +181,9 @@ class Collector:
 async def change_metadata(
     registry: Registry, place: ObjectLocation, uid: str, change: Callable[[Document], None]
 ) -> None:
-    """Change the metadata of one object, whose uid is the one given.
+    """Change the metadata of one object, identified by its uid.
 
-    change: changes it in place. Raises NotFound if there is another object, and what an update raises.
+    change: changes it in place. Raises NotFound if another object has its name, and the errors of an update.
     """
 
     def transform(stored: StoredObject) -> Draft:

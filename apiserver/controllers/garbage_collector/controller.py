@@ -13,10 +13,10 @@ from apiserver.registry.store import Registry
 
 
 class GarbageCollector:
-    """The graph, and those who do what follows from its changes.
+    """The graph of owners, and the controllers that act on its changes.
 
-    builder: keeps the graph. queue: of objects to look at. queues: the metrics of queues, which are told of
-        the others, too.
+    builder: keeps the graph. queue: that of objects to check. queues: the metrics, which also get the other
+        queues.
     """
 
     def __init__(self, registry: Registry, builder: GraphBuilder, queues: WorkQueueMetrics) -> None:

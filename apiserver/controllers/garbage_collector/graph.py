@@ -1,11 +1,10 @@
-"""The graph of who depends on whom. Pure.
+"""The graph of owners and their dependents. Pure.
 
-An owner is identified by the key under which it is, or would be, stored, and by its uid: what an owner
-reference says is true of at most one object, whether that exists or not. Dependents are known by their keys
-alone.
+An owner is identified by the key under which it is, or would be, stored, and by its uid: an owner reference
+means at most one object, whether that exists or not. Dependents are identified by their keys alone.
 
 Only objects that have owners, and these owners, are in the graph, and of each no more than its key: a million
-objects that nobody owns cost nothing. What else is asked of an object, the watch cache knows.
+objects without owners cost nothing. Other properties of objects are read from the watch cache.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import NamedTuple
 
 
 class _Keys:
-    """A set of keys that takes no room of its own as long as it has one."""
+    """A set of keys that allocates nothing while it has only one."""
 
     __slots__ = ("_all", "_one")
 
@@ -50,9 +49,9 @@ class _Keys:
 
 
 class Link(_Keys):
-    """The dependents that name an owner in the same way; for a dependent, that it does.
+    """The dependents that name an owner in the same way, or one dependent's way to name it.
 
-    blocks: the owner may not go before them.
+    blocks: whether the owner must not be removed before them.
     """
 
     __slots__ = ("blocks", "owner")
@@ -64,11 +63,12 @@ class Link(_Keys):
 
 
 class Owner:
-    """An owner that some object names. It is in the graph as long as one does.
+    """An owner that some object names, in the graph as long as one does.
 
-    key: where it is, or would be, stored. uid: the one that references have.
-    is_absent: nothing with this uid is stored there, and never will be: no uid is given twice. So this is
-        also the memory of absent owners, which ends with their last dependent.
+
+    key: where it is, or would be, stored. uid: the one in references.
+    is_absent: whether no object with this uid is, or ever will be, stored there, as uids are unique. So this
+        also remembers absent owners, until their last dependent is gone.
     """
 
     __slots__ = ("_blocking", "_others", "is_absent", "key", "uid")
@@ -82,12 +82,12 @@ class Owner:
 
     @property
     def blocking(self) -> Collection[str]:
-        """The keys of the dependents that it may not go before."""
+        """The keys of the dependents that the owner must not be removed before."""
         return self._blocking if self._blocking is not None else ()
 
     @property
     def dependents(self) -> Sequence[str]:
-        """The keys of all dependents, as they are now."""
+        """The current keys of all dependents."""
         return [key for link in (self._blocking, self._others) if link is not None for key in link]
 
     @property
@@ -116,11 +116,10 @@ class OwnerIdentity(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """What has changed in the graph with the owners of one dependent.
+    """The changes in the graph by the owners of one dependent.
 
-    new: owners that nobody named before. names_absent: it names an owner that is known to be absent, and did
-    not before. unblocked: owners that have lost their last dependent, or the last that they may not go
-    before.
+    new: owners that no object named before. names_absent: whether it newly names an owner that is known to be
+    absent. unblocked: owners that have lost their last dependent, or the last blocking one.
     """
 
     new: Sequence[Owner]
@@ -143,7 +142,7 @@ class Graph:
     # ---- questions
 
     def is_owner(self, key: str) -> bool:
-        """Whether somebody names an owner under this key, with whatever uid."""
+        """Returns whether any object names an owner with this key, with any uid."""
         return key in self._owners
 
     def is_dependent(self, key: str) -> bool:
@@ -156,7 +155,7 @@ class Graph:
         return found if found is not None and found.uid == uid else None
 
     def owners(self) -> list[Owner]:
-        """Returns all owners, as they are now."""
+        """Returns all current owners."""
         every: list[Owner] = []
         for each in self._owners.values():
             if isinstance(each, dict):
@@ -166,25 +165,28 @@ class Graph:
         return every
 
     def dependents(self) -> list[str]:
-        """Returns the keys of all objects that have owners, as they are now."""
+        """Returns the keys of all objects that currently have owners."""
         return list(self._links)
 
     def links(self, key: str) -> tuple[Link, ...]:
-        """Returns how an object names its owners."""
+        """Returns the links of an object to its owners."""
         found = self._links.get(key, ())
         if isinstance(found, tuple):
             return found
         return (found,) if isinstance(found, Link) else tuple(found)
 
     def count_links(self, key: str) -> int:
-        """Returns how many owners an object names."""
+        """Returns the number of owners that an object names."""
         found = self._links.get(key, ())
         return 1 if isinstance(found, Link) else len(found)
 
     # ---- changes
 
     def replace(self, key: str, names: Iterable[OwnerIdentity]) -> Changes | None:
-        """Note which owners an object names now; none if it is gone. None if they are those from before."""
+        """Note the current owners of an object, none if it is deleted; returns None if they are unchanged.
+
+        None if they are those from before.
+        """
         before = self.links(key)
         wanted = {(each.key, each.uid, each.blocks): None for each in names}
         if wanted.keys() == {(each.owner.key, each.owner.uid, each.blocks) for each in before}:
@@ -214,7 +216,7 @@ class Graph:
         return Changes(new, names_absent, list(unblocked))
 
     def add(self, key: str, name: OwnerIdentity) -> Changes | None:
-        """Note one owner more that an object names; None if it was known. See `replace`."""
+        """Note one more owner of an object; returns None if it was known. See `replace`."""
         owner = self.owner(name.key, name.uid)
         new = [] if owner is not None else [owner := self._add(name.key, name.uid)]
         assert owner is not None
@@ -226,7 +228,7 @@ class Graph:
         return Changes(new, owner.is_absent, ())
 
     def discard(self, key: str, name: OwnerIdentity) -> Changes | None:
-        """Note that an object does not name an owner any more; None if it did not. See `replace`."""
+        """Note that an object no longer names an owner; returns None if it did not. See `replace`."""
         owner = self.owner(name.key, name.uid)
         if owner is None or key not in self._links:
             return None

@@ -1,4 +1,4 @@
-"""Keeps the graph of owners and dependents up to date, and says whom to look at when it changes.
+"""Keeps the graph of owners and dependents up to date, and finds the objects to check when it changes.
 
 Source of the idea: kubernetes, pkg/controller/garbagecollector/graph_builder.go.
 """
@@ -60,7 +60,7 @@ OWNERS_AT_ONCE: Final = 500
 
 
 class ObservedObject(NamedTuple):
-    """An object as the cache had it. revision: of its last change."""
+    """An object from the cache. revision: that of its last change."""
 
     place: ObjectLocation
     revision: int
@@ -68,7 +68,7 @@ class ObservedObject(NamedTuple):
 
 
 class LookupLimit:
-    """How many looks are allowed: so many at once, and so many more each second.
+    """Limits lookups: a number at once, and a number per second.
 
     clock: seconds.
     """
@@ -85,7 +85,7 @@ class LookupLimit:
         return self._left > 0
 
     def note(self, count: int) -> None:
-        """Note how many there were; what is more than was left counts later."""
+        """Count lookups; those beyond the limit count against later ones."""
         self._left -= count
 
 
@@ -94,14 +94,14 @@ Change = Owner | str
 
 
 class GraphBuilder:
-    """The graph, the informers that feed it, and the queues of those whose turn it is.
+    """The graph, the informers that feed it, and the queues of the objects to process.
 
     The keys of objects are added to two queues: `attempt_to_delete`, whose owners may be gone or which wait
-    for their dependents to go, and `attempt_to_orphan`, whose dependents are to stay. It has a queue of its
-    own of what has to be looked at in the graph.
+    for their dependents to go, and `attempt_to_orphan`, whose dependents are to stay. A separate queue has
+    the parts of the graph to check.
 
-    remote_owners: the owners whose kinds are not served here. others: may serve them. looks: at namespaces in
-    which absent owners may be.
+    remote_owners: the owners whose kinds are not served here. others: the servers that may serve them. looks:
+    limits lookups in the namespaces of absent owners.
     """
 
     def __init__(
@@ -126,13 +126,13 @@ class GraphBuilder:
         self._served = served
         self._events = events
         self._metrics = metrics
-        # The keys of objects that cannot be read, with their namespaces: nobody knows who owns them.
+        # The keys of unreadable objects, whose owners are unknown, with their namespaces.
         self._unreadable: dict[str, str] = {}
         # Objects with many owners are linked one after another; and the key of that which is being linked.
         self._linking = asyncio.Lock()
         self._linked_in_turns: str | None = None
         # By the prefix of their keys. Most resources of most servers have no objects: an informer is started
-        # with the first one, of which `_waits` is told. It has of every resource what ends that.
+        # with the first one, which `_waits` listens for. It has a function for each resource that ends that.
         self._informers: dict[str, Informer] = {}
         self._informing: dict[str, asyncio.Task[None]] = {}
         self._waits: dict[str, Callable[[], None]] = {}
@@ -168,7 +168,7 @@ class GraphBuilder:
             await asyncio.gather(*informing, return_exceptions=True)
 
     async def wait_until_complete(self) -> None:
-        """Return when the graph has all that was stored at the start."""
+        """Return when the graph has all objects stored at the start."""
         await self._synced.wait()
 
     async def wait_until_current(self, revision: int) -> None:
@@ -179,7 +179,7 @@ class GraphBuilder:
             await self._progress.wait()
 
     def look_up(self, key: str) -> ObservedObject | None:
-        """Returns an object as the cache has it; None if it is gone, damaged, or not looked after."""
+        """Returns an object from the cache; None if it is deleted, damaged, or not collected."""
         version, place = self._cache.get_cached(key), self.resources.place(key)
         if version is None or version.value is None or place is None:
             return None
@@ -187,20 +187,20 @@ class GraphBuilder:
         return ObservedObject(place, version.revision, found) if found is not None else None
 
     def require_readable(self, namespace: str) -> None:
-        """Check that all objects can be read that an owner in a namespace may have. Raises CorruptObject."""
+        """Check that all objects that an owner in a namespace may have are readable. Raises CorruptObject."""
         for key, where in self._unreadable.items():
             if namespace in ("", where) and (found := self._cached(key)) is not None:
                 found.require_sound()
 
     def _cached(self, key: str) -> StoredObject | None:
-        """Returns an object as the cache has it; None if it is gone."""
+        """Returns an object from the cache; None if it is deleted."""
         version = self._cache.get_cached(key)
         return None if version is None else version.value
 
     # ---- what is served
 
     async def _follow_table(self) -> None:
-        """Inform about what is served now."""
+        """Run informers for the currently served resources."""
         await self._cache.wait_until_filled()
         resources = Resources(self._served.current, self._registry)
         self.resources = resources
@@ -224,13 +224,13 @@ class GraphBuilder:
         self._remote_owner_changed.set()
 
     def _inform(self, prefix: str) -> None:
-        """Inform about a resource from now on, if it has objects."""
+        """Run an informer for a resource from now on, if it has objects."""
         if prefix not in self._informers and not self._cache.is_empty(prefix):
             self._informers[prefix] = informer = self._informer(prefix)
             self._informing[prefix] = asyncio.create_task(informer.run(), name="garbage-collector")
 
     async def _note_remote_owners(self) -> None:
-        """Have owners asked for elsewhere, when others may serve their kinds by now."""
+        """Resolve owners on other servers, when these may serve their kinds by now."""
         while True:
             await self._remote_owner_changed.wait()
             self._remote_owner_changed.clear()
@@ -255,7 +255,7 @@ class GraphBuilder:
             self.queue.add(prefix)
 
     async def _resolve(self) -> None:
-        """Look up once more the owners that nobody could look up."""
+        """Look up again the owners that could not be looked up."""
         # Each dependent once, however many such owners it has.
         dependents: dict[str, None] = {}
         async for owner in in_turns(self.graph.owners()):
@@ -267,16 +267,17 @@ class GraphBuilder:
     # ---- changes
 
     def _concerns(self, found: StoredObject) -> bool:
-        """Whether an object is in the graph, or belongs there, or is held by the garbage collector.
+        """Returns whether an object is in the graph, belongs there, or has a finalizer of the garbage
+        collector.
 
-        One that cannot be read may be.
+        An unreadable one may.
         """
         if not found.head:
             return True
         return may_concern_collector(found) or self.graph.is_owner(found.key)
 
     def _on_object(self, notification: Notification) -> Awaitable[None] | None:
-        """Returns what is left to do, in turns, for an object with many owners."""
+        """Handle a change of an object; returns the remaining work for one with many owners."""
         key, new = notification.key, notification.new
         if self._unreadable or (new is not None and not new.head):
             self._note_unreadable(key, new)
@@ -297,7 +298,7 @@ class GraphBuilder:
         return rest
 
     def _note_unreadable(self, key: str, found: StoredObject | None) -> None:
-        """Note whether an object can be read. found: None if it is gone."""
+        """Note whether an object is readable. found: None if it is deleted."""
         place = self.resources.place(key)
         if found is None or found.head:
             self._unreadable.pop(key, None)
@@ -307,7 +308,7 @@ class GraphBuilder:
     def _on_owner_gone(self, key: str, old: StoredObject | None) -> None:
         found = self._ownership(key, old) if old is not None else None
         if found is None:
-            self.queue.add(key)  # Which of its owners it was, only the store can tell.
+            self.queue.add(key)  # Only the store can show which of its owners it was.
             return
         owner = self.graph.owner(key, found.uid)
         if owner is not None:
@@ -328,7 +329,7 @@ class GraphBuilder:
             return None
 
     async def _look_up_again(self, key: str) -> None:
-        """Look up the owners of a dependent once more, as the cache has it."""
+        """Look up the owners of a cached dependent again."""
         async with self._link_in_turns(key):
             cached, place = self._cached(key), self.resources.place(key)
             if cached is None:
@@ -337,11 +338,11 @@ class GraphBuilder:
                 await self._relink_each(key, place, found)
 
     def _is_linked_in_turns(self, key: str, owners: int = 0) -> bool:
-        """Whether an object has too many owners to be linked at once. owners: how many it has now."""
+        """Returns whether an object has too many owners to be linked at once. owners: the current number."""
         return max(owners, self.graph.count_links(key)) > OWNERS_AT_ONCE or key == self._linked_in_turns
 
     def _relink(self, key: str, found: Ownership) -> Awaitable[None] | None:
-        """Note which owners an object has. Returns what is left to do, if they are many."""
+        """Note the owners of an object; returns the remaining work, if there are many."""
         place = self.resources.place(key)
         if place is None:
             return None  # It is not served any more, and will be looked at when it is.
@@ -364,9 +365,9 @@ class GraphBuilder:
         return None
 
     def _name(self, place: ObjectLocation, reference: OwnerReference) -> tuple[OwnerIdentity, bool, bool]:
-        """Returns an owner as the graph has it, whether it cannot be there, and whether it may wait.
+        """Returns an owner for the graph, whether it is misplaced, and whether it may wait.
 
-        place: of the dependent.
+        place: that of the dependent.
         """
         owner = self.resources.of_kind(reference.api_version, reference.kind)
         if owner is None:
@@ -391,9 +392,9 @@ class GraphBuilder:
 
     @asynccontextmanager
     async def _link_in_turns(self, key: str) -> AsyncIterator[None]:
-        """Returns when the owners of an object may be noted one by one: of one object at a time.
+        """Wait until the owners of an object may be linked one by one, for one object at a time.
 
-        Whoever is about to note them all at once waits until that is done (`_is_linked_in_turns`).
+        Code that links all owners at once waits until that is done (`_is_linked_in_turns`).
         """
         async with self._linking:
             self._linked_in_turns = key
@@ -407,10 +408,10 @@ class GraphBuilder:
             await work
 
     async def _relink_each(self, key: str, place: ObjectLocation, found: Ownership) -> None:
-        """Note which owners an object has, as `_relink` does, one by one.
+        """Note the owners of an object, as `_relink` does, one by one.
 
-        Meanwhile some are in the graph, and some of those from before. Of the owners of a kind that cannot be
-        where the object is, one is told of. place: of the object.
+        Meanwhile the graph has some of the new and of the old ones. Only one misplaced owner is reported.
+        place: that of the object.
         """
         wanted: set[OwnerIdentity] = set()
         is_waited_for = is_other = False
@@ -429,7 +430,7 @@ class GraphBuilder:
             self.attempt_to_delete.add(key)
 
     async def _unlink_each(self, key: str) -> None:
-        """Note that an object is gone."""
+        """Note that an object is deleted."""
         async for name in in_turns(self._names(key)):
             self._note(key, self.graph.discard(key, name))
 
@@ -437,11 +438,11 @@ class GraphBuilder:
         return (OwnerIdentity(link.owner.key, link.owner.uid, link.blocks) for link in self.graph.links(key))
 
     def _link(self, key: str, names: Iterable[OwnerIdentity]) -> bool:
-        """Note which owners an object has. Returns whether these are others than before."""
+        """Note the owners of an object; returns whether they have changed."""
         return self._note(key, self.graph.replace(key, names))
 
     def _note(self, key: str, changes: Changes | None) -> bool:
-        """Have looked at what has changed with the owners of an object. Returns whether anything has."""
+        """Schedule checks of the changes by an object's owners; returns whether there are any."""
         if changes is None:
             return False
         if changes.names_absent:
@@ -461,7 +462,7 @@ class GraphBuilder:
             self._on_deleted(owner.key, found)
 
     def _report(self, place: ObjectLocation, found: Ownership, reference: OwnerReference) -> None:
-        """Tell in an Event that an object names an owner where it cannot be."""
+        """Report in an Event that an object names an owner in a place where it cannot be."""
         owner = (
             f"[{reference.api_version}/{reference.kind}, namespace: {place.namespace}, "
             f"name: {reference.name}, uid: {reference.uid}]"
@@ -485,7 +486,7 @@ class GraphBuilder:
         return None
 
     async def _look_at(self, owner: Owner) -> None:
-        """Have the dependents of an owner looked at if it is gone, or waits for them."""
+        """Check the dependents of an owner that is gone, or waits for them."""
         if not owner.has_dependents:
             return
         if owner.key.startswith(PREFIX):
@@ -503,7 +504,7 @@ class GraphBuilder:
                 await self.attempt_to_delete.wait_for_room()
 
     async def _look_at_remote(self, owner: Owner) -> None:
-        """Have the dependents looked at for which the owner's state matters; ask for it if it is unknown."""
+        """Check the dependents of a remote owner by its state, and request the state if it is unknown."""
         state = self.remote_owners.state(owner)
         if state is OwnerState.UNKNOWN:
             self.remote_owners.note(owner)
@@ -524,7 +525,7 @@ class GraphBuilder:
         return found is not None and found.is_deleted
 
     async def _sweep(self, prefix: str) -> None:
-        """Look at all that is in the graph below a prefix, since changes of it may have been missed."""
+        """Check everything in the graph below a prefix, since changes of it may have been missed."""
         async for key in in_turns(list(self._unreadable)):
             if key.startswith(prefix):
                 self._note_unreadable(key, self._cached(key))
@@ -541,9 +542,9 @@ class GraphBuilder:
                     self.queue.add(owner)
 
     async def _report_misplaced(self, owner: Owner) -> None:
-        """Tell the dependents of an owner that is nowhere where it is, if it is in another namespace.
+        """Report to the dependents of an absent owner that it exists in another namespace.
 
-        Where too many were looked for just now, nobody is told.
+        If too many were looked up just now, nothing is reported.
         """
         place = self.resources.place(owner.key)
         if place is None or not place.namespace or not self.looks.are_allowed():
@@ -558,7 +559,7 @@ class GraphBuilder:
                         self._report(seen.place, seen.ownership, reference)
 
     async def _is_elsewhere(self, resource: ServedResource, name: str, uid: str) -> bool:
-        """Whether an object of this name has this uid in any namespace."""
+        """Returns whether an object of this name has this uid in any namespace."""
         namespaces = self._served.require("", "namespaces")
         listing = await self._cache.list(prefix_range(self._registry.prefix_of(namespaces)))
         self.looks.note(len(listing.versions))
@@ -576,12 +577,13 @@ class GraphBuilder:
 
 
 def cached_state(cache: WatchCache[StoredObject], owner: Owner) -> OwnerState:
-    """Returns the state of an owner as far as the cache knows. Raises CorruptObject."""
+    """Returns the state of an owner in the cache. Raises CorruptObject."""
     return _state(cache.get_cached(owner.key), owner)
 
 
 async def live_state(cache: WatchCache[StoredObject], owner: Owner) -> OwnerState:
-    """Returns the state of an owner. That it is absent, the store is asked, once.
+    """Returns the state of an owner, whose absence is verified once in the store.
+
 
     Raises CorruptObject, and the storage's errors.
     """

@@ -1,4 +1,4 @@
-"""What the garbage collector reads of an object: who it is, who owns it, and how it is being deleted.
+"""Reads the parts of an object that the garbage collector needs: its identity, its owners, its deletion.
 
 Pure.
 """
@@ -21,13 +21,13 @@ _FINALIZERS: Final = tuple(f'"{name}"'.encode() for name in (FINALIZER_FOREGROUN
 
 
 class Malformed(Exception):
-    """Metadata that no server would have stored: nobody can tell who owns the object."""
+    """Metadata that no server would have stored, from which owners cannot be read."""
 
 
 class OwnerReference(NamedTuple):
     """One of an object's ownerReferences.
 
-    blocks: the owner may not go before the object (blockOwnerDeletion).
+    blocks: whether the owner must not be removed before the object (blockOwnerDeletion).
     """
 
     api_version: str
@@ -38,9 +38,9 @@ class OwnerReference(NamedTuple):
 
 
 class Ownership(NamedTuple):
-    """The part of an object's metadata that matters here.
+    """The parts of an object's metadata that the garbage collector needs.
 
-    is_deleted: its deletion has begun.
+    is_deleted: whether its deletion has begun.
     """
 
     uid: str
@@ -51,34 +51,34 @@ class Ownership(NamedTuple):
 
     @property
     def waits_for_dependents(self) -> bool:
-        """Whether it is being deleted in the foreground."""
+        """Whether the object is being deleted in the foreground."""
         return self.is_deleted and FINALIZER_FOREGROUND in self.finalizers
 
     @property
     def orphans_dependents(self) -> bool:
-        """Whether it is being deleted, but not its dependents."""
+        """Whether the object is being deleted, but not its dependents."""
         return self.is_deleted and FINALIZER_ORPHAN in self.finalizers
 
 
 def may_have_owners(found: StoredObject) -> bool:
-    """Whether an object may have owners, told without decoding it."""
+    """Returns whether an object may have owners, without decoding it."""
     return _HAS_OWNERS in _text(found)
 
 
 def may_be_deleted(found: StoredObject) -> bool:
-    """Whether the deletion of an object may have begun, told without decoding it."""
+    """Returns whether the deletion of an object may have begun, without decoding it."""
     return _IS_DELETED in _text(found)
 
 
 def may_wait_for_collector(found: StoredObject) -> bool:
-    """Whether an object may be held by a finalizer of the garbage collector, told without decoding it."""
+    """Returns whether an object may have a finalizer of the garbage collector, without decoding it."""
     text = _text(found)
     return _IS_DELETED in text and any(name in text for name in _FINALIZERS)
 
 
 def may_concern_collector(found: StoredObject) -> bool:
-    """Whether an object may have owners, or be held by a finalizer of the garbage collector."""
-    # It is asked about each object there is: most of them are small, and told apart without a call.
+    """Returns whether an object may have owners, or a finalizer of the garbage collector."""
+    # It is called for each object: most of them are small, and recognized without a call.
     text = found.tail
     if len(text) > LARGE_BYTES:
         text = _text(found)
@@ -86,9 +86,12 @@ def may_concern_collector(found: StoredObject) -> bool:
 
 
 def _text(found: StoredObject) -> bytes:
-    """Returns text of an object that has its metadata; of a large one that alone. Empty if it is damaged.
+    """Returns text of an object that contains its metadata; of a large object only that; empty if it is
+    damaged.
 
-    To search 3 MB takes milliseconds, longer than to find the end of the metadata, which is remembered.
+    Empty if it is damaged.
+
+    Searching 3 MB takes milliseconds, longer than finding the end of the metadata, which is cached.
     """
     if size_class(len(found.tail)) is SizeClass.SMALL:
         return found.tail
@@ -99,12 +102,12 @@ def _text(found: StoredObject) -> bytes:
 
 
 def ownership(found: StoredObject) -> Ownership:
-    """Returns what the garbage collector reads of an object. Raises CorruptObject, Malformed."""
+    """Returns the parts of an object that the garbage collector needs. Raises CorruptObject, Malformed."""
     return of_metadata(orjson.loads(found.metadata()))
 
 
 def of_metadata(meta: Document) -> Ownership:
-    """Returns what the garbage collector reads of an object's metadata. Raises Malformed."""
+    """Returns the parts of an object's metadata that the garbage collector needs. Raises Malformed."""
     owners, finalizers = meta.get("ownerReferences") or (), meta.get("finalizers") or ()
     try:
         references = tuple(_reference(each) for each in owners)

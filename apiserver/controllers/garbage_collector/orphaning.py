@@ -1,4 +1,4 @@
-"""Lets the dependents of objects go their own way whose deletion is to leave them: the finalizer `orphan`."""
+"""Releases the dependents of objects that are deleted with the finalizer `orphan`."""
 
 from __future__ import annotations
 
@@ -24,10 +24,7 @@ RELEASES: Final = 8
 
 
 class Orphaning:
-    """The controller of the queue `attempt_to_orphan`.
-
-    Its keys are those of objects that are being deleted.
-    """
+    """The controller of the queue `attempt_to_orphan`, whose keys are objects that are being deleted."""
 
     def __init__(self, registry: Registry, builder: GraphBuilder) -> None:
         self._registry = registry
@@ -50,7 +47,7 @@ class Orphaning:
     async def _orphan(self, key: str, seen: ObservedObject) -> Outcome:
         """Release all dependents, then the object.
 
-        Raises NotFound, CorruptObject (who cannot be read may be a dependent), ApiError, and the storage's
+        Raises NotFound, CorruptObject (an unreadable object may be a dependent), ApiError, and the storage's
         errors.
         """
         place, revision, found = seen
@@ -70,7 +67,7 @@ class Orphaning:
         return None
 
     async def _release_all(self, dependents: Sequence[str], uid: str) -> int:
-        """Returns how many were released."""
+        """Release all dependents, and return their number."""
         keys = iter(dependents)
         releasing = [asyncio.ensure_future(self._release(keys, uid)) for _ in range(RELEASES)]
         try:

@@ -1,7 +1,7 @@
-"""Finds out what has become of owners whose kinds this server does not serve, but others do.
+"""Finds the states of owners whose kinds other servers serve.
 
-No informer tells of them, so they are asked for: when they are first named, when what the other servers serve
-changes, and again and again after that. What nobody can tell just now is not known, and asked again.
+As no informer covers them, they are polled: when they are first named, when the resources of the other
+servers change, and repeatedly after that. A state that cannot be determined is unknown, and polled again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SEPARATOR: Final = "\0"
 
 
 class NamedOwner(NamedTuple):
-    """An owner as a reference names it. namespace: of its dependent; empty if that has none."""
+    """An owner as a reference names it. namespace: that of its dependent; empty if it has none."""
 
     api_version: str
     kind: str
@@ -38,7 +38,7 @@ class NamedOwner(NamedTuple):
 
     @classmethod
     def of(cls, owner: Owner) -> Self | None:
-        """Returns what an owner in the graph stands for; None if it stands for a whole kind."""
+        """Returns the reference of an owner in the graph; None if it stands for a whole kind."""
         match owner.key.removeprefix(PREFIX).split(_SEPARATOR, 3):
             case [api_version, kind, namespace, name]:
                 return cls(api_version, kind, namespace, name, owner.uid)
@@ -46,33 +46,32 @@ class NamedOwner(NamedTuple):
 
 
 def key_of(reference: OwnerReference, namespace: str) -> str:
-    """Returns the key under which the graph has an owner whose kind is not served here."""
+    """Returns the graph's key for an owner whose kind is not served here."""
     return PREFIX + _SEPARATOR.join((reference.api_version, reference.kind, namespace, reference.name))
 
 
 class OtherServers(Protocol):
-    """The servers that have group versions of their own."""
+    """The servers with other group versions."""
 
     def has_kind(self, api_version: str, kind: str) -> bool:
-        """Whether one of them is known to serve a kind."""
+        """Returns whether one of them is known to serve a kind."""
         ...
 
     def call_on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Have `callback` called when what they serve changes, or whether they can be reached.
-
-        Returns what ends that.
+        """Calls `callback` when their resources, or their availability, change; returns a function that
+        unsubscribes.
         """
         ...
 
     async def owner_state(self, owner: NamedOwner) -> OwnerState:
-        """Returns what has become of an owner; UNKNOWN if they do not tell."""
+        """Returns the state of an owner; UNKNOWN if they do not respond."""
         ...
 
 
 class RemoteOwnerResolver:
-    """The owners that other servers have.
+    """Tracks the owners that other servers have.
 
-    on_change: called with an owner whose state is another than before.
+    on_change: called with an owner whose state has changed.
     """
 
     def __init__(
@@ -90,20 +89,20 @@ class RemoteOwnerResolver:
         self.queue: WorkQueue[Owner] = WorkQueue("garbage_collector_owners_elsewhere", BACKOFF)
 
     async def run(self) -> None:
-        """Ask until cancelled."""
+        """Poll owners until cancelled."""
         await Controller(self.queue, self._reconcile, workers=WORKERS).run()
 
     def call_on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Have `callback` called when owners should be noted again. Returns what ends that."""
+        """Calls `callback` when owners should be noted again; returns a function that unsubscribes."""
         return self._others.call_on_change(callback) if self._others is not None else lambda: None
 
     def note(self, owner: Owner) -> None:
-        """Ask for an owner soon, and then again and again, if another server has its kind."""
+        """Poll an owner soon, and repeatedly after that, if another server has its kind."""
         if not owner.is_absent and self._named(owner) is not None:
             self.queue.add(owner)
 
     def state(self, owner: Owner) -> OwnerState:
-        """Returns the state of an owner as far as it is known."""
+        """Returns the known state of an owner."""
         return OwnerState.ABSENT if owner.is_absent else self._states.get(owner, OwnerState.UNKNOWN)
 
     def _named(self, owner: Owner) -> NamedOwner | None:

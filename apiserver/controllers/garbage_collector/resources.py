@@ -1,4 +1,4 @@
-"""Which resources the garbage collector looks after, and which one an owner reference means.
+"""Finds the collected resources, and the resource that an owner reference means.
 
 Source of the rules: kubernetes, pkg/controller/garbagecollector, GetDeletableResources and
 DefaultIgnoredResources.
@@ -30,10 +30,10 @@ class ObjectLocation(NamedTuple):
 
 
 class Resources:
-    """The resources of one table of what is served.
+    """The collected resources of one table of served resources.
 
-    by_prefix: those that are looked after, by the prefix of their keys. Of several versions the stored one,
-        in which nothing has to be converted.
+    by_prefix: the resources by the prefix of their keys. Of several versions the stored one is used, which
+        needs no conversion.
     """
 
     def __init__(self, table: ResourceTable, registry: Registry) -> None:
@@ -52,11 +52,11 @@ class Resources:
         self.by_prefix: Mapping[str, ServedResource] = by_prefix
 
     def of_kind(self, api_version: str, kind: str) -> ServedResource | None:
-        """Returns the resource that an owner reference means; None if nothing like it is served."""
+        """Returns the resource that an owner reference means; None if it is not served."""
         return self._by_kind.get((api_version, kind))
 
     def place(self, key: str) -> ObjectLocation | None:
-        """Returns what a key means; None if its resource is not looked after."""
+        """Returns the location that a key means; None if its resource is not collected."""
         folder, _, name = key.rpartition("/")
         resource = self.by_prefix.get(f"{folder}/")
         if resource is not None and not resource.is_namespaced:
@@ -70,5 +70,5 @@ class Resources:
         )
 
     def owner_key(self, owner: ServedResource, namespace: str, name: str) -> str:
-        """Returns where an owner would be stored. namespace: of its dependent."""
+        """Returns the key where an owner would be stored. namespace: that of its dependent."""
         return self._registry.key(owner, namespace, name)

@@ -1,4 +1,4 @@
-"""What is to become of an object, by what has become of its owners. Pure.
+"""Decides about an object by the states of its owners. Pure.
 
 Source: kubernetes, pkg/controller/garbagecollector/garbagecollector.go, attemptToDeleteItem.
 """
@@ -15,11 +15,10 @@ from apiserver.meta.vocabulary import Document
 
 
 class OwnerState(enum.Enum):
-    """What has become of an owner.
+    """The state of an owner.
 
-    SOLID: it is there. WAITING: it is being deleted in the foreground, and waits for its dependents.
-    ABSENT: it is not there, and never will be. UNKNOWN: nobody can tell, because its kind is not served, or
-    may not own such an object.
+    SOLID: it exists. WAITING: it is being deleted in the foreground, and waits for its dependents. ABSENT: it
+    does not exist, and never will. UNKNOWN: its kind is not served, or may not own such an object.
     """
 
     SOLID = enum.auto()
@@ -29,13 +28,13 @@ class OwnerState(enum.Enum):
 
 
 class Release(NamedTuple):
-    """The object stays, without references to owners that are gone, or about to go."""
+    """The object is kept, without references to owners that are gone, or about to be."""
 
     references: frozenset[OwnerReference]
 
 
 class Collect(NamedTuple):
-    """The object is to be deleted. propagation: the policy for its own dependents."""
+    """The object has to be deleted. propagation: the policy for its own dependents."""
 
     propagation: str
 
@@ -43,10 +42,10 @@ class Collect(NamedTuple):
 def judge(
     ownership: Ownership, states: Sequence[OwnerState], *, has_dependents: bool
 ) -> Release | Collect | None:
-    """Returns what is to become of an object that is not being deleted; None if nothing is to be done.
+    """Returns the decision about an object that is not being deleted; None if nothing has to be done.
 
-    states: of its owners, in their order; whoever is not known ends them. has_dependents: it has dependents
-        itself.
+    states: those of its owners, in their order, up to the first unknown one. has_dependents: whether it has
+        dependents itself.
     """
     if not states or OwnerState.UNKNOWN in states:
         return None
@@ -62,7 +61,7 @@ def judge(
         return Collect("Foreground")
     for finalizer, propagation in _POLICIES.items():
         if finalizer in ownership.finalizers:
-            return Collect(propagation)  # Whoever set it wants it so.
+            return Collect(propagation)  # The client that set it wants it.
     return Collect("Background")
 
 
@@ -89,7 +88,7 @@ def without_owner(meta: Document, uid: str) -> None:
 
 
 def without_blocking(meta: Document) -> None:
-    """Let the owners go before the object."""
+    """Change blocking owner references so that the owners may be removed before the object."""
     meta["ownerReferences"] = [
         {**each, "blockOwnerDeletion": False} if each.get("blockOwnerDeletion") else each
         for each in meta.get("ownerReferences") or ()

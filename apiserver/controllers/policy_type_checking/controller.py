@@ -1,4 +1,4 @@
-"""Writes into the status of ValidatingAdmissionPolicies what is wrong with their expressions.
+"""Writes type errors of expressions into the status of ValidatingAdmissionPolicies.
 
 Source: kubernetes, pkg/controller/validatingadmissionpolicystatus.
 """
@@ -40,7 +40,7 @@ _WRITER: Final = InternalWriter(
 
 
 class PolicyTypeChecking:
-    """The controller. Its key is the name of a policy."""
+    """The controller that checks policies, whose keys are names of policies."""
 
     def __init__(self, registry: Registry, served: ServedTable, brand: Brand, offload: Offload) -> None:
         self._registry = registry
@@ -111,7 +111,7 @@ class PolicyTypeChecking:
                 await self._offload.run_begun(SizeClass.HUGE, each.prepare)
 
     async def _write(self, policy: Document, warnings: list[Document]) -> None:
-        """Raises Conflict if the policy has changed, and what writes raise."""
+        """Write the status of a policy."""
         resource, meta = self._policies(), policy["metadata"]
         checking = {"expressionWarnings": warnings} if warnings else {}
 

@@ -1,7 +1,7 @@
-"""The types of CEL that the schemas of built-in and custom resources stand for. Pure.
+"""Makes the CEL types of the schemas of built-in and custom resources. Pure.
 
-Source: k8s.io/apiserver, pkg/cel/common/schemas.go. Whether a quantity is a number or a text is known only in
-evaluation, as of what may be either.
+Source: k8s.io/apiserver, pkg/cel/common/schemas.go. The type of a quantity, a number or a string, is known
+only in evaluation.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _SCALARS: Final[Mapping[ValueKind, Type]] = {
 
 
 def type_of(schema: Schema, name: str) -> Type | None:
-    """Returns the type of values of a schema; None if expressions have no access to them.
+    """Returns the type of values of a schema; None if expressions cannot access them.
 
-    name: of the type, if it is an object's; it tells it from all others.
+    name: the unique name of the type, if it is an object's.
     """
     if (scalar := _SCALARS.get(schema.kind)) is not None:
         return scalar
@@ -47,7 +47,7 @@ def type_of(schema: Schema, name: str) -> Type | None:
 
 
 class _Fields(Mapping[str, Field]):
-    """The fields of an object, each made when it is first asked for: schemas refer to themselves."""
+    """The fields of an object, each made on first use, as schemas refer to themselves."""
 
     def __init__(self, schema: Schema, name: str) -> None:
         self._name = name

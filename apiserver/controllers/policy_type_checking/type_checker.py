@@ -1,4 +1,4 @@
-"""What is wrong with the expressions of a policy, for each type that it is about. Pure.
+"""Finds the type errors in a policy's expressions, for each type that the policy is about. Pure.
 
 Source: k8s.io/apiserver, pkg/admission/plugin/policy/validating/typechecking.go.
 """
@@ -23,14 +23,14 @@ WARNINGS_LENGTH_MAX: Final = 256 * 1024
 
 
 class PolicyExpression(NamedTuple):
-    """An expression that is checked. field: where it is in the policy."""
+    """An expression to check. field: its place in the policy."""
 
     field: str
     text: str
 
 
 def types_to_check(policy: Document, table: ResourceTable) -> Sequence[ServedResource]:
-    """Returns the resources that the rules of a policy name one by one, by group, version and kind."""
+    """Returns the resources that the rules of a policy name explicitly, by group, version and kind."""
     found: dict[tuple[str, str, str], ServedResource] = {}
     constraints = policy["spec"].get("matchConstraints") or {}
     for rule in constraints.get("resourceRules") or ():
@@ -42,9 +42,9 @@ def types_to_check(policy: Document, table: ResourceTable) -> Sequence[ServedRes
 
 
 def _named_by(rule: Document, table: ResourceTable) -> Iterator[ServedResource]:
-    """Yields what is served of what a rule names, in the order of the names.
+    """Yields the served resources that a rule names, in the order of the names.
 
-    A rule may name thousands of each, and billions together: what is not served is never looked at.
+    A rule may name thousands of each part, and billions of combinations: only served ones are visited.
     """
     groups, versions = frozenset(rule.get("apiGroups") or ()), frozenset(rule.get("apiVersions") or ())
     if any("*" in each for each in groups | versions):
@@ -60,7 +60,7 @@ def _named_by(rule: Document, table: ResourceTable) -> Iterator[ServedResource]:
 
 
 def expressions_of(policy: Document) -> Iterator[PolicyExpression]:
-    """Yields the expressions that are checked: those of validations, and of their messages."""
+    """Yields the expressions to check: those of validations, and of their messages."""
     for index, validation in enumerate(policy["spec"].get("validations") or ()):
         where = f"spec.validations[{index}]"
         yield PolicyExpression(f"{where}.expression", validation.get("expression", ""))
@@ -85,18 +85,20 @@ class TypeChecker:
             has_params=has_params, variables=variables or None, objects=objects
         )
         for variable in variables:
-            # What is wrong with a variable is no warning of its own.
+            # An error in a variable is not reported by itself.
             with suppress(CompilationFailed):
                 self._compiler.declare(variable["name"], variable["expression"])
 
     def problem(self, text: str) -> str:
-        """Returns what is wrong with an expression, as it is told; empty if nothing is."""
+        """Returns the error in an expression, as shown to users; empty if there is none."""
         found = self._compiler.problem(text)
         return f"{self._told}: {found}\n" if found else ""
 
 
 def warning(expression: PolicyExpression, problems: Iterable[str]) -> Document | None:
-    """Returns the warning about an expression; None if there is none. problems: one for each type."""
+    """Returns the warning about an expression; None if there is none. problems: the errors, one for each
+    type.
+    """
     told = "\n".join(each for each in problems if each)
     if not told:
         return None
