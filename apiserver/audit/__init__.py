@@ -1,28 +1,27 @@
-"""Auditing: what is recorded of each request, the events that are made of it, and where they go.
+"""Auditing: records requests by an audit policy, makes audit events, and delivers them.
 
-    policy          the rules of an audit policy: how much of a request is recorded, and without which stages
-    policy_file     the file that they come from
-    request_audit   what is known of one request, and its events
-    event_fields    the fields of events as bytes, remembered where many events have them
-    summary         what `apiserver audit summary` tells of events
-    events          an event, ready for the log or a webhook, and shortened if it is too large
-    backends        the file and the webhook that get them; all else is pure
+    policy          the rules of an audit policy: the level of each request, and its omitted stages
+    policy_file     reads the policy file
+    request_audit   the record of one request, and its events
+    event_fields    the fields of events as bytes, cached where many events share them
+    summary         the tables of `apiserver audit summary`
+    events          an event, ready for the log or a webhook, and truncated if it is too large
+    backends        deliver events to a file and a webhook; all other modules are pure
 
 Each request has a chain of events: RequestReceived; ResponseStarted, if it runs long; ResponseComplete, or
-Panic. A request that nobody could be identified for has ResponseStarted alone, as in Kubernetes.
+Panic. A request that failed authentication has ResponseStarted alone, as in Kubernetes.
 
 Why this shape: an event at level Metadata is two copies of bytes and a few short texts, and no body is parsed
-for it. Bodies that are JSON, the client's and the server's, are put into the event as they are; others were
-parsed anyway, and are encoded as JSON. The events of most requests, which have no objects and no annotations
-but the decision, are made when they are about to be written: many one after the other take half the time that
-each takes amid its request. They are made of what does not change any more. So a request that is recorded
-costs some microseconds, and one that is not recorded nothing but the look at its rule, which is remembered.
+for it. JSON bodies of requests and responses are copied into the event unchanged; others were parsed anyway,
+and are encoded as JSON. Most requests have no objects, and no annotations but the decision. Their events are
+made just before they are written, from data that does not change any more: a batch of events takes half the
+time of the same events made during their requests. So a recorded request costs some microseconds, and any
+other only the lookup of its rule, which is cached.
 
-Who waits for what is written is decided elsewhere: `backends` writes, `endpoints.auditing` asks it to.
+`backends` writes events; `endpoints.auditing` calls it, and decides which requests wait for their events.
 
-Differences from Kubernetes: `requestObject` is what the client has sent, without the defaults that
-Kubernetes' decoder adds; an object of more than `request_audit.OBJECT_BYTES_MAX` is left out, or one for
-which there is no room while so many are recorded, and the event is marked as truncated. What discovery
-answers is not recorded.
+Differences from Kubernetes: `requestObject` is the body as the client sent it, without the defaults that
+Kubernetes' decoder adds; an object is left out if it exceeds `request_audit.OBJECT_BYTES_MAX`, or the budget
+for all recorded objects, and the event is marked as truncated. Responses of discovery are not recorded.
 Source: k8s.io/apiserver, pkg/audit and pkg/apis/audit.
 """

@@ -1,4 +1,6 @@
-"""The fields of an audit event as JSON. What many events have alike is remembered.
+"""The fields of an audit event as JSON; those that many events share are cached.
+
+What many events have alike is remembered.
 
 Source: k8s.io/apiserver, pkg/apis/audit/v1/types.go.
 """
@@ -44,7 +46,9 @@ _REFERENCE_FIELDS: Final = (
 
 
 class ObjectReference(NamedTuple):
-    """The object that a request is about, as far as it is known; the fields as an event orders them."""
+    """The object that a request is about, as far as it is known. The fields are in the order of an
+    event's.
+    """
 
     resource: str
     namespace: str = ""
@@ -57,7 +61,10 @@ class ObjectReference(NamedTuple):
 
 
 def text(value: str) -> bytes:
-    """Returns a text as JSON. What is no Unicode, as the bytes of a header may be, is replaced."""
+    """Returns a text as JSON; text that is not valid Unicode, such as bytes of a header, is replaced.
+
+    What is no Unicode, as the bytes of a header may be, is replaced.
+    """
     try:
         return orjson.dumps(value)
     except TypeError:
@@ -72,7 +79,7 @@ def dumped(document: Mapping[str, Any], option: int = 0) -> bytes:
 
 
 def _cleaned(value: Any) -> Any:
-    """Returns a value with texts that are Unicode."""
+    """Returns a value whose texts are valid Unicode."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
     if isinstance(value, Mapping):
@@ -100,7 +107,7 @@ def timestamp(at_ns: int) -> bytes:
 
 
 def times(received_ns: int, stage_ns: int) -> bytes:
-    """Returns the fields of when a request was received, and when its event was made."""
+    """Returns the fields for the time at which a request was received, and at which its event was made."""
     received = timestamp(received_ns)
     stage = received if stage_ns == received_ns else timestamp(stage_ns)
     return b',"requestReceivedTimestamp":"%b","stageTimestamp":"%b"' % (received, stage)
@@ -110,7 +117,7 @@ _users: Final[dict[UserInfo, bytes]] = {}
 
 
 def user_text(user: UserInfo | None) -> bytes:
-    """Returns a user as JSON; None is one that is not known."""
+    """Returns a user as JSON; None for an unknown one."""
     if user is None:
         return b"{}"
     found = _users.get(user)
@@ -142,20 +149,25 @@ def status_of_code(code: int) -> bytes:
 
 
 def reference_field(reference: ObjectReference) -> bytes:
-    """Returns the field `objectRef`. It is not remembered: a client may send names of any length."""
+    """Returns the field `objectRef`. It is not cached: a client may send names of any length.
+
+    It is not remembered: a client may send names of any length.
+    """
     found = {name: value for name, value in zip(_REFERENCE_FIELDS, reference, strict=True) if value}
     return b',"objectRef":' + dumped(found)
 
 
 class AuditTarget(NamedTuple):
-    """What a request asks for, and how that is recorded. Requests that are alike share it.
+    """The target of a request and its recording. Requests that are alike share it.
 
-    reference: None for a request that is not about a resource.
+    Requests that are alike share it.
+
+    reference: the object; None for a request that is not for a resource.
     opening, request, reference_field: fields of events: `level` and the name of `auditID`; `requestURI` and
         `verb`; `objectRef`.
     received, completed: `request` behind the field `stage` of these two stages.
     omits: whether no event is made at some stages.
-    size: of all these fields, and of what nearly all events have alike: times and the decision.
+    size: of all these fields, and of those that nearly all events have: times and the decision.
     """
 
     config: RequestConfig
@@ -172,7 +184,7 @@ class AuditTarget(NamedTuple):
 
     @classmethod
     def of(cls, config: RequestConfig, uri: str, verb: str, reference: ObjectReference | None) -> Self:
-        """Returns the target of a request. verb: made of characters that may stand in a method."""
+        """Returns the target of a request. verb: consists of characters that are valid in a method."""
         name = LEVEL_NAMES[config.level]
         request = b',"requestURI":%b,"verb":"%b"' % (text(uri), verb.encode())
         referred = b"" if reference is None else reference_field(reference)
@@ -192,7 +204,7 @@ class AuditTarget(NamedTuple):
 
 
 class Caller(NamedTuple):
-    """What an event says of who makes a request, as fields: `user`, then `sourceIPs` and `userAgent`."""
+    """The fields of an event about the caller: `user`, then `sourceIPs` and `userAgent`."""
 
     user: bytes
     client: bytes
@@ -200,7 +212,7 @@ class Caller(NamedTuple):
 
 
 def caller_of(user: UserInfo | None, forwarded_for: str, real_ip: str, peer: str, user_agent: str) -> Caller:
-    """Returns the fields about who makes a request.
+    """Returns the fields about the caller of a request.
 
     forwarded_for, real_ip: the headers X-Forwarded-For and X-Real-Ip. peer: the address of the connection.
     """
@@ -216,9 +228,9 @@ def caller_of(user: UserInfo | None, forwarded_for: str, real_ip: str, peer: str
 
 
 def source_ips(forwarded_for: str, real_ip: str, peer: str) -> list[str]:
-    """Returns the addresses that a request has come from.
+    """Returns the addresses that a request came through.
 
-    The first ones are what headers say. The last is the peer's: nobody can choose that.
+    The first ones are from headers. The last is that of the connection's peer, which clients cannot forge.
     Source: k8s.io/apimachinery, pkg/util/net/http.go, SourceIPs.
     """
     found = [address for each in forwarded_for.split(",") if (address := _address(each))]
@@ -230,7 +242,7 @@ def source_ips(forwarded_for: str, real_ip: str, peer: str) -> list[str]:
 
 
 def _address(value: str) -> str:
-    """Returns an IP address in its usual form; empty if it is none."""
+    """Returns an IP address in its canonical form; empty if the text is none."""
     value = value.strip()
     # A zone, which Go refuses, may have any characters in it.
     if not value or "%" in value:

@@ -1,4 +1,4 @@
-"""An audit event as bytes: a line of the log, an item of what a webhook gets; shortened, if it is too large.
+"""Audit events as bytes: lines of the log, or items of a webhook's list; truncated if they are too large.
 
 Source: k8s.io/apiserver, pkg/apis/audit/v1/types.go, pkg/audit/format.go and plugin/pkg/audit/truncate.
 """
@@ -12,16 +12,16 @@ import orjson
 
 from apiserver.golang.quoting import go_quote
 
-# What stands before the annotations of an event.
+# The text before the annotations of an event.
 ANNOTATIONS: Final = b',"annotations":'
 
 
 class EventWithObjects(NamedTuple):
-    """An event with what was sent, or answered.
+    """An event with the object of the request or the response.
 
     opening: its fields before the objects.
     objects: requestObject and responseObject, in pieces.
-    times, annotations: the fields behind them; the latter as JSON.
+    times, annotations: the fields after them; the annotations as JSON.
     """
 
     opening: bytes
@@ -30,7 +30,7 @@ class EventWithObjects(NamedTuple):
     annotations: bytes
 
 
-# The fields of its JSON, without those that tell its kind and version; most events have no objects.
+# The fields of its JSON, without kind and apiVersion; most events have no objects.
 Event: TypeAlias = bytes | EventWithObjects
 
 # Makes an event when it is about to be written: many one after the other take half the time that each takes
@@ -39,25 +39,25 @@ Render: TypeAlias = Callable[[], Event]
 
 
 class AuditBackend(Protocol):
-    """Takes events.
+    """A destination that takes events.
 
-    keeps_order: whether an event is written once a later one is, and no request fails for want of one. Then
-        it is enough for a request that changes nothing to wait for its last event.
+    keeps_order: whether all earlier events are written once a later one is, and no request fails because of a
+        lost event. Then a request that changes nothing only waits for its last event.
     """
 
     @property
     def keeps_order(self) -> bool: ...
 
     def process(self, render: Render, size: int, /) -> Awaitable[bool] | None:
-        """Take an event. size: about how many bytes it will have.
+        """Take an event. size: its approximate number of bytes.
 
-        Returns what the request has to wait for, if anything: whether it may go on.
+        Returns a future of whether the request may continue, if the request has to wait.
         """
         ...
 
 
 def size_of(event: Event) -> int:
-    """Returns how many bytes the fields of an event have."""
+    """Returns the number of bytes of an event's fields."""
     return len(event) if isinstance(event, bytes) else sum(map(len, pieces_of(event)))
 
 
@@ -70,19 +70,19 @@ def pieces_of(event: Event) -> tuple[bytes, ...]:
 
 
 def without_objects(event: Event) -> bytes:
-    """Returns the fields of an event but for its objects and annotations, where it has objects."""
+    """Returns the fields of an event without its objects and annotations, if it has objects."""
     return event if isinstance(event, bytes) else event.opening + event.times
 
 
 def truncated(event: EventWithObjects, annotation: str) -> bytes:
-    """Returns an event without its objects. annotation: the key of the one that says so."""
+    """Returns an event without its objects. annotation: the key that marks truncated events."""
     annotations = orjson.loads(event.annotations) if event.annotations else {}
     text = orjson.dumps({**annotations, annotation: "true"}, option=orjson.OPT_SORT_KEYS)
     return b"".join((event.opening, event.times, ANNOTATIONS, text))
 
 
 def legacy_line(document: dict[str, Any]) -> str:
-    """Returns the line of an event in the format `legacy`. document: of the event."""
+    """Returns the line of an event in the format `legacy`. document: the event."""
     user, other = document.get("user") or {}, document.get("impersonatedUser")
     name, groups = user.get("username") or "", user.get("groups") or ()
     acting, acting_groups = "<self>", "<lookup>"
@@ -114,7 +114,7 @@ def _listed(texts: Sequence[str]) -> str:
 
 
 def _nanoseconds(timestamp: str) -> str:
-    """Returns a time as Go's RFC3339Nano has it: without zeros at the end of the fraction."""
+    """Returns a time in Go's format RFC3339Nano: without zeros at the end of the fraction."""
     whole, _, fraction = timestamp.removesuffix("Z").partition(".")
     fraction = fraction.rstrip("0")
     return f"{whole}.{fraction}Z" if fraction else f"{whole}Z"

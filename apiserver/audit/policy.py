@@ -1,6 +1,6 @@
-"""The audit policy: which requests are recorded, and how much of them.
+"""The audit policy: decides which requests are recorded, and at which level.
 
-The first rule that matches a request decides; what matches none is not recorded.
+The first rule that matches a request decides; requests that match none are not recorded.
 Source: k8s.io/apiserver, pkg/audit/policy/checker.go.
 """
 
@@ -21,7 +21,7 @@ _ALL: Final = "*"
 
 
 class AuditLevel(enum.IntEnum):
-    """How much is recorded of a request: each level has all of those before it."""
+    """The detail in which a request is recorded: each level includes all of those before it."""
 
     NONE = 0
     METADATA = 1
@@ -48,7 +48,7 @@ STAGES: Final = (REQUEST_RECEIVED, RESPONSE_STARTED, RESPONSE_COMPLETE, PANIC)
 
 
 class RequestConfig(NamedTuple):
-    """How a request is recorded."""
+    """The recording of a request: its level, and the omitted stages and fields."""
 
     level: AuditLevel
     omitted_stages: frozenset[Stage] = frozenset()
@@ -82,7 +82,10 @@ class GroupResources(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyRule:
-    """What a request must be like, and how it is recorded then. What is empty matches all."""
+    """One rule of an audit policy: its conditions, and its recording. An empty condition matches all.
+
+    What is empty matches all.
+    """
 
     config: RequestConfig
     users: frozenset[str] = frozenset()
@@ -93,7 +96,9 @@ class PolicyRule:
     non_resource_urls: tuple[str, ...] = ()
 
     def matches(self, target: RequestInfo, user: UserInfo | None, name: str) -> bool:
-        """Tells whether a request matches. user: None if unknown. name: of the object, if there is one."""
+        """Returns whether a request matches. user: None if unknown. name: that of the object, if there is
+        one.
+        """
         if self.users and (user is None or user.name not in self.users):
             return False
         if self.user_groups and (user is None or self.user_groups.isdisjoint(user.groups)):
@@ -115,20 +120,22 @@ class PolicyRule:
 
 
 def path_matches(path: str, pattern: str) -> bool:
-    """Tells whether a path matches a pattern: a path, `*`, or the beginning of a path and `*`."""
+    """Returns whether a path matches a pattern: a path, `*`, or a prefix and `*`."""
     if pattern.endswith(_ALL):
         return path.startswith(pattern.rstrip(_ALL))
     return path == pattern
 
 
 class Policy:
-    """The rules, in their order. The answers for requests that are alike are remembered.
+    """The rules of an audit policy, in order. Decisions are cached for requests that are alike.
 
-    looks_at_callers: whether any answer depends on who makes the request.
+    The answers for requests that are alike are remembered.
+
+    looks_at_callers: whether any decision depends on the caller.
     """
 
     def __init__(self, rules: Sequence[PolicyRule], otherwise: RequestConfig) -> None:
-        """otherwise: how requests are recorded that no rule matches: their level is None."""
+        """otherwise: the recording of requests that no rule matches: their level is None."""
         self.rules = tuple(rules)
         self._otherwise = otherwise
         # What of a request no rule looks at is not remembered with its answer.
@@ -139,15 +146,17 @@ class Policy:
         self._known: dict[tuple[object, ...], RequestConfig] = {}
 
     def known_of(self, user: UserInfo | None) -> tuple[str | None, tuple[str, ...]]:
-        """Returns what rules look at of a user: with the same, a request like another has the same answer."""
+        """Returns the attributes of a user that rules compare. Users with the same ones get the same
+        decisions.
+        """
         if user is None:
             return None, ()
         return (user.name if self._looks_at_users else "", user.groups if self._looks_at_groups else ())
 
     def config_of(self, target: RequestInfo, user: UserInfo | None, name: str) -> RequestConfig:
-        """Returns how a request is recorded.
+        """Returns the recording of a request.
 
-        user: who makes the request; None if that is not known. name: of the object, if there is one.
+        user: the caller; None if unknown. name: that of the object, if there is one.
         """
         t = target
         key = (

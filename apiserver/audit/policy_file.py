@@ -1,4 +1,4 @@
-"""Reads the file of `--audit-policy-file`. What is ignored in it is told, as kube-apiserver does.
+"""Reads the file of `--audit-policy-file`. Ignored fields cause a warning, as in kube-apiserver.
 
 Source: k8s.io/apiserver, pkg/apis/audit/validation and pkg/audit/policy/reader.go.
 """
@@ -27,7 +27,10 @@ _ALL: Final = "*"
 
 
 class PolicyFile(NamedTuple):
-    """A file. warning: that something in it is ignored, and what; empty if nothing is."""
+    """An audit policy file. warning: names the fields that are ignored; empty if there are none.
+
+    warning: that something in it is ignored, and what; empty if nothing is.
+    """
 
     policy: Policy
     warning: str = ""
@@ -55,7 +58,7 @@ def read_policy(content: bytes, brand: Brand) -> PolicyFile:
 
 
 def _rule(fields: ConfigurationObject, stages: frozenset[Stage], omits_managed_fields: bool) -> PolicyRule:
-    """stages, omits_managed_fields: of the whole policy."""
+    """stages, omits_managed_fields: those of the whole policy."""
     with fields:
         level = fields.text("level")
         if not level:
@@ -87,7 +90,7 @@ def _rule(fields: ConfigurationObject, stages: frozenset[Stage], omits_managed_f
 
 
 def _check_urls(fields: ConfigurationObject, urls: tuple[str, ...]) -> None:
-    """Raises InvalidConfiguration."""
+    """Check the paths of a rule's nonResourceURLs. Raises InvalidConfiguration."""
     for index, url in enumerate(urls):
         field = f"nonResourceURLs[{index}]"
         if url == _ALL:

@@ -1,4 +1,4 @@
-"""What is known of one request that is recorded, and the events that are made of it.
+"""The audit record of one request, from which its events are made.
 
 Source: k8s.io/apiserver, pkg/audit/{request,context}.go.
 """
@@ -65,9 +65,9 @@ _PANIC: Final = {
 
 
 class AnnotationKeys(NamedTuple):
-    """The keys of annotations, which have the domain of the API groups in them.
+    """The keys of annotations, which contain the domain of the API groups.
 
-    authentication, latency: what the keys of credentials and of latencies begin with.
+    authentication, latency: the prefixes of keys for credentials and latencies.
     """
 
     decision: str
@@ -95,14 +95,17 @@ class AnnotationKeys(NamedTuple):
 
 
 class ByteBudget:
-    """What the objects of all responses may take that are being recorded. held: in bytes."""
+    """A limit for the bytes of all responses' objects that are being recorded. held: the bytes in use.
+
+    held: in bytes.
+    """
 
     def __init__(self, bytes_max: int = RECORDED_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
         self.held = 0
 
     def take(self, size: int) -> bool:
-        """Returns whether there is so much room; then it is taken."""
+        """Reserve bytes, if there are as many. Returns whether they are reserved."""
         if self.held + size > self._bytes_max:
             return False
         self.held += size
@@ -110,7 +113,11 @@ class ByteBudget:
 
 
 class _DecisionAnnotations(dict[Decision, bytes]):
-    """The annotations of requests that have no others, as JSON. Nearly all have one of a few decisions."""
+    """The annotations, as JSON, of requests that only have a decision. Nearly all have one of a few
+    decisions.
+
+    Nearly all have one of a few decisions.
+    """
 
     def __init__(self, keys: AnnotationKeys) -> None:
         super().__init__()
@@ -129,7 +136,10 @@ class _DecisionAnnotations(dict[Decision, bytes]):
 
 
 class RecordingContext:
-    """What the records of all requests share. keys: of annotations that are the same everywhere."""
+    """The data that the records of all requests share. keys: of annotations that are the same everywhere.
+
+    keys: of annotations that are the same everywhere.
+    """
 
     def __init__(self, keys: AnnotationKeys, budget: ByteBudget | None = None) -> None:
         self.keys, self.budget = keys, budget or ByteBudget()
@@ -137,7 +147,7 @@ class RecordingContext:
 
 
 class AuditDetails:
-    """What most requests have nothing of: annotations, objects, failures."""
+    """The parts of a record that most requests do not have: annotations, objects, failures."""
 
     __slots__ = (
         "annotation_characters",
@@ -166,23 +176,23 @@ class AuditDetails:
 
 
 class RequestAudit:
-    """The record of one request.
+    """The audit record of one request.
 
-    Every request that is recorded has one, and two events at least: what only some of them have is kept
-    apart, and made when it is needed.
+    Every recorded request has one, and at least two events. The parts that only some requests have are
+    separate, and made when they are needed.
 
-    level: how much of it is recorded; None until the policy has been asked.
+    level: its audit level; None until the policy has been evaluated.
     wants_request, wants_response: whether the objects of the request and of the response are recorded.
-    omits_managed_fields: objects are recorded without them.
-    received_at_ns, authenticated_at_ns, completed_at_ns: since 1970. The second is when it was known who
-        asks.
-    code: of its answer. target: what it asks for.
-    has_panicked: it has failed for a reason that nobody has foreseen.
-    size: about how many bytes its events have, without objects, annotations and the reason of the decision.
+    omits_managed_fields: whether objects are recorded without managed fields.
+    received_at_ns, authenticated_at_ns, completed_at_ns: since 1970. The second is the time of
+        authentication.
+    code: the status code of its response. target: the resource or path of the request.
+    has_panicked: whether it failed with an unexpected exception.
+    size: the approximate bytes of its events, without objects, annotations and the reason of the decision.
     decision: whether it is authorized, and why; None until that is decided.
-    details: what only some requests have; None if there is nothing of it: then `received` and `completed` are
-        its events.
-    on_response_started: called with the status code when the response of a request begins that runs long.
+    details: the parts that only some requests have; None if it has none of them: then `received` and
+        `completed` are its events.
+    on_response_started: called with the status code when the response of a long-running request begins.
     """
 
     __slots__ = (
@@ -211,7 +221,7 @@ class RequestAudit:
     _id: bytes
     _caller: Caller
     _reference: bytes
-    # Set when it is known who asks.
+    # Set once the user is known.
     authenticated_at_ns: int
     # Set when it has been answered.
     completed_at_ns: int
@@ -227,7 +237,7 @@ class RequestAudit:
         self.wants_request = self.wants_response = self.omits_managed_fields = False
 
     def begin(self, audit_id: str, target: AuditTarget, caller: Caller) -> None:
-        """The policy has been asked: from now on there may be events."""
+        """Begin to record the request as the policy demands."""
         self.level = level = target.config.level
         self.wants_request, self.wants_response = level >= _WITH_REQUESTS, level >= _WITH_RESPONSES
         self.omits_managed_fields = target.config.omits_managed_fields
@@ -241,7 +251,7 @@ class RequestAudit:
 
     @property
     def _more(self) -> AuditDetails:
-        """What only some requests have; from now on this one does."""
+        """The details of the request, made at the first use."""
         if self.details is None:
             self.details = AuditDetails()
         return self.details
@@ -249,7 +259,10 @@ class RequestAudit:
     # ---- what becomes known
 
     def annotate(self, key: str, value: str, level: AuditLevel = AuditLevel.METADATA) -> None:
-        """Add an annotation, if as much is recorded of the request. The first one of a key counts."""
+        """Add an annotation, if the level of the request has annotations. The first one of a key counts.
+
+        The first one of a key counts.
+        """
         if self.level is not None and self.level < level:
             return
         more = self._more
@@ -262,19 +275,19 @@ class RequestAudit:
             more.annotations[key] = value
 
     def took(self, layer: str, seconds: float) -> None:
-        """Add to the time that a layer took, by the name that annotations have for it."""
+        """Add to the time that a layer took. The layer is named as in annotations."""
         latencies = self._more.latencies
         latencies[layer] = latencies.get(layer, 0.0) + seconds
 
     @property
     def latencies(self) -> Mapping[str, float]:
-        """How many seconds each layer of the server took."""
+        """The seconds that each layer of the server took, by the names of the layers."""
         return _NO_LATENCIES if self.details is None else self.details.latencies
 
     def impersonate(self, user: UserInfo, constraint: str = "") -> None:
         """Record the impersonated user.
 
-        constraint: the verb of constrained impersonation that has allowed it, if one has.
+        constraint: the verb of constrained impersonation that allowed it, if any.
         """
         impersonated = b',"impersonatedUser":' + user_text(user)
         if constraint:
@@ -283,7 +296,7 @@ class RequestAudit:
         self._more.impersonated = impersonated
 
     def refer_to(self, metadata: object) -> None:
-        """Complete the reference to the object by the metadata that a client has sent."""
+        """Complete the reference to the object from the metadata that the client sent."""
         if self.level is None or not isinstance(metadata, dict):
             return
         told = None if self.details is None else self.details.reference
@@ -299,11 +312,15 @@ class RequestAudit:
             self._more.reference, self._reference = reference, reference_field(reference)
 
     def record_request(self, data: bytes) -> None:
-        """Record the object of the request. data: JSON, as a client may write it."""
+        """Record the object of the request. data: JSON, in any layout. data: JSON, as a client may write
+        it.
+        """
         self._more.request_object = on_one_line(data)
 
     def record_response(self, pieces: Iterable[bytes]) -> None:
-        """Record the object of the response. If its pieces are too many, none is recorded.
+        """Record the object of the response. If it is too large, it is not recorded.
+
+        If its pieces are too many, none is recorded.
 
         pieces: of JSON without line feeds but at its end.
         """
@@ -316,7 +333,7 @@ class RequestAudit:
     def add_to_response(self, piece: bytes) -> bool:
         """Record the next piece of an object.
 
-        Returns False if the object is too large: then none of it is recorded.
+        Returns False if the object is too large: then it is not recorded.
         """
         size, more = len(piece), self._more
         if more.taken + size > OBJECT_BYTES_MAX or not self._context.budget.take(size):
@@ -329,14 +346,17 @@ class RequestAudit:
         return True
 
     def end_response(self) -> None:
-        """The object is whole."""
+        """Note that the object of the response is complete."""
         more = self._more
         if more.response_object:
             more.response_object[-1] = more.response_object[-1].rstrip(b"\n")
             more.has_response = True
 
     def forget_response(self) -> None:
-        """Give back the room that an object has taken. Its events are made, or it is not recorded."""
+        """Release the budget of the response's object, when its events are made or it is not recorded.
+
+        Its events are made, or it is not recorded.
+        """
         more = self.details
         if more is not None and more.taken:
             self._context.budget.held -= more.taken
@@ -345,15 +365,15 @@ class RequestAudit:
             more.has_response = False
 
     def forget(self) -> None:
-        """All events are made, or nobody wants them: objects, and what webhooks have said, are not kept.
+        """Drop objects and annotations of webhooks: all events are made, or none are wanted.
 
-        `received` may still be called: its event waits with the others for being written.
+        `received` may still be called: its event may wait to be written.
         """
         self.forget_response()
         self.details = self.decision = None
 
     def record_status(self, status: Document) -> None:
-        """The answer is a Status, of a failure or a success."""
+        """Record the Status in the response, which is a failure or a success."""
         self._more.status = status
         if self.wants_response:
             self.record_response([dumped(status)])
@@ -363,7 +383,7 @@ class RequestAudit:
     def received(self) -> Event:
         """Returns the event of the stage RequestReceived of a request without details at that stage.
 
-        It may be called later: it reads only what does not change after `begin`.
+        It may be called later: it only reads fields that do not change after `begin`.
         """
         target, caller = self.target, self._caller
         # fmt: off
@@ -374,9 +394,9 @@ class RequestAudit:
         # fmt: on
 
     def completed(self) -> Event:
-        """Returns the event of the stage ResponseComplete of a request without details that was answered.
+        """Returns the event of the stage ResponseComplete of a request without details that has ended.
 
-        It may be called later: of an answered request only what is in `details` may still change.
+        It may be called later: only the `details` of a request may change after its response.
         """
         target, caller = self.target, self._caller
         assert self.decision is not None
@@ -389,7 +409,7 @@ class RequestAudit:
         # fmt: on
 
     def last_event(self, stage: Stage, at_ns: int, code: int) -> Event | None:
-        """Returns what `event` does, and keeps nothing that later events would need."""
+        """Returns the last event of the request, like `event`, and drops the data for later events."""
         try:
             return self.event(stage, at_ns, code)
         finally:
@@ -398,7 +418,7 @@ class RequestAudit:
     def event(self, stage: Stage, at_ns: int, code: int = 0) -> Event | None:
         """Returns the event of any stage; None if the policy omits it.
 
-        at_ns: now, since 1970. code: of the response; 0 while there is none.
+        at_ns: the current time, since 1970. code: the status code of the response; 0 while there is none.
         """
         target, caller, more = self.target, self._caller, self.details
         if stage in target.config.omitted_stages:
@@ -444,7 +464,7 @@ class RequestAudit:
 
 
 def on_one_line(data: bytes) -> bytes:
-    """Returns JSON without line feeds, which in JSON only stand between its parts."""
+    """Returns JSON without line feeds; in JSON these are only between tokens."""
     data = data.strip()
     return data.translate(_NOT_TWO_LINES) if b"\n" in data or b"\r" in data else data
 

@@ -1,6 +1,6 @@
-"""Sums up audit events: who did what to which objects, and what was denied.
+"""Sums up audit events: the users, verbs and objects of requests, and the denied requests.
 
-Each request counts once, by its last event. What is kept is bounded, however many events there are.
+Each request counts once, by its last event. Memory is bounded for any number of events.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from apiserver.audit.policy import PANIC, RESPONSE_COMPLETE, RESPONSE_STARTED, S
 
 # Beyond so many rows, requests that would need another one are summed up in one.
 ROWS_MAX: Final = 100_000
-# Names of objects of each row that are told; all are counted, up to a number.
+# The number of object names that a row shows; more are counted, up to a limit.
 NAMES_TOLD_MAX: Final = 5
 NAMES_MAX: Final = 1_000
 NAMES_OF_ALL_ROWS_MAX: Final = 500_000
@@ -28,7 +28,10 @@ _FORBIDDEN: Final = 403
 
 
 class Request(NamedTuple):
-    """What the last event of a request says. at: when it was received."""
+    """A request as its last event describes it. at: the time at which it was received.
+
+    at: when it was received.
+    """
 
     values: tuple[str, ...]
     name: str
@@ -39,7 +42,10 @@ class Request(NamedTuple):
 
 @dataclass(slots=True)
 class Row:
-    """Requests that are alike. names: of their objects. failed: without those that were denied."""
+    """A row of requests that are alike. names: of their objects. failed: without those that were denied.
+
+    names: of their objects. failed: without those that were denied.
+    """
 
     requests: int = 0
     denied: int = 0
@@ -67,7 +73,7 @@ class Row:
 
 
 class Summary:
-    """Audit events, counted in rows by some `DIMENSIONS`. denied_only: only denied requests count."""
+    """Audit events, counted in rows by some `DIMENSIONS`. denied_only: whether only denied requests count."""
 
     def __init__(self, by: Sequence[str], *, denied_only: bool = False) -> None:
         self._by, self._denied_only = tuple(by), denied_only
@@ -79,7 +85,7 @@ class Summary:
         self._names = 0
 
     def add_line(self, line: bytes) -> None:
-        """Count the event in a line. Anything else is malformed."""
+        """Count the event in a line; other lines count as malformed. Anything else is malformed."""
         if not line.strip():
             return
         try:
@@ -101,13 +107,17 @@ class Summary:
         self._names += row.add(request, may_name=self._names < NAMES_OF_ALL_ROWS_MAX)
 
     def _request(self, event: Any) -> Request | None:
-        """Returns None for an event that is not the last of its request. Raises ValueError, TypeError."""
+        """Returns the request of an event; None if it is not the last of its request. Raises ValueError,
+        TypeError.
+
+        Raises ValueError, TypeError.
+        """
         stage = event.get("stage") if "auditID" in event else None
         if stage not in STAGES:
             raise ValueError("no event")
         status = event.get("responseStatus") or {}
         code = int(status.get("code") or 0)
-        # Of a request that nobody could be identified for there is no other.
+        # A request that failed authentication has no other.
         is_only = stage == RESPONSE_STARTED and not (event.get("user") or {}).get("username")
         if stage not in _LAST_STAGES and not is_only:
             return None
@@ -139,7 +149,7 @@ class Summary:
 
 
 def _text(value: Any) -> str:
-    """Returns a text in one line, of a bounded length."""
+    """Returns a text on one line, of bounded length."""
     if not isinstance(value, str):
         return ""
     value = value[:TEXT_LENGTH_MAX]
@@ -153,7 +163,7 @@ def _user(event: dict[str, Any]) -> str:
 
 
 def _resource(event: dict[str, Any], reference: dict[str, Any]) -> str:
-    """Returns `deployments.apps/scale`, or the path of a request that is about no resource."""
+    """Returns the resource, as `deployments.apps/scale`, or the path of a request without a resource."""
     resource = _text(reference.get("resource"))
     if not resource:
         return _text(event.get("requestURI")).partition("?")[0]

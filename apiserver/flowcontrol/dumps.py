@@ -1,6 +1,6 @@
 """The tables of /debug/api_priority_and_fairness: levels, queues, requests.
 
-Each function takes down what there is at once, and writes it as its result is iterated over, which may be in
+Each function takes a snapshot at once, and formats it while its result is iterated over, which may be in
 another thread: there may be thousands of requests.
 
 Source: k8s.io/apiserver, pkg/util/flowcontrol/apf_controller_debug.go.
@@ -44,7 +44,7 @@ DETAIL_COLUMNS: Final = (
 
 
 class Clocks(NamedTuple):
-    """The same moment by two clocks: the one of the levels, and seconds since 1970."""
+    """The same moment by two clocks: that of the levels, and seconds since 1970."""
 
     now: float
     since_epoch: float
@@ -173,7 +173,7 @@ def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Lines:
 
 
 def _printable(text: str) -> str:
-    """Returns a text that cannot break the table: names and paths are what clients send."""
+    """Returns a text that cannot break the table: names and paths come from clients."""
     return "".join(char if char.isprintable() else "?" for char in text)
 
 

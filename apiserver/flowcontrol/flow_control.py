@@ -1,4 +1,4 @@
-"""All priority levels and FlowSchemas of a server: which flow a request has, and which seats a level.
+"""All priority levels and FlowSchemas of a server: classifies requests, and distributes seats to levels.
 
 Source: k8s.io/apiserver, pkg/util/flowcontrol/apf_controller.go.
 """
@@ -34,16 +34,19 @@ _HASH_BYTES: Final = 8
 
 
 class ExecutingRequests(NamedTuple):
-    """Requests that are executing. seats: with those of requests that have ended and keep theirs."""
+    """The executing requests of a flow. seats: include those that ended requests keep.
+
+    seats: with those of requests that have ended and keep theirs.
+    """
 
     executing: int = 0
     seats: int = 0
 
 
 class Flow(QueuedFlow):
-    """A flow of requests: those of one schema that are not distinguished.
+    """A flow of requests: those of one schema with the same distinguisher.
 
-    head: the lines of an answer's head that tell which schema and level it was.
+    head: the response headers that name the schema and the level.
     """
 
     __slots__ = ("head", "is_exempt", "level", "schema")
@@ -71,7 +74,7 @@ def _head(schema_uid: str, level_uid: str) -> bytes:
 
 
 def _header_value(uid: str) -> bytes:
-    """Returns a UID; nothing for one that somebody has made up to break the head."""
+    """Returns a UID as a header value; empty if it was forged to break the header."""
     return uid.encode() if uid.isascii() and uid.isprintable() else b""
 
 
@@ -82,10 +85,10 @@ def flow_hash(schema: str, flow: str) -> int:
 
 
 def deal(hashed: int, queues: int, hand_size: int) -> tuple[int, ...]:
-    """Returns the queues that a flow may use: different numbers, as a dealer takes cards from a deck.
+    """Returns the queues of a flow: distinct numbers, as a dealer takes cards from a deck.
 
-    Two flows seldom have the same hand: one that fills its queues leaves most of the others some that are
-    empty. Source: k8s.io/apiserver, pkg/util/shufflesharding.
+    Two flows seldom have the same hand: a flow that fills its queues leaves empty ones to most others.
+    Source: k8s.io/apiserver, pkg/util/shufflesharding.
     """
     hand: list[int] = []
     for dealt in range(hand_size):
@@ -104,8 +107,8 @@ _Key: TypeAlias = tuple[str, tuple[str, ...], str, str, str, str, str]
 class FlowControl:
     """The flows and priority levels of one server.
 
-    seats: those that all levels share.
-    mandatory_levels, mandatory_schemas: `exempt` and `catch-all` of each, which stand in for objects that do
+    seats: the seats that all levels share.
+    mandatory_levels, mandatory_schemas: `exempt` and `catch-all` of each, used in place of objects that do
     not exist.
     """
 
@@ -117,7 +120,7 @@ class FlowControl:
         in_flight: InFlight,
         now: float,
     ) -> None:
-        """in_flight: how many requests there are of each kind, those too that wait."""
+        """in_flight: the number of requests of each kind, waiting ones included."""
         self.seats = seats
         self._mandatory_levels = tuple(mandatory_levels)
         self._mandatory_schemas = tuple(mandatory_schemas)
@@ -135,7 +138,7 @@ class FlowControl:
         return list(self._statistics.values())
 
     def under_way(self) -> Mapping[FlowStatistics, ExecutingRequests]:
-        """Returns the requests that are executing now, of flows that have some."""
+        """Returns the executing requests by flow, of flows that have any."""
         found: dict[FlowStatistics, ExecutingRequests] = {}
         for level in self.levels.values():
             for requests, count in ((level.queue_set.executing, 1), (level.queue_set.lingering, 0)):
@@ -165,7 +168,7 @@ class FlowControl:
         return flow
 
     def _find_flow(self, user: UserInfo, target: RequestInfo) -> Flow:
-        # One of the mandatory schemas matches everybody who has authenticated, and who has not.
+        # One of the mandatory schemas matches every user, authenticated or not.
         schema = next((each for each in self.schemas if each.matches(user, target)), self._catch_all)
         level = self.levels[schema.level]
         statistics = self._statistics.get((level.name, schema.name))
@@ -179,7 +182,7 @@ class FlowControl:
     def configure(self, levels: Iterable[LevelSpec], schemas: Iterable[FlowSchema], now: float) -> None:
         """Replace the levels and schemas. Schemas whose level is missing match nothing.
 
-        A level that is gone ends when its last request has.
+        A deleted level ends with its last request.
         """
         specs = {spec.name: spec for spec in (*self._mandatory_levels, *levels)}
         found: dict[str, PriorityLevel] = {}
@@ -198,7 +201,7 @@ class FlowControl:
         self._forget_statistics()
 
     def adjust(self, now: float) -> None:
-        """Move seats between levels, by the demand of each since the last time."""
+        """Move seats between levels, by the demand of each since the last call."""
         levels = {
             name: level
             for name, level in self.levels.items()
@@ -250,7 +253,7 @@ class FlowControl:
             level.set_current(level.needed, server_seats=self.seats, now=now)
 
     def _forget_statistics(self) -> None:
-        """Drop the counts of schemas and levels that are gone, which would fill memory one day."""
+        """Drop the statistics of deleted schemas and levels, which would fill memory eventually."""
         schemas, under_way = {each.name for each in self.schemas}, self.under_way()
         for (level, schema), statistics in list(self._statistics.items()):
             is_idle = statistics not in under_way and not statistics.waiting

@@ -1,4 +1,4 @@
-"""FlowSchemas: which requests they match, and what divides these into flows.
+"""FlowSchemas: match requests, and divide them into flows.
 
 Source: k8s.io/apiserver, pkg/util/flowcontrol/rule.go.
 """
@@ -23,7 +23,10 @@ _Texts: TypeAlias = frozenset[str] | None
 
 
 class _Subjects(NamedTuple):
-    """Whom a rule is about. accounts_in: the beginnings of the names of service accounts in namespaces."""
+    """The subjects of a rule. accounts_in: the prefixes of service account names in namespaces.
+
+    accounts_in: the beginnings of the names of service accounts in namespaces.
+    """
 
     is_everybody: bool
     users: frozenset[str]
@@ -62,7 +65,10 @@ class _ResourceRule(NamedTuple):
 
 
 class _PathRule(NamedTuple):
-    """paths: those that match as they are. below: what other paths that match begin with."""
+    """A rule for paths. paths: exact paths. below: the prefixes of other paths.
+
+    below: what other paths that match begin with.
+    """
 
     verbs: _Texts
     is_any_path: bool
@@ -115,14 +121,14 @@ class FlowSchema(NamedTuple):
 
     @property
     def order(self) -> tuple[int, str]:
-        """The sort key of FlowSchemas: the first that matches a request is its own."""
+        """The sort key of FlowSchemas: a request belongs to the first that matches it."""
         return self.precedence, self.name
 
     def matches(self, user: UserInfo, target: RequestInfo) -> bool:
         return any(rule.matches(user, target) for rule in self.rules)
 
     def flow_of(self, user: UserInfo, target: RequestInfo) -> str:
-        """Returns what distinguishes the request's flow from the others of the schema."""
+        """Returns the value that distinguishes the request's flow from others of the schema."""
         if self.distinguisher == "ByUser":
             return user.name
         return target.namespace if self.distinguisher == "ByNamespace" else ""

@@ -1,4 +1,4 @@
-"""What is counted of the requests of one FlowSchema at one priority level."""
+"""Counts of the requests of one FlowSchema at one priority level."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ _DURATIONS: Final = "apiserver_flowcontrol_request_execution_seconds"
 
 
 class FlowStatistics:
-    """The counts of one schema at one level. What follows from others, or from the level, is not counted.
+    """The counts of one schema at one level. Values that can be derived from others are not counted.
+
+    What follows from others, or from the level, is not counted.
 
     waiting, waiting_seats: at this moment.
     rejected: those that were refused, by reason.
-    waits, refused_waits: how long those waited that were put in a queue.
+    waits, refused_waits: the waiting times of queued requests that began, and of those that were refused.
     durations, watch_durations: of execution; of a watch until it has begun.
-    queue_lengths: of the queues that requests were put in.
-    seats: of the requests that were estimated to need more than one.
-    unwatched: writes that nobody watches; of the others, `watches` has how many do.
+    queue_lengths: those of the queues that requests were put in.
+    seats: those of requests that were estimated to need more than one.
+    unwatched: the number of writes without watches; `watches` has the numbers for the others.
     """
 
     def __init__(self, level: str, schema: str) -> None:
@@ -39,5 +41,5 @@ class FlowStatistics:
 
     @property
     def finished(self) -> int:
-        """How many requests have been executed."""
+        """The number of requests that have been executed."""
         return self.durations.count + self.watch_durations.count

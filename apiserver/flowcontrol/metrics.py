@@ -1,4 +1,6 @@
-"""API Priority and Fairness: what was counted of each schema and level, read when /metrics is requested."""
+"""Metrics of API Priority and Fairness: the counts of each schema and level, read when /metrics is
+requested.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ class FlowControlMetrics:
         self._control, self._clock = control, clock
 
     def waits(self) -> Iterator[Histogram]:
-        """Yields how long requests have waited for their turn, with the bounds of filters."""
+        """Yields the waiting times of requests, with the bounds of filters."""
         control = self._control
         under_way, at_once = control.under_way(), 0
         for each in control.statistics:
@@ -128,7 +130,7 @@ def _next_starts(levels: Iterable[PriorityLevel]) -> Iterator[Family]:
 
 
 def _of_flows(begun: Sequence[tuple[FlowStatistics, int]], with_queues: Set[str]) -> Iterator[Family]:
-    """begun: how many requests of each flow began. with_queues: the levels that have queues."""
+    """begun: the number of requests of each flow that began. with_queues: the levels that have queues."""
     yield family(
         "apiserver_flowcontrol_request_wait_duration_seconds",
         (
@@ -178,12 +180,14 @@ def _of_flows(begun: Sequence[tuple[FlowStatistics, int]], with_queues: Set[str]
 
 
 def _of_one_seat(flow: FlowStatistics, begun: int) -> int:
-    """Returns how many requests were estimated to need one seat, which are not counted one by one."""
+    """Returns the number of requests that were estimated to need one seat, which are not counted
+    individually.
+    """
     return begun + flow.waiting + flow.rejected.total() - flow.seats.count
 
 
 def _with_more(histogram: Histogram, value: float, count: int) -> Histogram:
-    """Returns a histogram that has `count` more observations of a value."""
+    """Returns a histogram with `count` more observations of a value."""
     more = Histogram(histogram.bounds)
     more.buckets = list(histogram.buckets)
     more.buckets[bisect_left(more.bounds, value)] += count

@@ -1,4 +1,4 @@
-"""PriorityLevelConfigurations, and the level that each makes: its seats, its queues and its limits."""
+"""PriorityLevelConfigurations and their levels: seats, queues and limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REQUEST_PART_MAX: Final = 0.15
 
 
 class LevelSpec(NamedTuple):
-    """What a PriorityLevelConfiguration says.
+    """The content of a PriorityLevelConfiguration.
 
     borrowing_percent: None for no bound. hand_size, queue_length_max: 0 without queues.
     """
@@ -36,7 +36,9 @@ class LevelSpec(NamedTuple):
 
     @classmethod
     def of(cls, document: Document) -> LevelSpec:
-        """Returns what the document of a PriorityLevelConfiguration says. Raises Malformed."""
+        """Returns the content of a PriorityLevelConfiguration document. Raises Malformed. Raises
+        Malformed.
+        """
         try:
             return cls._of(document)
         except (LookupError, TypeError, AttributeError, ValueError) as error:
@@ -82,10 +84,10 @@ _MANY: Final = 3
 
 
 class RetryAfter:
-    """How long clients whose requests a level refuses should wait: longer while many are refused.
+    """The Retry-After of requests that a level refuses: it grows while many are refused.
 
-    seconds: to wait. They double when three requests in each second of the last period were refused, and
-        shrink by one when fewer than one was.
+    seconds: the current value. It doubles after a period with three or more refused requests per second, and
+        shrinks by one after a period with fewer than one.
     Source: k8s.io/apiserver, pkg/util/flowcontrol/dropped_requests_tracker.go.
     """
 
@@ -96,7 +98,11 @@ class RetryAfter:
         self._history: deque[tuple[int, int]] = deque(maxlen=RETRY_AFTER_MAX_S + 1)
 
     def refused(self, second: int) -> int:
-        """Note that a request is refused. second: now, of any clock. Returns what to tell it, in seconds."""
+        """Note that a request is refused. second: the current one, of any clock. Returns its Retry-After in
+        seconds.
+
+        second: now, of any clock. Returns what to tell it, in seconds.
+        """
         history = self._history
         if history and history[-1][0] == second:
             history[-1] = second, history[-1][1] + 1
@@ -116,14 +122,13 @@ class RetryAfter:
 
 
 class PriorityLevel:
-    """A level at work.
+    """A priority level and its state.
 
-    nominal, low, high: its seats by its shares, what it keeps in any case, and what it has at most. current:
-    what it has now.
-    request_seats_max: what a request is estimated to take at most; 0 if that does not matter.
-    target: what it could use, by the last adjustment.
-    is_quiescing: its object is gone, and it ends when its requests have.
-    is_gone: it has ended. Requests that were to take its seats are to be classified again.
+    nominal, low, high: its seats by its shares, its minimum, and its maximum. current: its seats now.
+    request_seats_max: the limit of the seats that are estimated for a request; 0 for none.
+    target: the seats that it could use, by the last adjustment.
+    is_quiescing: whether its object is deleted, so that it ends with its last request.
+    is_gone: whether it has ended. Requests for its seats must be classified again.
     """
 
     def __init__(self, spec: LevelSpec, now: float) -> None:
@@ -139,9 +144,11 @@ class PriorityLevel:
         return self.spec.name
 
     def set_shares(self, seats: int, shares: int) -> None:
-        """Set the level's part of the server's seats. shares: of all levels together.
+        """Set the level's part of the server's seats. shares: the total of all levels.
 
-        Parts are rounded up: all together may have some more seats than the server.
+        shares: of all levels together.
+
+        Parts are rounded up: all levels together may have some more seats than the server.
         """
         spec = self.spec
         self.nominal = math.ceil(seats * spec.shares / shares) if shares else 0
@@ -155,7 +162,7 @@ class PriorityLevel:
 
     @property
     def needed(self) -> int:
-        """What it is to have in any case, by its demand in the last period."""
+        """The least number of seats for the level, by its demand in the last period."""
         watermark = self.queue_set.usage.demand.high_watermark
         return max(self.low, watermark if self.spec.is_exempt else min(self.nominal, watermark))
 
@@ -165,7 +172,7 @@ class PriorityLevel:
         return SeatClaim(self.target, needed, self.high)
 
     def set_current(self, current: int, *, server_seats: int, now: float) -> None:
-        """Set how many seats the level has now."""
+        """Set the number of seats of the level."""
         self.current = current
         spec = self.spec
         seats = current or max(1, round(server_seats / 10))
@@ -174,5 +181,5 @@ class PriorityLevel:
 
 
 def _percent(of: int, percent: int) -> int:
-    """Rounds halves up."""
+    """Returns a percentage of a number; halves are rounded up."""
     return (2 * of * percent + 100) // 200

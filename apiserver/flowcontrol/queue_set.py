@@ -1,12 +1,13 @@
-"""One priority level at work: its seats, its queues, and whose turn is next.
+"""One priority level at run time: its seats, its queues, and the next request.
 
-Fair queuing: each queue has a virtual time, the progress R, at which its next request begins, and of all that
-could begin the one that would end first does. R is the seat-seconds that each queue with requests has had
-since the start. A queue is charged for its request at once, by an estimate, and put right when it has ended.
-Source: k8s.io/apiserver, pkg/util/flowcontrol/fairqueuing/queueset, and its doc.go for the theory.
+Fair queuing: each queue has a virtual time, measured as progress R, at which its next request begins; of all
+candidates, the request that would end first begins. R is the seat-seconds that each queue with requests has
+had since the start. A queue is charged for its request at once, by an estimate, which is corrected when the
+request ends. Source: k8s.io/apiserver, pkg/util/flowcontrol/fairqueuing/queueset, and its doc.go for the
+theory.
 
-What differs is told in the package's docstring: a flow leaves seats to others, queues never exceed their
-length, and there are no queues but those with requests.
+For differences see the package's docstring: a flow leaves seats to others, queues never exceed their length,
+and only queues with requests exist.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ CANCELLED: Final = "cancelled"
 
 
 class _Arrival(enum.Enum):
-    """What becomes of a request that arrives; the values of refusals are their reasons."""
+    """The outcome for an arriving request; the values of refusals are their reasons."""
 
     BEGINS = ""
     WAITS = "waits"
@@ -50,9 +51,9 @@ _REFUSALS: Final = (_Arrival.FINDS_NO_SEAT, _Arrival.FINDS_QUEUE_FULL)
 class QueueRules(NamedTuple):
     """The queues and limits of a priority level.
 
-    queues: 0 if requests that find no seat are refused. length_max: that of each queue.
-    is_exempt: there is no limit.
-    is_closed: it has no shares, and no request runs without a seat, not even alone.
+    queues: their number; 0 if requests without a free seat are refused. length_max: the limit of each queue.
+    is_exempt: whether there is no limit.
+    is_closed: whether it has no shares, so that no request runs, not even alone.
     """
 
     queues: int = 0
@@ -62,10 +63,10 @@ class QueueRules(NamedTuple):
 
 
 class QueuedFlow:
-    """A flow as its level sees it.
+    """A flow within a level.
 
-    hash: stands for it. hand: the queues that it may use, by number; empty without queues.
-    distinguisher: what it is called within its schema.
+    hash: identifies the flow. hand: the numbers of its queues; empty without queues.
+    distinguisher: its name within its schema.
     """
 
     __slots__ = ("distinguisher", "hand", "hash", "statistics")
@@ -81,12 +82,11 @@ class QueuedFlow:
 class Request:
     """A request of a level.
 
-    user, target: who asks for what. on_start: called when a request that waited begins.
-    seats: those that it has, or will have.
+    user, target: the caller, and the resource or path. on_start: called when a request that waited begins.
+    seats: the seats that it has, or will have.
     arrived_at, started_at: by the clock of the level; None before it arrives, or begins.
-    queue: where it waits, or is charged; None in a level that is calm or has no queues.
-    work, arrival_progress: the seat-seconds that it is taken to need, and R at its arrival; not set while
-        the level is calm.
+    queue: the queue in which it waits, or which is charged; None in a level that is calm or has no queues.
+    work, arrival_progress: its estimated seat-seconds, and R at its arrival; not set while the level is calm.
     """
 
     __slots__ = (
@@ -127,8 +127,9 @@ class Queue:
     """A queue that has requests.
 
     next_start: the progress at which its next request begins in virtual time.
-    executing: how many of its requests do.
-    seats_in_use: those of requests that execute, or have ended and keep their seats for a moment.
+    executing: the number of its executing requests.
+    seats_in_use: the seats of its executing requests, and of those that ended and keep their seats for a
+        moment.
     waiting_work: in seat-seconds.
     """
 
@@ -141,29 +142,29 @@ class Queue:
     waiting: deque[Request] = field(default_factory=deque)
 
     def bound(self) -> None:
-        """Nothing begins before it arrives, in virtual time either.
+        """Limit the next start: no request begins before it arrives, in virtual time either.
 
-        Otherwise a queue that has used less than its part would collect claims without end.
+        Otherwise a queue that uses less than its part would accumulate claims without limit.
         """
         if self.waiting and self.next_start < self.waiting[0].arrival_progress:
             self.next_start = self.waiting[0].arrival_progress
 
 
 class QueueSet:
-    """The seats and queues of one level. All times are of one clock that never goes back, in seconds.
+    """The seats and queues of one level. All times are of one monotonic clock, in seconds.
 
-    While at most `CALM_PART` of the seats are in use, the level is calm: nobody has to wait, and requests are
-    charged to no queue. When it becomes busy, those that execute are charged as if they had just begun.
+    While at most `CALM_PART` of the seats are in use, the level is calm: no request has to wait, and none is
+    charged to a queue. When the level becomes busy, executing requests are charged as if they had just begun.
 
-    limit: how many seats there are; ignored where there is none.
-    seats_in_use: those of requests that execute, and of those that have ended and keep theirs for a moment.
-    executing: the requests that do, in the order in which they began. lingering: those that have ended and
-        keep their seats.
-    waiting: how many requests do. waiting_seats: that those will need.
-    paused: how many requests have begun, and wait for another server without seats.
-    progress: R. rejected, timed_out, cancelled: how many requests have been, ever.
-    dispatch_progress, dispatch_start: at the last start of a request that had waited: R, and when it began
-        in virtual time.
+    limit: the number of seats; ignored by an exempt level.
+    seats_in_use: the seats of executing requests, and of those that ended and keep theirs for a moment.
+    executing: the executing requests, in the order in which they began. lingering: the requests that ended
+        and keep their seats.
+    waiting: the number of waiting requests. waiting_seats: the seats that they will need.
+    paused: the number of requests that began, and wait for another server without seats.
+    progress: R. rejected, timed_out, cancelled: the total numbers of such requests.
+    dispatch_progress, dispatch_start: R at the last start of a request that had waited, and its start in
+        virtual time.
     """
 
     def __init__(self, now: float, rules: QueueRules, limit: int = 0) -> None:
@@ -190,7 +191,7 @@ class QueueSet:
         return not (self.executing or self.waiting or self.paused)
 
     def configure(self, rules: QueueRules, limit: int, capacity: Capacity, now: float) -> None:
-        """Change the limit, or the queues; requests that are in a queue stay in it."""
+        """Change the limit, or the queues; requests in a queue stay in it."""
         self._pass_time(now)
         self.usage.observe(self._state, now)
         self.rules, self.limit = rules, limit
@@ -207,9 +208,11 @@ class QueueSet:
     # ---- the life of a request
 
     def arrive(self, request: Request, now: float) -> str:
-        """Start a request, queue it, or refuse it. Returns the reason if it is refused, else an empty text.
+        """Start a request, queue it, or refuse it. Returns the reason for a refusal; else an empty text.
 
-        One that waits ends with `on_start`, or with `give_up`.
+        Returns the reason if it is refused, else an empty text.
+
+        A wait ends with `on_start`, or with `give_up`.
         """
         usage = self.usage
         if now >= usage.observe_at:
@@ -230,9 +233,11 @@ class QueueSet:
         return self._arrive_busy(request, now)
 
     def pause(self, request: Request, now: float) -> None:
-        """Take the seats of a request that has begun, and waits for another server. `resume` is to be called.
+        """Take the seats of a request that waits for another server, until `resume` is called.
 
-        What it has taken so far is charged, and counts in its duration; how long it waits is neither.
+        `resume` is to be called.
+
+        The time so far is charged, and counts in its duration; the time of the wait does not.
         """
         self._observe(now)
         del self.executing[request]
@@ -250,9 +255,9 @@ class QueueSet:
         request.queue = None
 
     def resume(self, request: Request, now: float) -> None:
-        """Give a request its seats again: at once, even if there are none.
+        """Give a request its seats again: at once, even if none are free.
 
-        It has little left to do, and others would wait for what it holds if it had to wait.
+        It has little work left, and other requests might wait for resources that it holds.
         """
         self._observe(now)
         self.paused -= 1
@@ -273,7 +278,7 @@ class QueueSet:
     def finish(self, request: Request, now: float) -> float:
         """End a request that has begun.
 
-        Returns for how many seconds it keeps its seats; `leave` is to be called then, unless it is 0.
+        Returns the seconds for which it keeps its seats. Call `leave` after that time, unless it is 0.
         """
         assert request.started_at is not None
         usage = self.usage
@@ -297,7 +302,7 @@ class QueueSet:
         return 0.0
 
     def _settle(self, request: Request, now: float) -> None:
-        """Charge a request's queue for what it has taken, instead of what was expected."""
+        """Charge a request's queue for the actual work, instead of the estimate."""
         if not self._is_busy:
             return
         self._pass_time(now)
@@ -320,7 +325,7 @@ class QueueSet:
             self._give_back(request, now)
 
     def give_up(self, request: Request, reason: str, now: float) -> None:
-        """Remove a request that waits. reason: TIME_OUT or CANCELLED."""
+        """Remove a waiting request. reason: TIME_OUT or CANCELLED. reason: TIME_OUT or CANCELLED."""
         self._observe(now)
         self._pass_time(now)
         queue = request.queue
@@ -345,8 +350,11 @@ class QueueSet:
         yield from (self._queues[index] for index in sorted(self._queues))
 
     def next_starts(self) -> tuple[tuple[float, float], tuple[float, float]] | None:
-        """Returns the least and the most virtual time at which a request that waits would begin, and the same
-        without the work that is under way; None if none waits."""
+        """Returns the range of virtual times at which waiting requests would begin.
+
+        Returns the least and the most of them, and the same without the work in progress; None if no
+        request waits.
+        """
         if not self._non_empty:
             return None
         starts = [queue.next_start for queue in self._non_empty]
@@ -359,7 +367,7 @@ class QueueSet:
         self.usage.fill_histograms()
 
     def _observe(self, now: float) -> None:
-        """Record the usage until now, if that is due: before every change."""
+        """Record the usage until now, if that is due; called before every change."""
         if now >= self.usage.observe_at:
             self.usage.observe(self._state, now)
 
@@ -370,7 +378,7 @@ class QueueSet:
     # ---- calm and busy
 
     def _become_busy(self, now: float) -> None:
-        """Begin to charge requests to queues, with those that are there."""
+        """Begin to charge requests to queues, including those that already execute."""
         self._is_busy = True
         self._known_at = self._busy_since = now
         for request in (*self.executing, *self.lingering):
@@ -407,7 +415,10 @@ class QueueSet:
         return ""
 
     def _decide(self, request: Request, index: int | None) -> _Arrival:
-        """Returns what becomes of a request that arrives. index: of the queue that it may wait in, if any."""
+        """Returns the outcome for an arriving request. index: the queue that it may wait in, if any.
+
+        index: of the queue that it may wait in, if any.
+        """
         fits = self._fits(request.seats)
         if index is None:
             return _Arrival.BEGINS if fits else _Arrival.FINDS_NO_SEAT
@@ -419,7 +430,7 @@ class QueueSet:
         return _Arrival.WAITS
 
     def _pass_time(self, now: float) -> None:
-        """Advance R by the time since the last event: before every change, while the level is busy."""
+        """Advance R by the time since the last event; called before every change while the level is busy."""
         seconds = now - self._known_at
         if seconds <= 0:
             return
@@ -428,15 +439,18 @@ class QueueSet:
             wanted = self.seats_in_use + self.waiting_seats
             self.progress += min(wanted, self.limit) / len(self._queues) * seconds
 
-    # ---- who begins
+    # ---- the next request
 
     def _fits(self, seats: int) -> bool:
-        """Whether there are so many free seats. A request that is wider than an open level runs alone."""
+        """Whether enough seats are free. A request that is wider than an open level runs alone.
+
+        A request that is wider than an open level runs alone.
+        """
         in_use = self.seats_in_use
         return in_use + seats <= self.limit or not (in_use or self.rules.is_closed)
 
     def _exceeds_share(self, request: Request) -> bool:
-        """Whether the flow holds seats, and has to give some back before it gets more."""
+        """Whether the flow holds seats, and must release some before it gets more."""
         held = self._seats_of.get(request.flow.hash, 0)
         if not held:
             return False
@@ -445,7 +459,7 @@ class QueueSet:
         return held + seats > SHARE_OF_FREE * (free - seats + 1)
 
     def _choose(self, hand: tuple[int, ...]) -> int:
-        """Returns the number of the queue in a hand with the least work that waits."""
+        """Returns the number of the queue in a hand with the least waiting work."""
         # Each time from another card on: flows whose hands overlap would all prefer the same.
         self._next_card = offset = (self._next_card + 1) % len(hand)
         if not self.waiting:
@@ -459,7 +473,7 @@ class QueueSet:
         return chosen
 
     def _queue(self, index: int) -> Queue:
-        """Returns a queue by its number, for a request that begins in it or waits."""
+        """Returns a queue by its number, for a request that begins or waits in it."""
         found = self._queues.get(index)
         if found is None:
             found = self._queues[index] = Queue(index)
@@ -495,7 +509,7 @@ class QueueSet:
         statistics.waiting_seats -= request.seats
 
     def _start_waiting(self, now: float) -> None:
-        """Start as many of the waiting requests as may begin."""
+        """Start as many waiting requests as may begin."""
         while (queue := self._next()) is not None:
             request = queue.waiting.popleft()
             assert request.arrived_at is not None
@@ -589,5 +603,5 @@ class QueueSet:
 
 
 def _calm_max(rules: QueueRules, limit: int) -> float:
-    """Returns how many seats may be in use in a level that is calm."""
+    """Returns the number of seats that may be in use in a calm level."""
     return math.inf if rules.is_exempt else int(limit * CALM_PART)

@@ -1,4 +1,4 @@
-"""How many reads and writes wait and execute, over time."""
+"""The numbers of reads and writes that wait and execute, over time."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ OBSERVE_KINDS_EVERY_S: Final = 1.0
 
 
 class KindUsage:
-    """The requests of one kind.
+    """The requests of one kind, reads or writes.
 
-    in_flight: how many there are at this moment, those too that wait. waiting: how many wait for seats.
+    in_flight: the current number of requests, waiting ones included. waiting: the number that wait for seats.
     """
 
     __slots__ = ("executing_ratios", "in_flight", "waiting", "waiting_ratios")
@@ -28,7 +28,7 @@ class KindUsage:
 
 
 class RequestKinds:
-    """The requests of both kinds. now: of one clock that never goes back, in seconds."""
+    """The requests of both kinds. now: by one monotonic clock, in seconds."""
 
     def __init__(self, in_flight: InFlight, now: float) -> None:
         self.reads, self.writes = KindUsage(in_flight.read_only), KindUsage(in_flight.mutating)
@@ -36,12 +36,12 @@ class RequestKinds:
         self._observed_at = now
 
     def set_capacities(self, executing: int, waiting: int, now: float) -> None:
-        """Set how many requests of each kind may execute, and wait, at most."""
+        """Set the limits of executing and of waiting requests of each kind."""
         self.observe(now)
         self._executing_max, self._waiting_max = max(1, executing), max(1, waiting)
 
     def observe(self, now: float) -> None:
-        """Record that it has been like this since it was last observed."""
+        """Record that the state has been the current one since the last call."""
         seconds = now - self._observed_at
         self._observed_at = now
         if seconds <= 0:

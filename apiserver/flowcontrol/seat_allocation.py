@@ -1,5 +1,6 @@
-"""What each priority level may have now: nobody's lower bound is touched, the rest goes by what each could
-use. Source: k8s.io/apiserver, pkg/util/flowcontrol/conc_alloc.go; KEP-1040, "Dispatching and borrowing".
+"""The distribution of seats to priority levels, by demand and within the bounds of each level.
+
+Source: k8s.io/apiserver, pkg/util/flowcontrol/conc_alloc.go; KEP-1040, "Dispatching and borrowing".
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ _TARGET_MIN: Final = 0.001
 
 
 class SeatClaim(NamedTuple):
-    """What a level could use, and the least and the most that it may be given. target >= low >= 0."""
+    """The demand of a level, and the bounds of its seats. target >= low >= 0."""
 
     target: float
     low: float
@@ -24,7 +25,7 @@ class SeatClaim(NamedTuple):
 
 
 def allocate(total: float, claims: Sequence[SeatClaim]) -> tuple[list[float], float]:
-    """Returns what each gets, which adds up to `total`, and the proportion of the targets.
+    """Returns the seats of each level, which add up to `total`, and the proportion of the targets.
 
     Each gets the same proportion of its target, as far as its bounds allow. Where the bounds do not allow the
     total, all get their lower, or their upper bounds.

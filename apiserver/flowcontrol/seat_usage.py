@@ -1,4 +1,4 @@
-"""What a priority level has used, integrated over time: for borrowing, and for the histograms of /metrics."""
+"""The usage of a priority level, integrated over time: for borrowing, and for histograms of /metrics."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _REQUESTS: Final = "apiserver_flowcontrol_priority_level_request_utilization"
 
 
 class TimedHistogram(Histogram):
-    """A histogram of how long a ratio had which value: its counts are nanoseconds."""
+    """A histogram of the time that a ratio spent at each value: its counts are nanoseconds."""
 
     __slots__ = ()
 
@@ -35,7 +35,7 @@ class TimedHistogram(Histogram):
 
 @dataclass(slots=True)
 class SeatDemand:
-    """What a level could have used: over the last period, and smoothed over more of them."""
+    """The demand of a level for seats: in the last period, and smoothed over several periods."""
 
     high_watermark: int = 0
     average: float = 0.0
@@ -58,7 +58,7 @@ class SeatUsage:
     """The usage of one level, as its owner observes it.
 
     high: the most seats that could be used at once, in this period.
-    observe_at: when the level is to be observed again, before it changes.
+    observe_at: the time from which the level must be observed again before it changes.
     """
 
     def __init__(self, now: float) -> None:
@@ -75,7 +75,7 @@ class SeatUsage:
         self.demand_ratios = TimedHistogram.of("apiserver_flowcontrol_demand_seats")
 
     def observe(self, state: UsageState, now: float) -> None:
-        """Record that the level has been in this state since it was last observed."""
+        """Record that the level has been in this state since the last call."""
         seconds = now - self._observed_at
         self._observed_at, self.observe_at = now, now + _OBSERVE_EVERY_S
         if seconds <= 0:
@@ -92,6 +92,8 @@ class SeatUsage:
 
     def end_period(self, seats: int) -> SeatDemand:
         """Begin a new period, and return the demand with the one that ends. seats: the demand now.
+
+        seats: the demand now.
 
         Source: k8s.io/apiserver, pkg/util/flowcontrol/apf_controller.go, seatDemandStats.
         """
@@ -113,7 +115,7 @@ class SeatUsage:
             self._capacity = capacity
 
     def fill_histograms(self) -> None:
-        """Add what was observed to the histograms."""
+        """Add the observations to the histograms."""
         seats_max, places_max = self._capacity
         for (executing, seats, waiting, wanted), seconds in self._seconds_in.items():
             self.seat_ratios.add(seats / seats_max, seconds)

@@ -1,6 +1,6 @@
-"""How many watches are open, and so how many may have to be sent an event about a write.
+"""Counts of open watches, from which the cost of a write is estimated.
 
-Watches of this server only; selectors are not looked at, but for the one by which the watch cache finds the
+Only watches of this server count; selectors are ignored, except the one by which the watch cache finds the
 watches of pods. Source: k8s.io/apiserver, pkg/util/flowcontrol/watch_tracker.go.
 """
 
@@ -12,24 +12,27 @@ from typing import Final, TypeAlias
 from apiserver.meta.vocabulary import RequestInfo
 
 _GroupResource: TypeAlias = tuple[str, str]
-# The field that kubelets select by, for each resource that has one: who selects a value is told of few
-# writes, and not counted.
+# The field that kubelets select by, for each resource that has one: a watch with a value for it is sent few
+# events, and is not counted.
 INDEXED_FIELDS: Final = {"pods": "spec.nodeName"}
 
 
 class WatchCounts:
-    """The watches that are open, by what they watch."""
+    """The open watches, by the objects that they watch."""
 
     def __init__(self) -> None:
         # By group and resource, then by namespace and name; both empty for all.
         self._open: dict[_GroupResource, Counter[tuple[str, str]]] = {}
 
     def add(self, target: RequestInfo, name: str) -> None:
-        """Count a watch that opens. name: that of the only object that is watched; empty for all."""
+        """Count a watch that opens. name: that of the only object that it watches; empty for all.
+
+        name: that of the only object that is watched; empty for all.
+        """
         self._open.setdefault((target.group, target.resource), Counter())[target.namespace, name] += 1
 
     def discard(self, target: RequestInfo, name: str) -> None:
-        """Note that a watch which was added has ended."""
+        """Note that a counted watch has ended."""
         key, scope = (target.group, target.resource), (target.namespace, name)
         scopes = self._open[key]
         scopes[scope] -= 1
@@ -39,7 +42,7 @@ class WatchCounts:
                 del self._open[key]
 
     def interested_in(self, target: RequestInfo) -> int:
-        """Returns how many watches may have to be sent an event about a write."""
+        """Returns the number of watches that may have to be sent an event about a write."""
         scopes = self._open.get((target.group, target.resource))
         if scopes is None:
             return 0

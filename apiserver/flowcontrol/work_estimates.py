@@ -1,4 +1,4 @@
-"""How many seats a request takes: more for a list of much data, and for a write of which many are told.
+"""Estimates of the seats of a request: more for large lists, and for writes with many watches.
 
 Source: k8s.io/apiserver, pkg/util/flowcontrol/request, with the feature SizeBasedListCostEstimate.
 """
@@ -18,14 +18,17 @@ CACHED_LIST_BYTES_MAX: Final = 1_000_000
 LIST_SEATS_MAX: Final = 100
 WRITE_SEATS_MAX: Final = 10
 WATCHES_PER_SEAT: Final = 10
-# How long each seat is kept to tell them, after the answer.
+# The time for which each seat is kept for sending events, after the response.
 EVENT_S: Final = 0.005
-# Verbs of requests that change one object, of which watches are told.
+# Verbs of requests that change one object, and so cause events of watches.
 WATCHED_VERBS: Final = frozenset({"create", "update", "patch", "delete"})
 
 
 class WorkEstimate(NamedTuple):
-    """The seats that a request takes. final_seats: those kept for `lingers_s` seconds after the answer."""
+    """The seats that a request takes. final_seats: those kept for `lingers_s` seconds after the response.
+
+    final_seats: those kept for `lingers_s` seconds after the answer.
+    """
 
     seats: int = 1
     final_seats: int = 0
@@ -36,7 +39,7 @@ class WorkEstimate(NamedTuple):
         return max(self.seats, self.final_seats)
 
     def within(self, seats_max: int) -> WorkEstimate:
-        """Returns the same work after the answer, done on fewer seats for longer."""
+        """Returns an estimate with the same work after the response, on fewer seats for longer."""
         if self.final_seats <= seats_max or not seats_max:
             return self
         return WorkEstimate(self.seats, seats_max, self.lingers_s * self.final_seats / seats_max)
@@ -46,7 +49,7 @@ ONE_SEAT: Final = WorkEstimate()
 
 
 class ResourceSize(NamedTuple):
-    """The objects of a resource: how many there are, and how many bytes one has on average."""
+    """The objects of a resource: their number, and their average size in bytes."""
 
     objects: int
     average_bytes: float
@@ -57,7 +60,10 @@ SizeOf: TypeAlias = Callable[[RequestInfo], ResourceSize | None]
 
 
 class ListSize(NamedTuple):
-    """What a list is about. is_single: its selector allows only one object."""
+    """The target of a list. is_single: whether its selector allows only one object.
+
+    is_single: its selector allows only one object.
+    """
 
     resource: ResourceSize
     is_single: bool
@@ -66,7 +72,7 @@ class ListSize(NamedTuple):
 def list_estimate(query: Query, size: ListSize, seats_max: int, *, is_watch: bool) -> WorkEstimate:
     """Returns the estimate for a list, or for a watch that begins with one.
 
-    seats_max: what a request may take of its level; 0 if that does not matter.
+    seats_max: the limit of a request's seats; 0 for none.
     """
     resource = size.resource
     is_from_memory = is_watch or not _is_of_the_past(query)
@@ -84,7 +90,7 @@ def list_estimate(query: Query, size: ListSize, seats_max: int, *, is_watch: boo
 
 
 def write_estimate(watches: int, seats_max: int) -> WorkEstimate:
-    """Returns the estimate for a write of which so many watches may have to be told."""
+    """Returns the estimate for a write. watches: the number of watches that it concerns."""
     if watches < WATCHES_PER_SEAT:
         return ONE_SEAT
     estimate = WorkEstimate(1, math.ceil(watches / WATCHES_PER_SEAT), EVENT_S)
@@ -92,20 +98,20 @@ def write_estimate(watches: int, seats_max: int) -> WorkEstimate:
 
 
 def interested_watches(target: RequestInfo, watches: WatchCounts) -> int:
-    """Returns how many watches a write may have to tell. Tokens are not stored: nobody is told of them."""
+    """Returns the number of watches that a write may concern: none for tokens, which are not stored."""
     if target.subresource == "token" and target.resource == "serviceaccounts":
         return 0
     return watches.interested_in(target)
 
 
 def has_initial_state(query: Query) -> bool:
-    """Whether a watch begins with the objects that there are."""
+    """Whether a watch begins with the existing objects."""
     sends_initial_events = query.get("sendInitialEvents", [""])[0].lower() in ("true", "1", "t")
     return sends_initial_events or query.get("resourceVersion", [""])[0] in ("", "0")
 
 
 def _is_of_the_past(query: Query) -> bool:
-    """Whether a list is of a state that may not be in memory any more."""
+    """Whether a list is of a past state, which may not be in memory any more."""
     if "continue" in query and query["continue"][0]:
         return True
     match query.get("resourceVersionMatch", [""])[0]:
@@ -117,6 +123,6 @@ def _is_of_the_past(query: Query) -> bool:
 
 
 def list_limit(query: Query) -> int:
-    """Returns the limit of a list; 0 without, or if it is none."""
+    """Returns the limit of a list; 0 if it has none, or an invalid one."""
     text = query.get("limit", [""])[0]
     return int(text) if len(text) < 10 and text.isascii() and text.isdigit() else 0

@@ -1,22 +1,22 @@
-"""What the server measures of itself, under the names that Kubernetes' dashboards know.
+"""Metrics of the server, under the names that Kubernetes' dashboards expect.
 
-Requests, calls to the store, admission and the items of work queues are counted as they happen, in plain
-numbers (`requests`, `storage`, `encryption`, `admission`, `match_conditions`, `conversion_webhooks`,
-`expressions`, `controllers`, `work_queues`, `histograms`); the store is asked for its size at intervals
-(`storage_size`); the state of the watch cache and what the system counts are read when /metrics is requested
-(`watch_cache`, `process`), as is what follows from what others have measured (`request_filters`). A timer and
-a thread measure the turns of the event loop (`event_loop`, `thread_stacks`); `allocations` tells what
-Services are given.
+Requests, calls to the store, admission and items of work queues are counted as they happen, in plain numbers
+(`requests`, `storage`, `encryption`, `admission`, `match_conditions`, `conversion_webhooks`, `expressions`,
+`controllers`, `work_queues`, `histograms`); the size of the store is read at intervals (`storage_size`); the
+state of the watch cache and the counters of the system are read when /metrics is requested (`watch_cache`,
+`process`), as are values that are derived from other measurements (`request_filters`). A timer and a thread
+measure the turns of the event loop (`event_loop`, `thread_stacks`); `allocations` counts cluster IPs and node
+ports of Services.
 
-declarations.txt says of each metric once what it is: its type, stability, labels, help text and buckets, and
-which release has deprecated it (`declarations`; those of kube-apiserver that are missing are in
-not_served.txt, with the reason). `series` makes the lines of a metric by its name and its values. `registry`
-decides by the release, and by flags, which are served.
+declarations.txt declares each metric: its type, stability, labels, help text and buckets, and the release
+that deprecated it (`declarations`; those of kube-apiserver that are missing are in not_served.txt, with the
+reason). `series` makes the lines of a metric by its name and its values. `registry` decides by the release,
+and by flags, which are served.
 
-`exposition` writes the text of all of it in slices, between which others have their turn. Whoever may create
-definitions could make any number of series: they go with their definition, and have a bound, beyond which all
-are one (`resource_series`).
+`exposition` writes the text of all metrics in slices, between which the event loop serves other tasks. Users
+who may create definitions could make any number of series: series are dropped with their definition, and are
+bounded; beyond the bound all share one (`resource_series`).
 
-Nothing here knows HTTP: `endpoints` answers the request for /metrics, and `workers.metrics` adds up the texts
-of several workers.
+This package does not depend on HTTP: `endpoints` serves /metrics, and `workers.metrics` adds up the texts of
+several workers.
 """

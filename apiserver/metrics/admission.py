@@ -1,4 +1,4 @@
-"""How long admission takes: each plugin, and each of the two steps, which change and check what is written.
+"""Durations of admission: of each plugin, and of the mutating and the validating step.
 
 Source: k8s.io/apiserver, pkg/admission/metrics.
 """
@@ -24,14 +24,19 @@ _STEPS: Final = "apiserver_admission_step_admission_duration_seconds"
 
 
 class AdmissionDurations(NamedTuple):
-    """The durations of a plugin or a step, for one operation. rejected: of those that refused the write."""
+    """The durations of a plugin or a step, for one operation. rejected: the durations of those that refused
+    the write.
+    """
 
     accepted: Histogram
     rejected: Histogram
 
 
 class AdmissionMetrics:
-    """Times all plugins and steps of admission. A step, and an operation, are named as in the labels."""
+    """Times all plugins and steps of admission. Steps and operations are named as in the labels.
+
+    A step, and an operation, are named as in the labels.
+    """
 
     def __init__(self) -> None:
         self._plugins: dict[tuple[str, str, str], AdmissionDurations] = {}
@@ -67,7 +72,7 @@ def _durations(name: str) -> AdmissionDurations:
 def _by_outcome(
     durations: dict[tuple[str, str, str], AdmissionDurations] | dict[tuple[str, str], AdmissionDurations],
 ) -> Iterable[tuple[tuple[str, ...], Histogram]]:
-    """Returns the histograms that have counted something."""
+    """Returns the histograms that have observations."""
     return [
         ((*labels, rejected), histogram)
         for labels, both in durations.items()

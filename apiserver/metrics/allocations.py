@@ -1,7 +1,7 @@
-"""The cluster IPs and node ports of Services: how many there are, and how many were given or refused.
+"""Counts of cluster IPs and node ports of Services: allocated ones, and allocations granted and refused.
 
-How many there are is known of the keys of claims, of which the watch cache hears: whichever server has given
-them. A repair (`apiserver.controllers.service_allocations`) changes them, too.
+Allocated ones are counted from the keys of claims in the watch cache, which include those of other servers. A
+repair (`apiserver.controllers.service_allocations`) changes them, too.
 Source: kubernetes, pkg/registry/core/service/{ipallocator,portallocator}/metrics.go.
 """
 
@@ -29,10 +29,10 @@ ADDRESSES_MAX: Final = 2**63 - 1
 class AllocationMetrics:
     """Counts allocations of Services, as their `AllocationObserver`; their claims come as `NonObjectKeys`.
 
-    keys: tells claims. networks: returns those of which addresses are given; each has series of its own.
+    keys: recognizes claims. networks: returns the networks from which addresses are allocated; each has its
+        own series.
     node_ports: the first and the last.
-    repair_failures: returns how many repairs of all that Services have were given up; set when there is one
-        that repairs.
+    repair_failures: returns the number of failed repairs of all allocations; set if this server repairs.
     """
 
     def __init__(
@@ -134,12 +134,15 @@ class AllocationMetrics:
             yield family(name, [((scope,), count) for scope, count in by_scope.items()])
 
     def _used(self, network: IPNetwork) -> int:
-        """Returns how many addresses of it Services have. Networks may overlap."""
+        """Returns the number of a network's addresses that Services use. Networks may overlap.
+
+        Networks may overlap.
+        """
         numbers = self._addresses[network.version]
         return bisect_right(numbers, int(network[-1])) - bisect_left(numbers, int(network[0]))
 
     def _forget_all_but(self, cidrs: Collection[str]) -> None:
-        """Drop what was counted of networks that are gone: any number of ServiceCIDRs may come and go."""
+        """Drop the counts of networks that are gone: any number of ServiceCIDRs may come and go."""
         for counts in (self._ips, self._ip_errors):
             for key in [each for each in counts if each[0] not in cidrs]:
                 del counts[key]
@@ -147,7 +150,7 @@ class AllocationMetrics:
             del self._durations[cidr]
 
     def _network_of(self, address: str) -> str:
-        """Returns the first network of which an address may be given; empty if there is none."""
+        """Returns the first network that contains an address; empty if there is none."""
         ip = _parsed(address)
         return next(
             (

@@ -1,4 +1,4 @@
-"""What auditing counts: requests by level, events, and what of them was lost.
+"""Metrics of auditing: requests by level, events, and lost events.
 
 Source: k8s.io/apiserver, pkg/audit/metrics.go.
 """
@@ -14,7 +14,7 @@ from apiserver.metrics.series import Family, family, single
 class AuditMetrics:
     """Counts audit events and the requests that they are about.
 
-    events: those that were made. levels: the requests at each level. lost: the events that plugins lost.
+    events: the number of events. levels: the requests at each level. lost: the events that plugins lost.
     rejected: the requests that failed because their first event could not be written.
     """
 

@@ -1,4 +1,4 @@
-"""Whose requests and tokens were authenticated, and what is known of issuers.
+"""Metrics of authentication: of requests, tokens, and issuers.
 
 Sources: k8s.io/apiserver, pkg/endpoints/filters/metrics.go, plugin/pkg/authenticator/token/oidc/metrics.go,
 pkg/server/options/authenticationconfig/metrics, pkg/authentication/token/cache/stats.go.
@@ -31,7 +31,10 @@ _FETCHES: Final = {True: "ok", False: "error"}
 
 
 class AuthenticationMetrics:
-    """Counts what authenticators of tokens do. Series of issuers are as many as are configured.
+    """Counts authentication attempts by token and by issuer. The number of issuers is that of the
+    configuration.
+
+    Series of issuers are as many as are configured.
 
     server: the name of this server. clock: seconds since 1970.
     """
@@ -58,7 +61,7 @@ class AuthenticationMetrics:
     # ---- requests
 
     def identified(self, user: str, seconds: float) -> None:
-        """Counts a request whose user is known."""
+        """Count a request whose user is known."""
         self._attempts[SUCCESS].observe(seconds)
         if user not in _NAMED_USERS:
             user = "email_id" if "@" in user else "other"
@@ -69,7 +72,7 @@ class AuthenticationMetrics:
         self._attempts[result].observe(seconds)
 
     def durations(self) -> Iterable[Histogram]:
-        """Returns how long requests were authenticated, with the bounds of filters."""
+        """Returns the durations of authentication, with the bounds of filters."""
         return self._attempts.values()
 
     # ---- issuers
@@ -106,7 +109,10 @@ class AuthenticationMetrics:
     # ---- service accounts
 
     def legacy_token_used(self, *, is_looked_up: bool, is_of_account: bool) -> None:
-        """Counts a use of a token that is in a Secret. is_of_account: its account names the Secret."""
+        """Count a use of a token that is in a Secret. is_of_account: whether its account names the Secret.
+
+        is_of_account: its account names the Secret.
+        """
         self._legacy_tokens["all"] += 1
         if is_looked_up:
             self._legacy_tokens["auto" if is_of_account else "manual"] += 1

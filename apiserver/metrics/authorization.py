@@ -1,4 +1,4 @@
-"""What authorizers decide, and how webhooks among them do.
+"""Metrics of authorization: decisions of authorizers, and calls of authorization webhooks.
 
 Source: k8s.io/apiserver, pkg/authorization/{metrics,cel}, plugin/pkg/authorizer/webhook/metrics and
 pkg/server/options/authorizationconfig/metrics.
@@ -29,7 +29,7 @@ _WEBHOOK: Final = "Webhook"
 class AuthorizationMetrics:
     """Counts decisions of authorizers and calls of authorization webhooks.
 
-    The names of authorizers come from a file of the server's own: it bounds the series.
+    The names of authorizers come from a configuration file, which bounds the series.
     counts: the decisions of each authorizer; set when there are authorizers.
     """
 
@@ -47,7 +47,7 @@ class AuthorizationMetrics:
     # ---- requests
 
     def decided(self, verdict: Verdict, seconds: float) -> None:
-        """Counts a request that was authorized, or refused."""
+        """Count a request that was authorized, or refused."""
         if verdict.decision is ALLOW:
             self._attempts[_ALLOWED].observe(seconds)
         elif verdict.error:
@@ -56,7 +56,7 @@ class AuthorizationMetrics:
             self._attempts[_REFUSALS[verdict.decision]].observe(seconds)
 
     def durations(self) -> Iterable[Histogram]:
-        """Returns how long authorization took of requests that were allowed, with the bounds of filters."""
+        """Returns the durations of authorization of allowed requests, with the bounds of filters."""
         return (self._attempts[_ALLOWED],)
 
     # ---- webhooks: an `AuthorizerObserver` of their authorizers

@@ -1,4 +1,4 @@
-"""Certificates: for how long those are valid that clients show, and those that this server shows."""
+"""Lifetimes of certificates: of those that clients present, and of this server's."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _CLIENT_EXPIRATION: Final = "apiserver_client_certificate_expiration_seconds"
 class CertificateMetrics:
     """Counts client certificates and handshakes, and shows when certificates expire.
 
-    client_expiration: for how many seconds client certificates are still valid, request by request.
-    handshake_errors: returns how many TLS handshakes have failed.
-    expirations: to be set once there are certificates: returns when each one in use expires, by its name, in
+    client_expiration: the remaining lifetime of client certificates in seconds, observed at each request.
+    handshake_errors: returns the number of failed TLS handshakes.
+    expirations: set once there are certificates: returns the expiry of each one in use, by its name, in
         seconds since 1970.
     """
 
@@ -27,7 +27,7 @@ class CertificateMetrics:
         self._reloads = {True: 0, False: 0}
 
     def count_reload(self, is_applied: bool) -> None:
-        """Count a change of files of certificates, and whether they are used now."""
+        """Count a change of certificate files, and whether the new ones are in use."""
         self._reloads[is_applied] += 1
 
     def families(self) -> Iterable[Family]:

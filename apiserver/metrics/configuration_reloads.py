@@ -1,4 +1,4 @@
-"""How often a configuration file was read again, when last, and which content is in use.
+"""Metrics of reloaded configuration files: attempts, the time of the last one, and the hash of the content.
 
 Source: k8s.io/apiserver, pkg/server/options/{authentication,authorization,encryption}config/metrics.
 """
@@ -13,9 +13,9 @@ from apiserver.metrics.series import Family, family
 
 
 class ConfigurationReloads:
-    """The file of one kind of configuration: `authentication`, `authorization` or `encryption`.
+    """The reloads of one kind of configuration: `authentication`, `authorization` or `encryption`.
 
-    content_hash: of what is in use; empty if there is none.
+    content_hash: of the content in use; empty if there is none.
     """
 
     def __init__(self, kind: str, server: str, clock: Callable[[], float]) -> None:
@@ -27,11 +27,11 @@ class ConfigurationReloads:
         self._reloaded_at: dict[str, float] = {}
 
     def configured(self, content: bytes) -> None:
-        """Note what the file has that is in use."""
+        """Note the content of the file that is in use."""
         self.content_hash = hash_of(content)
 
     def reloaded(self, is_applied: bool) -> None:
-        """Count a change of the file, and whether it is in use now."""
+        """Count a change of the file. is_used: whether the new content is in use."""
         status = "success" if is_applied else "failure"
         self._reloads[status] += 1
         self._reloaded_at[status] = self._clock()
@@ -48,5 +48,5 @@ class ConfigurationReloads:
 
 
 def hash_of(content: bytes) -> str:
-    """Returns how something is told that is nobody's business."""
+    """Returns a hash that stands for a confidential text, such as an identity or a file's content."""
     return f"sha256:{hashlib.sha256(content).hexdigest()}" if content else ""

@@ -1,4 +1,4 @@
-"""What controllers count beside their queues (`work_queues`), and which server runs those that are much work.
+"""Metrics of controllers beside their queues (`work_queues`), and of leader election.
 
 Sources: kubernetes, pkg/controller/garbagecollector/metrics and plugin/pkg/auth/authorizer/node/metrics.go;
 k8s.io/component-base, metrics/prometheus/clientgo/leaderelection; k8s.io/kube-aggregator,
@@ -16,21 +16,21 @@ from apiserver.metrics.histograms import Histograms
 from apiserver.metrics.series import Family, family, single
 
 _GRAPH_ACTIONS: Final = "node_authorizer_graph_actions_duration_seconds"
-# Resources that have series of their own: users define as many as they like.
+# Resources with their own series: users may define any number.
 RESOURCES_MAX: Final = 200
 _OTHER: Final = "other"
 
 
 @dataclass(slots=True)
 class ElectionStatus:
-    """Whether this server is the leader of one election. name: of the Lease."""
+    """Whether this server is the leader in one election. name: of the Lease. name: of the Lease."""
 
     name: str
     is_leader: bool = False
 
 
 class LeaderElectionMetrics:
-    """Shows the elections that this server takes part in; none if it has the store for itself."""
+    """Shows the elections that this server takes part in; none if no other server uses its store."""
 
     def __init__(self) -> None:
         self._elections: list[ElectionStatus] = []
@@ -46,7 +46,7 @@ class LeaderElectionMetrics:
 class GarbageCollectorMetrics:
     """Counts failures of the garbage collector.
 
-    sync_errors: how often a resource could not be followed, so that its objects are read again.
+    sync_errors: the number of times that a watch of a resource failed, so that its objects are read again.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class GarbageCollectorMetrics:
 
 
 class NodeGraphMetrics:
-    """Times changes of the Node authorizer's graph, by what is done, as `AddPod`.
+    """Durations of changes to the Node authorizer's graph, by operation, as `AddPod`.
 
     There are two such names for each kind of object.
     """
@@ -85,7 +85,7 @@ class StorageMigrationMetrics:
         self._ended: Counter[str] = Counter()
 
     def count_migrated(self, resource: str) -> None:
-        """Counts an object that is in its storage version, because it was written or was already."""
+        """Count an object that is in its storage version, because it was rewritten or already was."""
         self._migrated[self._label(resource)] += 1
 
     def count_failed(self, resource: str) -> None:
@@ -95,7 +95,7 @@ class StorageMigrationMetrics:
         self._remaining[self._label(resource)] = count
 
     def count_ended(self, status: str) -> None:
-        """Counts a migration that has ended. status: `Succeeded` or `Failed`."""
+        """Count a migration that has ended. status: `Succeeded` or `Failed`."""
         self._ended[status] += 1
 
     def _label(self, resource: str) -> str:
@@ -113,14 +113,20 @@ class StorageMigrationMetrics:
 
 
 class ApiServiceMetrics:
-    """Counts checks of APIServices, by name and by the reason in the condition. Deleted ones are dropped."""
+    """Counts checks of APIServices, by name and by the reason in the condition. Deleted ones are dropped.
+
+    Deleted ones are dropped.
+    """
 
     def __init__(self) -> None:
         self._unavailable: dict[str, bool] = {}
         self._times: dict[tuple[str, str], int] = {}
 
     def observe(self, name: str, reason: str, *, is_available: bool, was_available: bool) -> None:
-        """Counts a check. was_available: what was known before the first one."""
+        """Count a check. was_available: the state before the check, or before the first one.
+
+        was_available: what was known before the first one.
+        """
         is_new = not self._unavailable.get(name, not was_available)
         if not is_available and is_new:
             self._times[name, reason] = self._times.get((name, reason), 0) + 1

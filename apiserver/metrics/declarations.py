@@ -1,4 +1,4 @@
-"""What each metric is, as declarations.txt says, and in which releases it is served.
+"""The declaration of each metric, from declarations.txt, and its stage in each release.
 
 Rows S09, S10, S13. Source: https://kubernetes.io/docs/reference/using-api/deprecation-policy/#deprecating-a-metric;
 k8s.io/component-base, metrics/metric.go; KEP-1209.
@@ -19,7 +19,10 @@ _BUCKETS: Final = "buckets "
 
 
 class MetricStability(StrEnum):
-    """How long users can rely on a metric. Metrics of the process itself have none: nothing is promised."""
+    """The stability of a metric. Metrics of the process itself have none: nothing is promised.
+
+    Metrics of the process itself have none: nothing is promised.
+    """
 
     INTERNAL = "INTERNAL"
     ALPHA = "ALPHA"
@@ -30,9 +33,9 @@ class MetricStability(StrEnum):
 
 # As the tables name them.
 _STABILITIES: Final = {each.value or _NONE: each for each in MetricStability}
-# For how many releases a metric is served with a notice once it is deprecated. Then it is hidden for one
-# release, and after that it is gone. Those that need not be kept are served for one release, as in
-# Kubernetes, so that somebody can see the notice.
+# The number of releases for which a deprecated metric is served with a notice. Then it is hidden for one
+# release, and after that it is removed. Metrics without a guarantee are served for one release, as in
+# Kubernetes, so that users can see the notice.
 DEPRECATED_RELEASES: Final[Mapping[MetricStability, int]] = MappingProxyType(
     {
         MetricStability.INTERNAL: 1,
@@ -54,11 +57,11 @@ class MetricStage(StrEnum):
 
 
 class Metric(NamedTuple):
-    """The declaration of a metric. kind: as in its TYPE line.
+    """The declaration of a metric. kind: as in its TYPE line. kind: as in its TYPE line.
 
-    labels: in the order in which their values are given. text: what its HELP line says.
+    labels: in the order of their values. text: that of its HELP line.
     bounds: the upper bounds of its buckets, if it is a histogram.
-    deprecated: the minor release (of 1.x) that has deprecated it.
+    deprecated: the minor release (of 1.x) that deprecated it.
     """
 
     name: str
@@ -93,7 +96,7 @@ def declared(name: str) -> Metric:
 
 @cache
 def bounds_of(*names: str) -> tuple[float, ...]:
-    """Returns the upper bounds of the buckets of a histogram, or of all that several histograms have."""
+    """Returns the upper bounds of a histogram's buckets, or those that several histograms have in common."""
     if len(names) == 1:
         return declared(names[0]).bounds
     return tuple(sorted({bound for name in names for bound in declared(name).bounds}))
@@ -101,7 +104,7 @@ def bounds_of(*names: str) -> tuple[float, ...]:
 
 @cache
 def known_metrics() -> Mapping[str, Metric]:
-    """Returns all metrics that the server has, by their names."""
+    """Returns all metrics of the server, by name."""
     found: dict[str, Metric] = {}
     buckets: dict[str, tuple[float, ...]] = {}
     lines = iter(_lines("declarations.txt"))
@@ -117,7 +120,7 @@ def known_metrics() -> Mapping[str, Metric]:
 
 @cache
 def not_served() -> Mapping[str, tuple[Metric, ...]]:
-    """Returns the metrics of kube-apiserver that the server does not have, by the reason."""
+    """Returns the metrics of kube-apiserver that the server does not have, by reason."""
     groups: dict[str, list[Metric]] = {}
     reason = ""
     for line in _lines("not_served.txt"):
@@ -150,7 +153,7 @@ def _parsed(line: str, text: str = "", buckets: Mapping[str, tuple[float, ...]] 
 
 
 def _bounds(words: Sequence[str]) -> tuple[float, ...]:
-    """Returns upper bounds that are given themselves, or by a rule, their first, and their number."""
+    """Returns upper bounds, given as a list, or as a rule with the first bound and their number."""
     if words[0] not in ("exponential", "linear"):
         return tuple(map(float, words))
     first, step = float(words[1]), float(words[2])

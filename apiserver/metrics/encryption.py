@@ -1,4 +1,4 @@
-"""What is encrypted and decrypted, with which keys, and how KMS plugins respond.
+"""Metrics of encryption at rest: transformations, the keys in use, and calls of KMS plugins.
 
 Source of names: k8s.io/apiserver, pkg/storage/value/metrics.go,
 pkg/storage/value/encrypt/envelope/metrics and pkg/server/options/encryptionconfig/metrics.
@@ -25,15 +25,15 @@ _OK: Final = "OK"
 _TRANSFORMATIONS: Final = "apiserver_storage_transformation_duration_seconds"
 _DATA_KEYS: Final = "apiserver_storage_data_key_generation_duration_seconds"
 _CALLS: Final = "apiserver_envelope_encryption_kms_operations_latency_seconds"
-# Of keys that come and go, those used last are told, as many as in Kubernetes.
+# Of keys that come and go, the last used ones are shown, as many as in Kubernetes.
 KEY_IDS_MAX: Final = 10
 
 
 class EncryptionMetrics:
     """Counts transformations, uses of keys, and reloads of the configuration.
 
-    It is the observer of chains, of plugins, and of their calls. `transformed` and `key_used` are called from
-    any thread, since large values are transformed beside the event loop; the others from the event loop.
+    It observes chains, plugins, and their calls. `transformed` and `key_used` are called from any thread,
+    since large values are transformed in threads; the others from the event loop.
     server: the identity of this server. wall: seconds since 1970.
     """
 
@@ -51,7 +51,7 @@ class EncryptionMetrics:
         self._reported: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._invalid_key_ids: Counter[tuple[str, str]] = Counter()
 
-    # ---- what is told
+    # ---- observers
 
     def transformed(self, direction: str, prefix: str, began: float, code: str) -> None:
         """Count a transformation: see `storage.encryption.chains.TransformationObserver`."""
@@ -117,7 +117,7 @@ class EncryptionMetrics:
 
 
 def _put_newest(mapping: OrderedDict[_K, _V], key: _K, value: _V) -> None:
-    """Add as the newest, and forget the oldest if there are too many."""
+    """Add an item as the newest, and drop the oldest if there are too many."""
     mapping[key] = value
     mapping.move_to_end(key)
     if len(mapping) > KEY_IDS_MAX:

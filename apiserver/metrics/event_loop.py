@@ -1,12 +1,11 @@
-"""How long the event loop's turns take, and what it did in those that everybody else had to wait for.
+"""Measures the turns of the event loop, and finds the code that blocks it.
 
-A timer of the loop's own that fires late tells that a turn took long: every few milliseconds while the loop
-works, rarely while it rests. That costs a request nothing but the look at one attribute. What a long turn was
-about is seen by a thread, which looks at the loop's stack once the timer is overdue, and sleeps otherwise.
+A timer on the loop that fires late shows that a turn took long. It fires every few milliseconds while the
+loop works, and rarely while it is idle. That costs a request only the read of one attribute. A thread reads
+the loop's stack once the timer is overdue, and sleeps otherwise.
 
-Three clocks tell whose doing it was. Elapsed time alone may be that of a busy machine. Processor time of the
-loop's thread is work on the loop; processor time of the process that the loop's thread has not used is a
-thread beside the loop that held the interpreter.
+Three clocks show the cause. Elapsed time alone may be that of a busy machine. CPU time of the loop's thread
+is work on the loop; any other CPU time of the process is that of another thread, which held the interpreter.
 """
 
 from __future__ import annotations
@@ -41,16 +40,18 @@ _CLOCK_OF: Final[Callable[[int], int] | None] = getattr(time, "pthread_getcpuclo
 # The stack is looked at earlier than a stall is logged, so that a line can say what it was.
 _LOOK_AFTER_S: Final = 0.05
 LOG_OVER_S: Final = 0.1
-# Nobody waits for so long because the machine is busy: the loop was blocked.
+# A busy machine does not delay the loop for so long: it was blocked.
 _LOG_OVER_ELAPSED_S: Final = 1.0
-# Whoever can stall the loop can do so often.
+# A client that can stall the loop can do so often.
 _LOG_INTERVAL_S: Final = 1.0
 _OPERATIONS_MAX: Final = 4
 _STALLS: Final = "apiserver_event_loop_stall_seconds"
 
 
 class ClockReadings(NamedTuple):
-    """The values of three clocks, or what passed by them. Seconds; the processor times include the system's.
+    """The values of three clocks, or their differences, in seconds; CPU times include those of the system.
+
+    Seconds; the processor times include the system's.
 
     thread_cpu: of the loop's thread. process_cpu: of all threads of the process.
     """
@@ -65,25 +66,26 @@ class ClockReadings(NamedTuple):
 
 
 class BoundedCalls(Protocol):
-    """The calls of the event loop that may not take long."""
+    """Calls on the event loop that have a time limit."""
 
     @property
     def under_way(self) -> object | None:
-        """The call that is made at this moment; each is another object."""
+        """The current call; each call is another object."""
         ...
 
     def end(self) -> None:
-        """Makes the call that is under way return soon."""
+        """Make the current call return soon."""
         ...
 
 
 class EventLoopMonitor:
-    """Measures the turns of the event loop on whose thread it is started.
+    """Measures the turns of the event loop in whose thread it is started.
 
-    is_resting: the loop has done nothing for a while; `wake` is to be called when work arrives.
-    operation_of: names what a task is about, on a thread beside the loop; "" if that cannot be said.
-    bounded_calls: those that may not take long, and are ended on a thread beside the loop if they do.
-    is_logging: logs stalls from the start; else from `begin_logging` on, as a server that starts has some.
+    is_resting: whether the loop has been idle for a while; call `wake` when work arrives.
+    operation_of: returns the name of a task's operation, in another thread; "" if it is unknown.
+    bounded_calls: calls with a time limit, which another thread ends when they exceed it.
+    is_logging: whether stalls are logged from the start; else from `begin_logging` on, since a server has
+        some while it starts.
     """
 
     def __init__(
@@ -130,7 +132,7 @@ class EventLoopMonitor:
         self._stacks.close()
 
     def wake(self) -> None:
-        """Measures the turn that begins now."""
+        """Measure the turn that begins now."""
         if self._timer is not None:
             self._timer.cancel()
             self._quiet = 0

@@ -27,14 +27,14 @@ class Exposition:
     """Writes the metrics of all sources, and those that every process has."""
 
     def __init__(self, sources: Sequence[MetricsSource], metrics: MetricRegistry | None = None) -> None:
-        """metrics: decides what is served; without it all of the default release is."""
+        """metrics: selects the metrics that are served; without it, all of the default release."""
         self._sources = sources
         self._metrics = metrics or MetricRegistry()
 
     def slices(self) -> Iterator[bytes]:
         """Yields all metrics in the exposition format, version 0.0.4, in pieces of some `SLICE_BYTES`.
 
-        Each series is of one moment, which is not that of all.
+        Each series is consistent in itself, but series are read at different times.
         """
         self._metrics.warn()
         pieces: list[str] = []

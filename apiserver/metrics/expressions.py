@@ -1,7 +1,7 @@
-"""How long the validation rules of definitions take, which are CEL expressions.
+"""Durations of the validation rules of definitions, which are CEL expressions.
 
-As in Kubernetes the expressions of policies and webhooks are not among them: these have durations of their
-own. Source: k8s.io/apiserver, pkg/cel/metrics; k8s.io/apiextensions-apiserver, pkg/apiserver/schema/cel.
+As in Kubernetes, expressions of policies and webhooks are not included: these have separate metrics. Source:
+k8s.io/apiserver, pkg/cel/metrics; k8s.io/apiextensions-apiserver, pkg/apiserver/schema/cel.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _EVALUATIONS: Final = "apiserver_cel_evaluation_duration_seconds"
 class ExpressionMetrics:
     """Times the expressions of validation rules, as an `ExpressionTimer`.
 
-    An evaluation that has given up, to be done again in a thread, is not counted.
+    An evaluation that stopped, to be repeated in a thread, is not counted.
     """
 
     now = staticmethod(time.perf_counter)

@@ -1,7 +1,7 @@
-"""/metrics/slis: how the checks of /livez, /readyz and /healthz have ended, by name.
+"""/metrics/slis: results of the checks of /livez, /readyz and /healthz, by name.
 
-They are on a path of their own, so that a monitor can ask for them often. With several workers, each has
-counted what it was asked. Source: k8s.io/component-base, metrics/prometheus/slis.
+They have a separate path, so that a monitor can read them often. With several workers, each counts the
+requests that it served. Source: k8s.io/component-base, metrics/prometheus/slis.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ class HealthCheckMetrics:
         self._total: Counter[tuple[str, str, str]] = Counter()
 
     def observe(self, endpoint: str, reasons: Mapping[str, str]) -> None:
-        """Count the checks of one answer. reasons: why each has failed, by name; empty if it passed."""
+        """Count the checks of one response. reasons: of failures, by the name of the check; empty if it
+        passed.
+
+        reasons: why each has failed, by name; empty if it passed.
+        """
         for name, reason in reasons.items():
             self._last[name, endpoint] = not reason
             self._total[name, "error" if reason else "success", endpoint] += 1

@@ -19,8 +19,8 @@ class Histogram:
     """The histogram of the durations or sizes observed under one set of labels.
 
     bounds: the upper bounds of the buckets, in order.
-    buckets: for each of `bounds` how many values were at most that, but above the bound before it; and last,
-        how many were above all. They become cumulative in the exposition.
+    buckets: for each of `bounds` the number of values up to it and above the bound before it; and last, the
+        number of values above all. They become cumulative in the exposition.
     sum: of all values.
     """
 
@@ -33,17 +33,17 @@ class Histogram:
 
     @classmethod
     def of(cls, *names: str) -> Self:
-        """Returns an empty histogram with the buckets of a metric, or of all metrics that it is served as."""
+        """Returns an empty histogram with the buckets of a metric, or with those of several metrics."""
         return cls(bounds_of(*names))
 
     def with_bounds(self, bounds: Sequence[float]) -> Histogram:
-        """Returns the same values in fewer buckets. bounds: some of its own; others would be guesses."""
+        """Returns the same values in fewer buckets. bounds: a subset of its bounds."""
         found = Histogram(bounds)
         found.merge(self)
         return found
 
     def merge(self, other: Histogram) -> None:
-        """Adds what another histogram has observed, which has all bounds of this one, and may have more."""
+        """Add the observations of another histogram, which must have at least the bounds of this one."""
         self.sum += other.sum
         for bound, count in zip((*other.bounds, inf), other.buckets, strict=True):
             self.buckets[bisect_left(self.bounds, bound)] += count
@@ -53,7 +53,7 @@ class Histogram:
         self.buckets[bisect_left(self.bounds, value)] += 1
 
     def observe_all(self, values: Iterable[float], times: int = 1) -> None:
-        """Count several values, each as often as `times` says."""
+        """Observe a value several times, for each of several values."""
         bounds, buckets, total = self.bounds, self.buckets, 0.0
         for value in values:
             total += value
@@ -66,10 +66,13 @@ class Histogram:
 
 
 class Histograms(dict[_K, Histogram], Generic[_K]):
-    """The histograms of a metric, by the values of its labels. What it does not have is made."""
+    """The histograms of a metric, by the values of its labels. Missing ones are made.
+
+    What it does not have is made.
+    """
 
     def __init__(self, *names: str) -> None:
-        """names: of the metric, or of all metrics that they are served as."""
+        """names: the metric, or all metrics that the histograms are served as."""
         super().__init__()
         self._names = names
 

@@ -1,6 +1,6 @@
-"""What comes of the match conditions of webhooks and policies, and how long their evaluation takes.
+"""Metrics of match conditions of webhooks and policies: outcomes and durations.
 
-As in Kubernetes only webhooks are excluded by name: a policy whose conditions are not met has nothing to say.
+As in Kubernetes only webhooks are excluded by name: a policy whose conditions are not met is only skipped.
 Source: k8s.io/apiserver, pkg/admission/metrics and pkg/admission/plugin/webhook/matchconditions.
 """
 
@@ -24,7 +24,7 @@ OTHER: Final = "other"
 class MatchConditionMetrics:
     """Counts evaluations of the match conditions of all webhooks and policies.
 
-    A step is `admit` or `validating` of webhooks; of policies, also those that change objects, `validate`.
+    The step is `admit` or `validating` for webhooks, and `validate` for all policies, mutating ones included.
     """
 
     def __init__(self) -> None:
@@ -36,14 +36,16 @@ class MatchConditionMetrics:
     def evaluated(
         self, name: str, kind: str, step: str, operation: str, *, seconds: float, errors: int
     ) -> None:
-        """Count an evaluation of all conditions of a webhook or a policy, of which some had errors."""
+        """Count an evaluation of all conditions of a webhook or a policy. errors: the number of failed
+        ones.
+        """
         key = self._key(name, kind, step, operation)
         self._durations[key].observe(seconds)
         if errors:
             self._errors[key] += errors
 
     def excluded(self, name: str, kind: str, step: str, operation: str) -> None:
-        """Counts a webhook that was not called because of its conditions."""
+        """Count a webhook that was not called because of its conditions."""
         self._exclusions[self._key(name, kind, step, operation)] += 1
 
     def _key(self, name: str, kind: str, step: str, operation: str) -> tuple[str, str, str, str]:

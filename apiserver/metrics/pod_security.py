@@ -1,4 +1,4 @@
-"""What the Pod Security Standards have allowed and refused, and who was exempt from them.
+"""Metrics of Pod Security admission: writes allowed and denied, and exemptions.
 
 Source: k8s.io/pod-security-admission, metrics.
 """
@@ -17,7 +17,10 @@ WARN: Final = "warn"
 
 
 class EvaluatedWrite(NamedTuple):
-    """A write by its labels. operation: create or update. resource: pod or controller."""
+    """A write, described by its labels. operation: create or update. resource: pod or controller.
+
+    operation: create or update. resource: pod or controller.
+    """
 
     request_operation: str
     resource: str
@@ -25,7 +28,7 @@ class EvaluatedWrite(NamedTuple):
 
 
 class EvaluationCounter:
-    """A counter."""
+    """A counter of evaluations."""
 
     __slots__ = ("value",)
 
@@ -45,7 +48,7 @@ class PodSecurityMetrics:
     ) -> EvaluationCounter:
         """Returns the counter of evaluations with these labels.
 
-        version: of the standard; `future` for one that this server does not know.
+        version: that of the standard; `future` for one that this server does not know.
         """
         decision = "allow" if is_allowed else "deny"
         return self._evaluations[decision, level, version, mode, *write]

@@ -1,6 +1,6 @@
-"""How long admission policies take, and what comes of them.
+"""Metrics of admission policies: durations and outcomes.
 
-Validating policies are counted where they do not simply let a write pass.
+Validating policies are counted unless they simply allow a write.
 Source: k8s.io/apiserver, pkg/admission/plugin/policy/{mutating,validating}/metrics.
 """
 
@@ -17,12 +17,15 @@ from apiserver.metrics.series import Family, family
 # one.
 PAIRS_MAX: Final = 500
 OTHER: Final = "other"
-# In the metrics of match conditions, where kube-apiserver does not tell the two kinds apart.
+# In the metrics of match conditions, where kube-apiserver does not distinguish the two kinds.
 _CONDITIONS_STEP: Final = "validate"
 
 
 class ConditionsCheck(Protocol):
-    """The result of a policy's match conditions. errors: how many of them had an error."""
+    """The result of a policy's match conditions. errors: the number of conditions that failed.
+
+    errors: how many of them had an error.
+    """
 
     @property
     def policy(self) -> str: ...
@@ -38,7 +41,7 @@ class PolicyMetrics:
     def __init__(self, kind: str, conditions: MatchConditionMetrics | None = None) -> None:
         """kind: `mutating` or `validating`.
 
-        conditions: those of all policies and webhooks, which are served by themselves.
+        conditions: the counts for conditions of all policies and webhooks, which are separate metrics.
         """
         self._checks = f"apiserver_{kind}_admission_policy_check_total"
         self._check_durations = f"apiserver_{kind}_admission_policy_check_duration_seconds"
@@ -47,7 +50,10 @@ class PolicyMetrics:
         self._pairs: set[tuple[str, str]] = set()
 
     def observe(self, policy: str, binding: str, labels: Sequence[str], seconds: float) -> None:
-        """Count an evaluation. labels: the values of those beside policy and binding."""
+        """Count an evaluation. labels: the values of the labels after policy and binding.
+
+        labels: the values of those beside policy and binding.
+        """
         pair = policy, binding
         if pair not in self._pairs:
             if len(self._pairs) >= PAIRS_MAX:

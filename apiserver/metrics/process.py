@@ -1,6 +1,6 @@
-"""What the process is, what it uses, and what it has refused because there was too much of it.
+"""Metrics of the process: information, resource usage, and refused connections and watches.
 
-prometheus-client reads most of that. Source of the other names: github.com/prometheus/client_golang,
+prometheus-client reads most of them. Source of the other names: github.com/prometheus/client_golang,
 prometheus/process_collector_linux.go.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Of the network that the process is in, with all others that are: Linux counts no single one's.
 NETWORK_COUNTERS: Final = Path("/proc/self/net/netstat")
 _SECTION: Final = "IpExt:"
-# As Go tells a limit that there is not.
+# Go's value for no limit.
 UNLIMITED_BYTES: Final = 2**64 - 1
 # The fields of /version that the labels show, in their order.
 _BUILD_FIELDS: Final = (
@@ -36,7 +36,7 @@ _BUILD_FIELDS: Final = (
 
 
 def process_families() -> Iterable[Family]:
-    """Yields what prometheus-client knows of every process, as it is now: nothing where it is not Linux's."""
+    """Yields the current metrics of the process from prometheus-client: none on systems other than Linux."""
     known = known_metrics()
     for collector in process_collectors():
         for sample in itertools.chain.from_iterable(metric.samples for metric in collector.collect()):
@@ -46,16 +46,19 @@ def process_families() -> Iterable[Family]:
 
 @cache
 def process_collectors() -> Sequence[Collector]:
-    """Returns those of prometheus-client. The first call imports it: 10 to 25 ms, not part of a start."""
+    """Returns the collectors of prometheus-client. The first call imports it, in 10 to 25 ms.
+
+    The first call imports it: 10 to 25 ms, not part of a start.
+    """
     from prometheus_client import PLATFORM_COLLECTOR, PROCESS_COLLECTOR
 
     return PROCESS_COLLECTOR, PLATFORM_COLLECTOR
 
 
 class ProcessMetrics:
-    """Shows how large the process may get, and what its network has carried.
+    """Shows the memory limit of the process, and the traffic of its network.
 
-    counters: a file as `NETWORK_COUNTERS`.
+    counters: the path of a file like `NETWORK_COUNTERS`.
     """
 
     def __init__(self, counters: Path = NETWORK_COUNTERS) -> None:
@@ -71,7 +74,7 @@ class ProcessMetrics:
         yield single("process_network_transmit_bytes_total", counted.get("OutOctets"))
 
     def _network(self) -> dict[str, int]:
-        """Returns the counters by name; none where the system has no such file, or another one."""
+        """Returns the network counters by name; none if the file is missing, or has another format."""
         try:
             lines = self._counters.read_text().splitlines()
         except OSError:
@@ -85,7 +88,7 @@ class ProcessMetrics:
 
 
 class MemoryMetrics:
-    """Shows the memory budget as it is when /metrics is requested."""
+    """Shows the memory budget at the time of the request for /metrics."""
 
     def __init__(self, budget: MemoryBudget) -> None:
         self._budget = budget
@@ -99,7 +102,7 @@ class MemoryMetrics:
 
 
 class OffloadMetrics:
-    """Shows the lanes of an `Offload` as they are when /metrics is requested."""
+    """Shows the lanes of an `Offload` at the time of the request for /metrics."""
 
     def __init__(self, offload: Offload) -> None:
         self._lanes = offload.lanes
@@ -113,12 +116,12 @@ class OffloadMetrics:
 
 
 class RefusalMetrics:
-    """Shows how many connections and watches were refused."""
+    """Shows the numbers of refused connections and watches."""
 
     def __init__(
         self, connections: Callable[[], int], watches: Callable[[], int], unauthorized: Callable[[], int]
     ) -> None:
-        """unauthorized: watches that were ended."""
+        """unauthorized: the watches that were ended."""
         self._connections, self._watches, self._unauthorized = connections, watches, unauthorized
 
     def families(self) -> Iterable[Family]:
@@ -128,7 +131,9 @@ class RefusalMetrics:
 
 
 class BuildInfo:
-    """The metric of the build: always 1, with labels that tell the build. version: the body of /version."""
+    """The metric of the build: always 1, with labels that describe the build. version: the body of
+    /version.
+    """
 
     def __init__(self, version: Mapping[str, str]) -> None:
         self._labels = [version[field] for field in _BUILD_FIELDS]

@@ -1,4 +1,4 @@
-"""Decides which metrics are served, with which notice in their help texts and which values of labels.
+"""Selects the metrics that are served, their help texts, and the allowed values of labels.
 
 Source: k8s.io/component-base, metrics/{metric,options,registry}.go.
 """
@@ -26,11 +26,11 @@ _LABEL: Final = re.compile(r'([a-zA-Z_]\w*)="((?:\\.|[^"\\])*)"')
 
 @dataclass(frozen=True, slots=True)
 class MetricsConfiguration:
-    """Which metrics are served.
+    """The selection of metrics.
 
-    shows_hidden: hidden metrics are served, too.
+    shows_hidden: whether hidden metrics are served, too.
     disabled: the names of metrics that are not served, hidden or not.
-    allowed_labels: of each metric and label, the values that are told; others become `unexpected`.
+    allowed_labels: for each metric and label, the values that are shown; others become `unexpected`.
     """
 
     shows_hidden: bool = False
@@ -44,9 +44,9 @@ NO_CONFIGURATION: Final = MetricsConfiguration()
 
 
 class MetricRegistry:
-    """Writes the lines of metrics as they are served, and counts what is served and what is not.
+    """Writes the lines of the metrics that are served, and counts the metrics served and left out.
 
-    release: whose metrics they are. metrics: all of them, by name.
+    release: the release of the metrics. metrics: all of them, by name.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class MetricRegistry:
         self._has_warned = False
 
     def lines(self, family: Family) -> Iterator[str]:
-        """Yields the lines of a metric, none if it is not served."""
+        """Yields the lines of a metric; none if it is not served."""
         name = family.name
         if self._serves(name):
             yield family.metric.head(self._release.minor)
@@ -69,7 +69,7 @@ class MetricRegistry:
             yield from family.series if allowed is None else self._constrained(family.series, allowed)
 
     def warn(self) -> None:
-        """Logs, once, which metrics are deprecated: somebody reads them."""
+        """Log, once, which deprecated metrics are served."""
         if not self._has_warned:
             self._has_warned = True
             for name, metric in self._metrics.items():
@@ -100,9 +100,10 @@ class MetricRegistry:
         )
 
     def _constrained(self, series: Iterable[str], allowed: Mapping[str, frozenset[str]]) -> Iterator[str]:
-        """Yields the series, those added up that differ in values only which are not allowed.
+        """Yields the series; those that only differ in values that are not allowed are added up.
 
-        There is an empty piece for each line that is added up, so that others have their turn meanwhile.
+        It yields an empty piece for each line that is added up, so that other tasks have their turn
+        meanwhile.
         """
 
         def value(found: re.Match[str]) -> str:

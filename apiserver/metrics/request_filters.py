@@ -1,7 +1,7 @@
-"""How long requests are in the filters that all of them pass: who asks, whether they may, whose turn it is.
+"""Durations of requests in the filters: authentication, authorization, impersonation, and fairness.
 
-Nothing is observed for it: `authentication`, `authorization`, `impersonation` and `flowcontrol` measure their
-part anyhow, in histograms that have these bounds, too.
+They need no observations: `authentication`, `authorization`, `impersonation` and `flowcontrol` measure their
+parts anyhow, in histograms that include these bounds.
 Source: k8s.io/apiserver, pkg/endpoints/filterlatency and pkg/endpoints/filters/impersonation/metrics.
 """
 
@@ -21,22 +21,28 @@ _CHECKS: Final = "apiserver_impersonation_authorization_attempts_duration_second
 
 
 class ImpersonationMetrics:
-    """Counts impersonation by its mode. The modes are few and fixed: they bound the series."""
+    """Counts impersonation by mode. The modes are few and fixed: they bound the series.
+
+    The modes are few and fixed: they bound the series.
+    """
 
     def __init__(self) -> None:
         self._attempts = Histograms[tuple[str, str]](_ATTEMPTS, FILTER_DURATIONS)
         self._checks = Histograms[tuple[str, str]](_CHECKS)
 
     def attempted(self, mode: str, is_allowed: bool, seconds: float) -> None:
-        """Count a request that names another user. mode: empty if none has allowed it."""
+        """Count a request that impersonates a user. mode: empty if none allowed it.
+
+        mode: empty if none has allowed it.
+        """
         self._attempts[mode, _DECISIONS[is_allowed]].observe(seconds)
 
     def authorized(self, mode: str, is_allowed: bool, seconds: float) -> None:
-        """Counts a question to the authorizers."""
+        """Count a call of the authorizers."""
         self._checks[mode, _DECISIONS[is_allowed]].observe(seconds)
 
     def durations(self) -> Iterable[Histogram]:
-        """Returns how long impersonation took of requests that were allowed, with the bounds of filters."""
+        """Returns the durations of impersonation of allowed requests, with the bounds of filters."""
         return [each for (_, decision), each in self._attempts.items() if decision == _ALLOWED]
 
     def families(self) -> Iterable[Family]:
@@ -49,9 +55,9 @@ class ImpersonationMetrics:
 
 
 class RequestFilterMetrics:
-    """Shows how long requests take in each filter.
+    """Shows the durations of requests in each filter.
 
-    durations: for each filter, called under its name, returns what it has measured.
+    durations: by filter name, a function that returns the filter's measurements.
     """
 
     def __init__(self, durations: Mapping[str, Callable[[], Iterable[Histogram]]]) -> None:

@@ -1,4 +1,4 @@
-"""Requests and their durations, counted as they are answered."""
+"""Counts of requests and their durations, updated at the end of each request."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ _Subject: TypeAlias = tuple[VersionedResource, str, str, str]
 
 
 class RequestEnding(enum.Enum):
-    """How a request ended that did not get the answer that it asked for.
+    """The outcome of a request that was not answered as requested.
 
     TERMINATED: the server refused it to protect itself, or because it took too long.
-    UNAVAILABLE: the extension server that has what it asks for cannot be asked.
-    ABORTED: its answer had begun, and was cut off.
+    UNAVAILABLE: its extension API server cannot be reached.
+    ABORTED: its response had begun, and was cut off.
     """
 
     TERMINATED = enum.auto()
@@ -78,7 +78,11 @@ _ENDED_BY: Final = {RequestEnding.TERMINATED: _COMPONENT, RequestEnding.UNAVAILA
 
 
 class ServedCall(Protocol):
-    """A request, as `endpoints.api_call.ApiCall` has it. found_resource: None if it is not served."""
+    """A request, with the attributes of `endpoints.api_call.ApiCall`. found_resource: None if it is not
+    served.
+
+    found_resource: None if it is not served.
+    """
 
     @property
     def info(self) -> RequestInfo: ...
@@ -89,7 +93,7 @@ class ServedCall(Protocol):
 
 
 class AnsweredCall(ServedCall, Protocol):
-    """A request and its answer, as `endpoints.api_call.ApiCall` has them."""
+    """A request and its response, with the attributes of `endpoints.api_call.ApiCall`."""
 
     @property
     def query(self) -> Query: ...
@@ -112,7 +116,10 @@ class RequestCount:
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """How many requests are being answered now. Watches count until they have begun, if they need seats."""
+    """The number of requests in flight. Watches with seats count until they have begun.
+
+    Watches count until they have begun, if they need seats.
+    """
 
     read_only: RequestCount = field(default_factory=RequestCount)
     mutating: RequestCount = field(default_factory=RequestCount)
@@ -120,7 +127,7 @@ class InFlight:
 
 @dataclass(slots=True)
 class _Sizes:
-    """The sizes of the responses' bodies, as they were sent, under one set of labels."""
+    """The sizes of responses' bodies under one set of labels."""
 
     labels: str
     histogram: Histogram = field(default_factory=partial(Histogram.of, _SIZES))
@@ -128,11 +135,11 @@ class _Sizes:
 
 @dataclass(slots=True)
 class _Kind:
-    """The requests of one set of labels, whether they are dry runs or not.
+    """The requests of one set of labels, dry runs included.
 
-    terminated: how many the server has ended, by component and status code.
-    aborted: how many answers were cut off.
-    long_running: how many run long that have not ended; None if none ever was one.
+    terminated: the number that the server ended, by component and status code.
+    aborted: the number of responses that were cut off.
+    long_running: the number of long-running ones that have not ended; None if there never was one.
     """
 
     labels: str
@@ -149,7 +156,11 @@ class _Kind:
 
 
 class _Waits:
-    """What requests have waited for others. moved: how many they are more in each bucket without it."""
+    """The time that requests waited for others. moved: for each bucket, the additional requests without
+    waits.
+
+    moved: how many they are more in each bucket without it.
+    """
 
     __slots__ = ("moved", "seconds")
 
@@ -158,7 +169,7 @@ class _Waits:
         self.moved = [0] * (len(_BOUNDS) + 1)
 
     def add(self, seconds: float, waited_s: float) -> None:
-        """Adds the wait of one request. seconds: all of the time that the request has taken."""
+        """Adds the wait of one request. seconds: the whole duration of the request."""
         waited_s = min(waited_s, seconds)
         self.seconds += waited_s
         self.moved[bisect_left(_BOUNDS, seconds)] -= 1
@@ -169,9 +180,9 @@ class _Waits:
 class _Requests:
     """The requests of one set of labels.
 
-    kind: them and those with another dry_run. sizes: None where they are not counted.
-    has_own_durations: whether it is told how long they take by themselves.
-    counts: by status code. waits: None until one has waited for others.
+    kind: these requests, and those with another dry_run. sizes: None where they are not counted.
+    has_own_durations: whether the durations without waits are served.
+    counts: by status code. waits: None until a request has waited for others.
     """
 
     labels: str
@@ -184,9 +195,9 @@ class _Requests:
     waits: _Waits | None = None
 
     def own_durations(self) -> Histogram | None:
-        """Returns how long the requests took without waits for others, if that is served.
+        """Returns the durations of the requests without waits for others, if these are served.
 
-        It is made of what is counted anyhow: most requests wait for nobody.
+        They are derived from the other counts: most requests do not wait.
         """
         if not self.has_own_durations:
             return None
@@ -199,7 +210,7 @@ class _Requests:
 
 
 def _subject(call: ServedCall, resource: ServedResource | None) -> _Subject:
-    """Returns what a request is about, as the labels tell it."""
+    """Returns the target of a request as the labels name it."""
     info = call.info
     verb = _VERBS.get(info.verb) or (info.method if info.method in _METHODS else OTHER)
     if resource is None:
@@ -255,7 +266,7 @@ class RequestMetrics:
         self._removed_in: dict[tuple[VersionedResource, str], str] = {}
 
     def observe(self, call: AnsweredCall, seconds: float) -> None:
-        """Count a request that has been answered and took `seconds`."""
+        """Count a request that has ended and took `seconds`."""
         resource = call.found_resource
         name, verb, subresource, scope = _subject(call, resource)
         dry_run = _dry_run(call.query) if "dryRun" in call.query else ""
@@ -289,7 +300,7 @@ class RequestMetrics:
 
     @contextmanager
     def long_running(self, call: ServedCall) -> Iterator[None]:
-        """Count a request that lasts as long as its client likes: a watch, or a relayed connection."""
+        """Count a request that lasts as long as its client likes: a watch, or an upgraded connection."""
         kind = self._kinds[_subject(call, call.found_resource)]
         if kind.long_running is None:
             kind.long_running = RequestCount()
@@ -301,22 +312,23 @@ class RequestMetrics:
             open_ones.value -= 1
 
     def observe_watch_list(self, call: AnsweredCall, seconds: float) -> None:
-        """Count a watch whose initial events have been sent, `seconds` after the request came."""
+        """Count a watch whose initial events have been sent, `seconds` after the request arrived."""
         resource = call.found_resource
         assert resource is not None
         name = (resource.group_version, resource.resource)
         self._watch_lists[name, _scope(call.info)].observe(seconds)
 
     def event_sizes(self, resource: ServedResource) -> Histogram:
-        """Returns what counts the events that are sent to watches of a resource, by their bytes."""
+        """Returns the counter for the sizes of events that are sent to watches of a resource."""
         name = (resource.group_version, resource.resource)
         return self._event_sizes[name,]
 
     def count_events(self, sizes: Histogram, events: list[bytes]) -> None:
-        """Count events that are sent to a watch. sizes: of its resource. events: never changed again.
+        """Count events that are sent to a watch. sizes: the counter of its resource. events: must not change
+        afterwards.
 
-        Thousands of watches are sent the same, one watch after the other: then sizes are looked at once. For
-        each watch that would take 0.1 µs for an event, of the 6 µs in which it is sent.
+        Thousands of watches are sent the same events, one watch after the other: then the sizes are added up
+        once. For each watch that would take 0.1 µs per event, of the 6 µs for sending it.
         """
         if events == self._last_events and sizes is self._last_sizes:
             self._repeats += 1
@@ -331,7 +343,7 @@ class RequestMetrics:
             self._repeats = 0
 
     def forget(self, name: VersionedResource) -> None:
-        """Drop the series of a custom resource that is served no more."""
+        """Drop the series of a custom resource that is no longer served."""
         for series in (self._requests, self._kinds, self._sizes, self._event_sizes, self._watch_lists):
             series.forget(name)
         self._bodies.forget(GroupResource(name[0].group, name[1]))
@@ -401,7 +413,7 @@ class RequestMetrics:
             sizes = self._sizes[name, *rest]
         kind = self._kinds[name, *rest]
         is_watch = verb == _VERBS["watch"]
-        # Of dry runs kube-apiserver has not told it since 1.35.
+        # kube-apiserver does not count dry runs here since 1.35.
         return _Requests(label_text(_DURATIONS, labels), is_watch, not (is_watch or dry_run), kind, sizes)
 
 
@@ -416,9 +428,9 @@ def _terminations(
 
 
 def _dry_run(query: Query) -> str:
-    """Returns the label of what has a `dryRun`, as cleanDryRun of k8s.io/apiserver does.
+    """Returns the label for a `dryRun` parameter, as cleanDryRun of k8s.io/apiserver does.
 
-    One without a value is one (row J08).
+    A parameter without a value is a dry run (row J08).
     """
     return "All" if all(each in _DRY_RUNS for each in query["dryRun"]) else "invalid"
 

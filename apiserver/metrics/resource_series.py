@@ -1,7 +1,8 @@
-"""Series by resource, of which whoever may create definitions could make any number.
+"""Series by resource, with a limit for custom resources.
 
-A custom resource has series of its own while it is served, and while its metric has room. All others are
-counted together, as `other`; how often that happens is counted, too, under Kubernetes' name for it.
+Users who may create definitions could make any number of series. A custom resource has its own series while
+it is served, and while its metric has room. All others are counted together, as `other`; the number of such
+cases is counted, too, under Kubernetes' name for it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ _S = TypeVar("_S")
 
 
 class ServedState(enum.Enum):
-    """What a resource is to metrics. GONE: nobody serves it, or nobody does any more."""
+    """The state of a resource for metrics. GONE: it is not served, or not any more.
+
+    GONE: nobody serves it, or nobody does any more.
+    """
 
     BUILT_IN = enum.auto()
     CUSTOM = enum.auto()
@@ -36,9 +40,9 @@ class ServedState(enum.Enum):
 
 
 class ServedNames:
-    """Knows the names of what is served, and counts what was about anything else.
+    """Knows the names of served resources, and counts observations of others.
 
-    table: what is served; without it all names are those of built-in resources.
+    table: the served resources; without it all names are those of built-in resources.
     """
 
     def __init__(self) -> None:
@@ -50,7 +54,7 @@ class ServedNames:
         return self._state(group_version.group, (group_version,), plural)
 
     def of_resource(self, resource: GroupResource) -> ServedState:
-        """Returns what a resource is to metrics: it is served if any of its versions is."""
+        """Returns the state of a resource: it is served if any of its versions is."""
         if self.table is None:
             return ServedState.BUILT_IN
         return self._state(
@@ -68,10 +72,12 @@ class ServedNames:
 
 
 class ResourceSeries(dict[tuple[Any, ...], _S], Generic[_R, _S]):
-    """The series of one metric, by keys whose first item is a resource. What it does not have is made.
+    """The series of one metric, by keys whose first item is a resource. Missing series are made.
 
-    state: what a resource is. other: under which those are counted that have no series of their own.
-    new: makes the series of a key.
+    What it does not have is made.
+
+    state: returns the state of a resource. other: the key for all resources without their own series.
+    new: makes a series.
     """
 
     def __init__(
@@ -90,7 +96,7 @@ class ResourceSeries(dict[tuple[Any, ...], _S], Generic[_R, _S]):
         self._custom_count = 0
 
     def __missing__(self, key: tuple[Any, ...]) -> _S:
-        """Returns a new series, or that of all others."""
+        """Returns a new series, or the one for all others."""
         resource, *labels = key
         state = self._state(resource)
         if state is ServedState.CUSTOM and self._custom_count < self._custom_max:
@@ -105,7 +111,7 @@ class ResourceSeries(dict[tuple[Any, ...], _S], Generic[_R, _S]):
         return series
 
     def forget(self, resource: _R) -> None:
-        """Drop the series of a custom resource that is served no more."""
+        """Drop the series of a custom resource that is no longer served."""
         keys = self._custom.pop(resource, [])
         self._custom_count -= len(keys)
         for key in keys:

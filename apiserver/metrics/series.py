@@ -1,10 +1,10 @@
 """Families of metrics, whose text is made series by series when /metrics is requested.
 
-A family is made by the name of a metric, which says all else of it (`declarations`), and of the values of its
-labels with what was counted under them.
+A family is made from the name of a metric, which identifies its declaration (`declarations`), and from a
+value for each set of label values.
 
-What is made here takes 0.2 µs for each line, and nothing until it is asked for: thousands of resources have a
-histogram each. prometheus-client's own objects take 40 µs.
+Each line takes 0.2 µs, and nothing until it is requested: thousands of resources have a histogram each.
+prometheus-client's own objects take 40 µs.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def family_of(metric: Metric, by_labels: Iterable[tuple[Sequence[str], Value]]) 
 
 
 def label_text(name: str, values: Sequence[str]) -> str:
-    """Returns the labels of a metric as they stand between braces."""
+    """Returns the labels of a metric as the text between braces."""
     return _text_maker(declared(name).labels)(values)
 
 
@@ -72,7 +72,9 @@ def number_text(value: float) -> str:
 
 @cache
 def _text_maker(labels: tuple[str, ...]) -> Callable[[Sequence[str]], str]:
-    """Returns what makes the text of the values of labels: by their names, as kube-apiserver writes them."""
+    """Returns a function that makes the text of label values, by their names, as kube-apiserver writes
+    them.
+    """
     order = sorted(range(len(labels)), key=labels.__getitem__)
     template = ",".join(f'{labels[i]}="%s"' for i in order)
 
@@ -101,7 +103,10 @@ def _number_writer(metric: Metric) -> Callable[[str, Any], str]:
 
 
 def _summary_writer(metric: Metric) -> Callable[[str, Any], str]:
-    """The sum and the count of a histogram. There are no quantiles: a histogram does not know them."""
+    """Returns a writer for the sum and the count of a histogram. There are no quantiles.
+
+    There are no quantiles: a histogram does not know them.
+    """
     name = metric.name
 
     def lines(labels: str, histogram: Histogram) -> str:
@@ -112,7 +117,7 @@ def _summary_writer(metric: Metric) -> Callable[[str, Any], str]:
 
 
 def _histogram_writer(metric: Metric) -> Callable[[str, Any], str]:
-    """Histograms that have more buckets than the metric are served with its own."""
+    """Returns a writer for histograms, which reduces them to the buckets of the metric."""
     name, bounds = metric.name, metric.bounds
     # Labels are filled in first, then numbers.
     before, between = (f"{{{_LABELS},", f"{{{_LABELS}}}") if metric.labels else ("{", "")

@@ -1,4 +1,4 @@
-"""How long calls to the store take, by operation and resource, and what is found in it.
+"""Metrics of the store: durations of calls by operation and resource, and the objects that lists read.
 
 Source: k8s.io/apiserver, pkg/storage/etcd3/metrics.
 """
@@ -34,12 +34,15 @@ from apiserver.storage.wrapper import StorageWrapper
 _DURATIONS: Final = "etcd_request_duration_seconds"
 _READ_WAITS: Final = "apiserver_watch_cache_read_wait_seconds"
 _LEASE_OBJECTS: Final = "etcd_lease_object_counts"
-# Prefixes of resources that are remembered with their labels. Whoever creates definitions makes any number.
+# Prefixes of resources that are cached with their labels. Clients that create definitions can make any
+# number.
 _PREFIXES_MAX: Final = 4_096
 
 
 def resources_of_keys(prefix: str) -> Callable[[str], GroupResource]:
-    """Returns what maps keys to resources: `/registry/apps/deployments/ns/name` -> `deployments.apps`."""
+    """Returns a function that maps keys to resources: `/registry/apps/deployments/ns/name` ->
+    `deployments.apps`.
+    """
     by_prefix: dict[str | None, GroupResource] = {}
 
     def resource(key: str) -> GroupResource:
@@ -57,7 +60,7 @@ def resources_of_keys(prefix: str) -> Callable[[str], GroupResource]:
 
 @dataclass(slots=True)
 class _Listed:
-    """What lists have read of a resource."""
+    """Counts of the lists of a resource, and of the objects that they read and returned."""
 
     lists: int = 0
     objects: int = 0
@@ -66,7 +69,7 @@ class _Listed:
 class StorageMetrics:
     """Counts and times calls to the store. resource_of: returns the resource that a key belongs to.
 
-    lease_objects: how many objects the leases had that were given up for the next one.
+    lease_objects: the numbers of objects of leases that were replaced by the next one.
     """
 
     def __init__(self, resource_of: Callable[[str], GroupResource], names: ServedNames) -> None:
@@ -94,17 +97,22 @@ class StorageMetrics:
         self._series[self.resource_of(key), operation].observe(time.perf_counter() - began)
 
     def count_list(self, key: str, objects: int) -> None:
-        """Count a list that has read so many objects. key: any one of its range."""
+        """Count a list that read a number of objects. key: any key of its range. key: any one of its
+        range.
+        """
         listed = self._listed[self.resource_of(key),]
         listed.lists += 1
         listed.objects += objects
 
     def observe_read_wait(self, key: str, seconds: float) -> None:
-        """Count a read that had to wait for the watch cache to catch up. key: any one of what it reads."""
+        """Count a read that waited for the watch cache to catch up. key: any key that it reads.
+
+        key: any one of what it reads.
+        """
         self._waits[self.resource_of(key),].observe(seconds)
 
     def count_decode_error(self, key: str) -> None:
-        """Count a stored value that is no object."""
+        """Count a stored value that cannot be decoded."""
         self._decode_errors[self.resource_of(key),].value += 1
 
     def forget(self, resource: GroupResource) -> None:
@@ -130,7 +138,7 @@ class StorageMetrics:
 
 
 class ObservedStorage(StorageWrapper):
-    """A Storage in front of another that measures how long each read and write of objects takes."""
+    """A Storage in front of another that measures the duration of each read and write of objects."""
 
     def __init__(self, store: Storage, metrics: StorageMetrics) -> None:
         super().__init__(store)
@@ -184,7 +192,7 @@ class ObservedStorage(StorageWrapper):
 
 
 def _operation(conditions: Sequence[Condition], write: Put | Delete) -> str:
-    """Returns the metric label of a transaction, which is named after what it does to its first key."""
+    """Returns the metric label of a transaction, which is named after the operation on its first key."""
     if isinstance(write, Delete):
         return "delete"
     return "create" if Condition(write.key, 0) in conditions else "update"

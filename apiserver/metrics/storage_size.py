@@ -1,4 +1,4 @@
-"""How large the store's database is, asked at intervals."""
+"""The size of the store's database, read at intervals."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from apiserver.storage.errors import StorageError
 
 
 class StorageSizeMetric:
-    """The size of the database that the store had when it was asked last.
+    """The size of the store's database when it was read last.
 
-    cluster: what the store is called in the label `storage_cluster_id`.
-    size: asks the store.
+    cluster: the value of the label `storage_cluster_id`.
+    size: reads the size from the store.
     """
 
     def __init__(self, cluster: str, size: Callable[[], Awaitable[int]], interval_s: float) -> None:
@@ -21,7 +21,7 @@ class StorageSizeMetric:
         self._bytes: int | None = None  # while it is not known
 
     async def run(self) -> None:
-        """Asks for the size at intervals, until cancelled."""
+        """Read the size at intervals until cancelled."""
         while True:
             try:
                 self._bytes = await self._size()

@@ -1,4 +1,4 @@
-"""What declarative validation finds, under Kubernetes' names.
+"""Metrics of declarative validation, under Kubernetes' names.
 
 Source: k8s.io/apiserver, pkg/validation/metrics.go.
 """
@@ -13,10 +13,10 @@ from apiserver.metrics.series import Family, family, single
 
 
 class ValidationMetrics:
-    """Counts mismatches between the checks and the declared rules of types, and rules that failed.
+    """Counts mismatches between checks and declared rules of types, and rules that failed.
 
-    mismatches: errors that only the checks, or only the declared rules of a type have found.
-    They are counted by the kind and the operation, too, which are those of built-in types.
+    mismatches: errors that only the checks, or only the declared rules of a type found.
+    They are also counted by kind and operation; only built-in types have them.
     """
 
     def __init__(self) -> None:

@@ -44,7 +44,7 @@ class CacheMetrics:
     """Shows the state of a watch cache.
 
     resource_of: returns the resource whose keys have a given prefix.
-    overhead_bytes: what the cache adds to the size of each object, for the memory that it takes.
+    overhead_bytes: the bytes that the cache adds to each object, in the metric of its memory.
     """
 
     def __init__(
@@ -94,14 +94,14 @@ class CacheMetrics:
         )
 
     def _of_all(self, value: int) -> Iterator[tuple[GroupResource, int]]:
-        """Yields the same value for each resource, once for those beyond the bound."""
+        """Yields the same value for each resource; resources beyond the limit share one."""
         resources = list(self._cache.resources)
         yield from ((self._resource_of(prefix), value) for prefix in resources[:CUSTOM_SERIES_MAX])
         if len(resources) > CUSTOM_SERIES_MAX:
             yield OTHER_RESOURCE, value
 
     def _by_resource(self, value_of: _ValueOf) -> Iterator[tuple[GroupResource, int]]:
-        """Yields a value for each resource, those beyond the bound added up."""
+        """Yields a value for each resource; those beyond the limit are added up."""
         resources = list(self._cache.resources.items())
         for prefix, each in resources[:CUSTOM_SERIES_MAX]:
             yield self._resource_of(prefix), value_of(each)

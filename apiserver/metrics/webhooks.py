@@ -1,4 +1,4 @@
-"""How long calls of admission webhooks take, and what comes of them.
+"""Metrics of admission webhooks: durations and outcomes of calls.
 
 Source: k8s.io/apiserver, pkg/admission/metrics.
 """
@@ -23,10 +23,13 @@ CODE_MAX: Final = 600
 
 
 class WebhookMetrics:
-    """Counts and times the calls of all webhooks. A step is `admit` or `validating`."""
+    """Counts and times the calls of all webhooks. The step is `admit` or `validating`.
+
+    A step is `admit` or `validating`.
+    """
 
     def __init__(self, conditions: MatchConditionMetrics | None = None) -> None:
-        """conditions: those of all policies and webhooks, which are served by themselves."""
+        """conditions: the counts for conditions of all policies and webhooks, which are separate metrics."""
         self._conditions = conditions or MatchConditionMetrics()
         self._durations = Histograms[tuple[str, str, str, str]](_DURATIONS)
         self._requests: Counter[tuple[str, str, str, str, str]] = Counter()
@@ -37,7 +40,10 @@ class WebhookMetrics:
     def observe(
         self, webhook: str, step: str, operation: str, seconds: float, refusal: ApiError | None
     ) -> None:
-        """Count a call. refusal: the error by which it refuses the write."""
+        """Count a call. refusal: the error with which it refuses the write.
+
+        refusal: the error by which it refuses the write.
+        """
         name, rejected = self._label(webhook), "false" if refusal is None else "true"
         self._durations[name, step, operation, rejected].observe(seconds)
         code = "200" if refusal is None else str(min(refusal.code, CODE_MAX))
@@ -47,15 +53,17 @@ class WebhookMetrics:
             self._rejections[name, step, operation, why, code] += 1
 
     def failed_open(self, webhook: str, step: str) -> None:
-        """Counts a write that has passed although a webhook failed, because its failure may be ignored."""
+        """Count a write that passed although a webhook failed, because its failure policy is Ignore."""
         self._failed_open[self._label(webhook), step] += 1
 
     def observe_conditions(
         self, webhook: str, step: str, operation: str, seconds: float, *, errors: int, is_excluded: bool
     ) -> None:
-        """Count an evaluation of the conditions of a webhook. errors: of how many of them.
+        """Count an evaluation of the conditions of a webhook. errors: the number of conditions that failed.
 
-        is_excluded: whether it is not asked.
+        errors: of how many of them.
+
+        is_excluded: whether the webhook is not called.
         """
         self._conditions.evaluated(webhook, WEBHOOK, step, operation, seconds=seconds, errors=errors)
         if is_excluded:

@@ -1,4 +1,4 @@
-"""The work queues of controllers, under the names that Kubernetes gives their metrics.
+"""Metrics of the controllers' work queues, under Kubernetes' names.
 
 Source: k8s.io/component-base, metrics/prometheus/workqueue.
 """
@@ -19,7 +19,10 @@ _WORK_DURATIONS: Final = "workqueue_work_duration_seconds"
 
 @dataclass(slots=True)
 class QueueCounters:
-    """The counters and durations of one queue. undone: writes of its controller that others have undone."""
+    """The counters and durations of one queue. undone: its controller's writes that other clients reverted.
+
+    undone: writes of its controller that others have undone.
+    """
 
     adds: int = 0
     retries: int = 0
@@ -58,7 +61,7 @@ _VALUES: Final[Mapping[str, Callable[[MeasuredQueue], Value]]] = {
 
 
 class WorkQueueMetrics:
-    """The metrics of all queues that were added, and not removed since."""
+    """The metrics of all queues that were added and not removed since."""
 
     def __init__(self) -> None:
         self._queues: list[MeasuredQueue] = []
@@ -67,7 +70,7 @@ class WorkQueueMetrics:
         self._queues.append(queue)
 
     def remove(self, queue: MeasuredQueue) -> None:
-        """Drops a queue whose controller does not run any more."""
+        """Drop a queue whose controller does not run any more."""
         self._queues.remove(queue)
 
     def families(self) -> Iterable[Family]:

@@ -1,7 +1,7 @@
 """Field validation of the text of a patch, before it is applied. Rows E07-E09, E12.
 
 The messages are kube-apiserver's (recorded). A duplicate member in the value of a JSON patch operation is
-reported a second time, with its path in the patched object, among the unknown fields of that.
+reported again, with its path in the patched object, among the unknown fields of that object.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _MEMBERS: Final = frozenset({"op", "path", "from", "value"})
 
 
 def merge_patch_problems(body: bytes, patch: Document | None) -> list[str]:
-    """The duplicate fields of a merge patch or strategic merge patch.
+    """Returns the duplicate fields of a merge patch or strategic merge patch.
 
-    patch: what `body` was decoded to; not changed since.
+    patch: the decoded `body`, unchanged.
     """
     return [f'duplicate field "{path}"' for path in duplicate_fields(body, patch)]
 
@@ -35,9 +35,9 @@ class JsonPatchProblems(NamedTuple):
 
 
 def json_patch_problems(body: bytes, patch: Any) -> JsonPatchProblems:
-    """The duplicate and unknown members of a JSON patch.
+    """Returns the duplicate and unknown members of a JSON patch.
 
-    patch: what `body` was decoded to, a valid JSON patch; not changed since.
+    patch: the decoded `body`, a valid JSON patch, unchanged.
     """
     if not patch:
         return JsonPatchProblems([], [])
@@ -60,7 +60,9 @@ def _unknown_members(patch: list[Document]) -> Iterator[str]:
 
 
 def _in_object(path: str, patch: list[Document]) -> str:
-    """The path of a duplicate member in the patched object: `[1].value.k` -> `data.k`; empty if none."""
+    """Returns the path of a duplicate member in the patched object: `[1].value.k` -> `data.k`; empty if
+    none.
+    """
     index, _, rest = path[1:].partition("]")
     operation = patch[int(index)]
     below = rest.removeprefix(".value")

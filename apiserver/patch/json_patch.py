@@ -1,8 +1,8 @@
 """JSON Patch, RFC 6902, applied by the jsonpatch library.
 
 Three rules are those of Kubernetes: `replace` adds a member that does not exist, a patch has at most 10,000
-operations, and the total size of its copies is bounded. So are the number of values that are copied, since
-ten copies of small values make a thousand of them, and the items moved in lists. Row L03.
+operations, and the total size of its copies is bounded. So are the number of copied values, since ten copies
+can multiply small values by a thousand, and the number of items moved in lists. Row L03.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _INDEX: Final = re.compile("0|[1-9][0-9]{0,9}")
 
 
 class MalformedJsonPatch(ValueError):
-    """The document is not a JSON patch. The message is for the client."""
+    """A document that is not a JSON patch. The message is for the client. The message is for the client."""
 
 
 class TooManyOperations(ValueError):
@@ -43,11 +43,11 @@ class TooManyOperations(ValueError):
 
 
 class CannotApply(ValueError):
-    """An operation cannot be applied to this document."""
+    """An operation that cannot be applied to this document."""
 
 
 class TestFailed(CannotApply):
-    """A value is not the one that an operation tests for."""
+    """A value that is not equal to that of a `test` operation."""
 
 
 def check(patch: Any) -> None:
@@ -74,7 +74,7 @@ def check(patch: Any) -> None:
 
 
 def copies(patch: list[dict[str, Any]] | None) -> bool:
-    """Returns whether values come from one place in the document to another."""
+    """Returns whether operations copy or move values within the document."""
     return any(operation.get("op") in ("copy", "move") for operation in patch or ())
 
 
@@ -120,7 +120,7 @@ _FAILURES: Final = (
 
 
 def _why(operation: dict[str, Any], document: Any) -> str:
-    """Returns why an operation does not fit a document, as Kubernetes tells it; empty for any other reason.
+    """Returns why an operation does not fit a document, in Kubernetes' words; empty for any other reason.
 
     Source: github.com/evanphx/json-patch, v4.
     """
@@ -180,7 +180,10 @@ def pointer_steps(pointer: str) -> list[str]:
 
 
 def _operations(patch: list[dict[str, Any]]) -> list[jsonpatch.PatchOperation]:
-    """Returns the operations, ready to be applied. Raises what the library does, and CannotApply."""
+    """Returns the operations, ready to be applied. Raises the library's errors, and CannotApply.
+
+    Raises what the library does, and CannotApply.
+    """
     _moved.set([0])
     made: Mapping[str, Callable[..., jsonpatch.PatchOperation]] = {
         "add": _Add,
@@ -202,7 +205,7 @@ def _operations(patch: list[dict[str, Any]]) -> list[jsonpatch.PatchOperation]:
 
 
 class _Add(jsonpatch.AddOperation):
-    """Adds the value itself: the patch is not used again, and to copy it would double the work."""
+    """Adds the value itself, without a copy: the patch is not used again."""
 
     def apply(self, obj: Any) -> Any:
         return _put(self.pointer, obj, self.operation["value"])
@@ -268,7 +271,7 @@ class _Copy(jsonpatch.CopyOperation):
 
 
 def _put(pointer: jsonpointer.JsonPointer, document: Any, value: Any) -> Any:
-    """Returns a document with a value at a place, where RFC 6902's `add` puts it."""
+    """Returns a document with a value put at a location, by the rules of RFC 6902's `add`."""
     parent, last = pointer.to_last(document)
     if last is None:
         return value
@@ -290,7 +293,7 @@ _moved: Final[ContextVar[list[int]]] = ContextVar("moved")
 
 
 class _Pointer(jsonpointer.JsonPointer):
-    """Counts the items of changed lists: all of them may be moved."""
+    """Counts the items of changed lists, since all of them may move."""
 
     def to_last(self, doc: Any) -> Any:
         parent, last = super().to_last(doc)
@@ -309,7 +312,7 @@ class _Pointer(jsonpointer.JsonPointer):
 
 
 def _values_in(value: Any, most: int) -> int:
-    """Returns how many values there are in a value, with itself; some number above `most` if more."""
+    """Returns the number of values in a value, itself included; some number above `most` if more."""
     count = 0
     level: Iterable[Any] = (value,)
     while level:
@@ -327,7 +330,10 @@ def _values_in(value: Any, most: int) -> int:
 
 
 def _is_equal(one: Any, other: Any) -> bool:
-    """Are two values equal as JSON? Numbers are by value, and a truth value is no number."""
+    """Returns whether two values are equal as JSON: numbers by value, and booleans never equal numbers.
+
+    Numbers are by value, and a truth value is no number.
+    """
     if isinstance(one, dict):
         return (
             isinstance(other, dict)

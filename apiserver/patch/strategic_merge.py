@@ -2,17 +2,16 @@
 
 Objects in the patch are merged into those of the document, null removes a field, and lists replace lists,
 unless
-the schema merges them: then items of the same key are merged, and lists of scalars are united. Directives do
-the rest:
+the schema merges them: then items of the same key are merged, and lists of scalars are united. Directives
+have other effects:
 
     $patch: delete | replace            deletes or replaces the object, or the list item, that contains it
     $retainKeys: [...]                  removes all other fields from the object that contains it
     $deleteFromPrimitiveList/f: [...]   removes these items from the sibling `f`
     $setElementOrder/f: [...]           orders these items of the sibling `f`
 
-Values that the document does not have yet are added without the objects in them that contain `$patch`.
-Numbers are equal only to numbers of their type, as in Go. Apart from sorting, the time is linear in the
-sizes.
+Values that are new in the document are added without objects that contain `$patch`. Numbers are equal only to
+numbers of their type, as in Go. Apart from sorting, the time is linear in the sizes.
 
 Source: k8s.io/apimachinery, pkg/util/strategicpatch/patch.go, release 1.36, StrategicMergeMapPatch. Row L06.
 """
@@ -39,7 +38,10 @@ _NOTHING: Final = object()
 
 
 class CannotMerge(ValueError):
-    """Patch and object, or parts of the patch, contradict each other. The message is for the client."""
+    """A patch that contradicts the object, or itself. The message is for the client.
+
+    The message is for the client.
+    """
 
 
 class MalformedStrategicPatch(CannotMerge):
@@ -52,7 +54,9 @@ class ListOfLists(CannotMerge):
 
 
 def apply(document: Document, patch: Document, schema: Schema) -> Document:
-    """Returns the document with the patch merged in. May change both, even if it fails.
+    """Returns the document with the patch merged in. It may change both, even if it fails.
+
+    May change both, even if it fails.
 
     The result shares parts with both; it is not checked by the schema. Raises CannotMerge.
     """
@@ -92,7 +96,7 @@ def _merge_objects(live: Document, patch: Document, schema: Schema) -> Document:
 
 
 def _apply_directive(patch: Document) -> Document:
-    """The result of an object with `$patch`."""
+    """Returns the result for an object with `$patch`."""
     match patch[DIRECTIVE]:
         case "replace":
             del patch[DIRECTIVE]
@@ -118,7 +122,7 @@ def _retain_keys(live: Document, patch: Document) -> None:
 
 
 def _added(value: Any) -> Any:
-    """A value of a patch to be added: without nulls and without objects with `$patch`."""
+    """Returns a value of a patch to be added: without nulls and without objects with `$patch`."""
     if type(value) is dict:
         for key in [key for key, child in value.items() if child is None]:
             del value[key]
@@ -252,7 +256,7 @@ def _require_same_order(changes: list[Any], order: list[Any], key: str) -> None:
 def _in_order(
     merged: list[Any], order: Sequence[Any], live_order: Iterable[Any], identity: Callable[[Any], _Identity]
 ) -> list[Any]:
-    """Sort items: those in `order` by it, and the others between them by their places in `live_order`.
+    """Sort items: those in `order` by it, and the others between them by their positions in `live_order`.
 
     An item in `order` that is not in `live_order` follows the one before it in `order`.
     """
@@ -308,7 +312,7 @@ def _key_of(item: Any, key: str) -> _Identity:
 
 
 def _type_of_items(live: list[Any], patch: list[Any]) -> type:
-    """The common type of the items of both lists. Raises CannotMerge."""
+    """Returns the common type of the items of both lists. Raises CannotMerge. Raises CannotMerge."""
     types = {type(item) for item in (*live, *patch)}
     if not types:
         raise CannotMerge("no elements in any of the given slices")
@@ -320,7 +324,7 @@ def _type_of_items(live: list[Any], patch: list[Any]) -> type:
 
 
 def _field(schema: Schema, name: str) -> Schema:
-    """The schema of a field that is an object or a list. Raises CannotMerge."""
+    """Returns the schema of a field that is an object or a list. Raises CannotMerge. Raises CannotMerge."""
     if schema.kind is ValueKind.MAP:
         raise CannotMerge("merging an object in json but data type is not struct, instead is: map")
     field = schema.fields.get(name)
@@ -332,7 +336,7 @@ def _field(schema: Schema, name: str) -> Schema:
 
 
 def _sibling(directive: str, prefix: str, description: str) -> str:
-    """The field that a directive applies to: `$setElementOrder/env` -> `env`."""
+    """Returns the field that a directive applies to: `$setElementOrder/env` -> `env`."""
     before, slash, name = directive.partition("/")
     if before != prefix or not slash:
         raise MalformedStrategicPatch(f"invalid patch format of {description}")
@@ -349,7 +353,7 @@ def _wrong_type(expected: type, value: Any) -> CannotMerge:
 
 
 def _reflected(value: Any) -> str:
-    """The Go type of a value as `%s` prints its `reflect.Type`."""
+    """Returns the Go type of a value as `%s` prints its `reflect.Type`."""
     return "%!s(<nil>)" if value is None else go_type(value)
 
 

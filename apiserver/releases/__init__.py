@@ -1,29 +1,30 @@
-"""The releases of Kubernetes: which APIs and feature gates each of them has, what it deprecates, and in which
-form it stores objects.
+"""The releases of Kubernetes: their APIs and feature gates, deprecations, and storage versions.
 
-    api_lifecycles.txt  each version of each API: introduced, deprecated, removed, and what to use instead
-    lifecycles          reads it, and answers for one release
-    deprecated_calls    counts who asks for APIs that go away
-    emulation           the release that a server emulates, and the oldest that its data must be readable to
-    sharing             what servers of different releases on one store have in common
-    gates.txt           the feature gates of Kubernetes, removed ones, too, and their stages in each release
-    gates               reads it, and applies what --feature-gates asks for
-    gate_effects.txt    what each gate that is on by default does here, or why it does nothing
+    api_lifecycles.txt  each version of each API: introduced, deprecated, removed, and its replacement
+    lifecycles          reads it, and selects the facts of one release
+    deprecated_calls    counts calls of APIs that go away, by caller
+    emulation           the release that a server emulates, and the oldest one that must be able to read its
+    data
+    sharing             the common API versions of servers of different releases on one store
+    gates.txt           the feature gates of Kubernetes, including removed ones, and their stages in each
+    release
+    gates               reads it, and applies --feature-gates
+    gate_effects.txt    the effect of each gate that is on by default, or the reason for having none
     gate_effects        reads it
-    deviations          where a flag has the server do what Kubernetes does, and the specification does not
+    deviations          flags that make the server follow kube-apiserver instead of the specification
 
-One table instead of a constant at each type: what a release serves, warns of, stores and removes are then
-views of the same facts, and a rule about all of them is a test of the table (rows H01-H03, S03, S05-S07,
-S12, S14, T01-T31).
+One table instead of a constant at each type: the APIs that a release serves, warns about, stores and removes
+are then views of the same facts, and a rule about all of them is a test of the table (rows H01-H03, S03,
+S05-S07, S12, S14, T01-T31).
 
-Kubernetes has told clients since 1.19 that a version is deprecated: by Warning headers, in audit events and
-in a metric. So a server that emulates an older release does not (row S05); which versions go, and who asks
-for them, `/debug/deprecations` tells at any release.
+Since 1.19 Kubernetes reports deprecated versions: by Warning headers, in audit events and in a metric. A
+server that emulates an older release does not (row S05); `/debug/deprecations` shows versions that go away,
+and their callers, at any release.
 
 All of it is pure. The catalogue declares the types themselves, in all versions that are implemented; it
-asks here which of them the release has (`catalogue.builtins`). What a gate switches is where it belongs, and
-asks for its state (`Config.gates`). The other gates are known, so that the flags of a start script are taken,
-and a warning says that they have no effect here (rows H09, S08).
+selects those that the release has (`catalogue.builtins`). Code that a gate switches reads its state
+(`Config.gates`). All other gates are known, so that the flags of a start script are accepted, with a warning
+that they have no effect here (rows H09, S08).
 
 Source: https://kubernetes.io/docs/reference/using-api/deprecation-policy/; k8s.io/apiserver, pkg/server
 (deleted_kinds.go, resourceconfig) and pkg/server/storage (resource_encoding_config.go);

@@ -1,4 +1,4 @@
-"""Counts who asks for APIs that go away."""
+"""Counts calls of APIs that go away, by caller."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Final, NamedTuple
 
 from apiserver.meta.vocabulary import GroupVersion, Removal
 
-# Counters of one user and program for one API, together some megabytes at most. Whoever may ask for anything
-# can make up programs: those beyond are counted together.
+# Counters of one user and program for one API, together some megabytes at most. Clients can invent programs:
+# those beyond the limit are counted together.
 CALLERS_MAX: Final = 2_000
-# Counters of one user, so that nobody alone takes all.
+# Counters of one user, so that no user takes all.
 CALLERS_OF_USER_MAX: Final = 100
 # Characters of a name that are kept.
 USER_LENGTH_MAX: Final = 256
@@ -21,7 +21,7 @@ OTHER: Final = "other"
 
 
 class DeprecatedApi(NamedTuple):
-    """An API that goes away. deprecated: since which release, as `1.33`; empty if since none."""
+    """An API that goes away. deprecated: the release that deprecated it, as `1.33`; empty if none did."""
 
     group_version: GroupVersion
     resource: str
@@ -49,9 +49,9 @@ _OTHER_API: Final = DeprecatedApi(GroupVersion(OTHER, OTHER), OTHER, "", Removal
 class DeprecatedCalls:
     """Counts calls of APIs that go away, by API, user and program.
 
-    Its memory has a bound. Beyond it, a user's programs are counted together, then all users, for each API
-    whose removal is known, so that none of these is ever hidden. All others, which clients may define any
-    number of, are counted as one.
+    Its memory is bounded. Beyond the bound, the programs of a user are counted together, then all users, for
+    each API with a known removal, so that each of these is always shown. All other APIs, of which clients may
+    define any number, are counted together.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class DeprecatedCalls:
         calls.last_seen = now
 
     def _counter(self, api: DeprecatedApi, caller: ApiCaller) -> CallCount:
-        """Returns the counter of a caller that has none yet: one of its own, or one that others have, too."""
+        """Returns the counter of a new caller: its own, or one that it shares with others."""
         user = caller.user
         if len(self._calls) < self._callers_max:
             known = self._by_user.get(user, 0)
@@ -85,7 +85,7 @@ class DeprecatedCalls:
         return self._calls.setdefault((api if api.removal.release else _OTHER_API, _OTHERS), CallCount())
 
     def __iter__(self) -> Iterator[tuple[DeprecatedApi, ApiCaller, CallCount]]:
-        """Yields who has called what: the APIs that go first, then those who call most often."""
+        """Yields the counts: the APIs that are removed first, then the most frequent callers."""
         rows = [(api, caller, calls) for (api, caller), calls in self._calls.items()]
         yield from sorted(rows, key=_order)
 

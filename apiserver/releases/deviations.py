@@ -1,4 +1,4 @@
-"""Deviations of the specification from kube-apiserver, and which of the two is followed."""
+"""Deviations of the specification from kube-apiserver, and the choice between the two."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 
 class Deviations(NamedTuple):
-    """True follows the specification, False kube-apiserver (`--strict-kube-compat`).
+    """The choices: True follows the specification, False kube-apiserver (`--strict-kube-compat`).
 
     item_watch: `?watch` on the path of one object watches it, instead of being ignored (row I11).
     empty_dry_run: `?dryRun` without a value is a dry run, instead of an error (row J08).
@@ -14,13 +14,13 @@ class Deviations(NamedTuple):
         K23).
     if_match: If-Match on a JSON patch is a condition, instead of being ignored (row L04).
     empty_list_keeps_owners: `managedFields: []` has no effect, instead of removing all managers (row F22).
-    reset_writer_owns: a manager that resets managedFields owns what else its request changes, instead of
-        nobody (F23).
+    reset_writer_owns: a manager that resets managedFields owns the other fields that its request changes,
+        instead of nothing (F23).
     live_without_store: /livez passes while the store cannot be reached, instead of failing (N01).
-    apply_drops_unknown_fields: an apply that names unknown fields is carried out without them unless it is
-        strict, instead of refused (E06).
-    explains_own_reviews: the reason in a SelfSubjectAccessReview goes on after Kubernetes' words, with the
-        rule that allows the request, or what nearly does (O03).
+    apply_drops_unknown_fields: an apply with unknown fields succeeds without them unless it is strict,
+        instead of being refused (E06).
+    explains_own_reviews: the reason in a SelfSubjectAccessReview has, after Kubernetes' text, the rule that
+        allows the request, or the rules that nearly do (O03).
     """
 
     item_watch: bool = True

@@ -1,4 +1,4 @@
-"""The release that a server emulates.
+"""The release that a server emulates, and its compatibility.
 
 Source: k8s.io/component-base, compatibility/version.go and registry.go; KEP-4330.
 """
@@ -16,14 +16,14 @@ DEFAULT_MINOR: Final = 36
 
 
 class InvalidEmulation(ValueError):
-    """The releases cannot be emulated together; the message is one line."""
+    """Releases that cannot be emulated together; the message is one line."""
 
 
 class EmulatedRelease(NamedTuple):
-    """A release 1.`minor`, and the oldest one, 1.`min_compatible`, that must be able to read what is stored.
+    """A release 1.`minor`, and the oldest one, 1.`min_compatible`, that must be able to read the store.
 
-    A version of an API is stored from the release on in which the oldest compatible one has it, too: so a
-    server can go back to that release, and share a store with one that has not gone on yet.
+    A version of an API is stored only if the oldest compatible release has it, too: so a server can be
+    downgraded to that release, and share a store with a server that is not upgraded yet.
     """
 
     minor: int = DEFAULT_MINOR
@@ -56,7 +56,9 @@ class EmulatedRelease(NamedTuple):
 
     @property
     def git_version(self) -> str:
-        """The version that clients compare with releases: `v1.36.0+python.0.1.0`, with this server's own."""
+        """The version that clients compare with releases: `v1.36.0+python.0.1.0`, which includes this
+        server's own.
+        """
         return f"v{self}.0+python.{__version__}"
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What each feature gate does on this server: see gate_effects.txt."""
+"""The effect of each feature gate on this server, from gate_effects.txt."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _SINCE: Final = "since="
 class GateEffect(NamedTuple):
     """The effect of a feature gate. kind: `GATED`, `BUILTIN` or `NONE`.
 
-    modules: of `apiserver`, or `storage`, that have it. why: there is none. since: the first release in
-    which it has an effect; 0 if it has one from its beginning.
+    modules: those of `apiserver` or `storage` with the effect. why: the reason for having none. since: the
+    first release in which it has an effect; 0 if it always has one.
     """
 
     kind: str
@@ -30,7 +30,7 @@ class GateEffect(NamedTuple):
 
 @cache
 def gate_effects() -> Mapping[str, GateEffect]:
-    """Returns the effects of gates by name; other gates have none, unless they are gates of fields."""
+    """Returns the effects of gates by name; missing gates have none, unless they are gates of fields."""
     text = pkgutil.get_data(__package__, "gate_effects.txt")
     assert text is not None
     found: dict[str, GateEffect] = {}
@@ -47,6 +47,6 @@ def gate_effects() -> Mapping[str, GateEffect]:
 
 
 def effective_gates(minor: int) -> set[str]:
-    """Returns the gates that have an effect in the release 1.`minor`, but for those of fields."""
+    """Returns the gates with an effect in the release 1.`minor`, except those of fields."""
     effects = gate_effects().items()
     return {name for name, effect in effects if effect.kind == GATED and effect.since <= minor}

@@ -27,11 +27,14 @@ STATES_KEPT_MAX: Final = 8
 
 
 class InvalidGates(ValueError):
-    """The gates cannot be set so; the message is one line."""
+    """Gates that cannot be set in this way; the message is one line."""
 
 
 class GateStage(NamedTuple):
-    """What a gate is like from a release on. since: its minor number. name: as metrics have it."""
+    """The stage of a gate from a release on. since: its minor number. name: as metrics have it.
+
+    since: its minor number. name: as metrics have it.
+    """
 
     since: int
     name: str
@@ -40,7 +43,9 @@ class GateStage(NamedTuple):
 
 
 class Gate(NamedTuple):
-    """One gate. life: its stages, the first one first. needs: the gates without which it must not be on.
+    """A feature gate. life: its stages, the first one first. needs: the gates that must be on with it.
+
+    life: its stages, the first one first. needs: the gates without which it must not be on.
 
     removed: the first release without it, by its minor number; None if all later ones have it.
     """
@@ -51,7 +56,7 @@ class Gate(NamedTuple):
     removed: int | None = None
 
     def stage(self, minor: int) -> GateStage | None:
-        """Returns its stage in a release; None if the release does not have it yet, or any more."""
+        """Returns the gate's stage in a release; None if the release does not have the gate."""
         if self.is_removed_in(minor):
             return None
         return next((stage for stage in reversed(self.life) if stage.since <= minor), None)
@@ -62,7 +67,7 @@ class Gate(NamedTuple):
 
 @cache
 def known_gates() -> Mapping[str, Gate]:
-    """Returns all gates of Kubernetes by name, in order, and those that were removed."""
+    """Returns all gates of Kubernetes by name, in order, including removed ones."""
     text = pkgutil.get_data(__package__, "gates.txt")
     assert text is not None
     lines = (line for line in text.decode().splitlines() if not line.startswith("#"))
@@ -93,13 +98,13 @@ def gates_of(minor: int, given: tuple[tuple[str, bool], ...]) -> FeatureGates:
 
 
 class FeatureGates:
-    """The states of all gates of a release. warnings: a line for each gate that is better not set.
+    """The states of all gates of a release. warnings: a line for each gate that should not be set.
 
     given: as `--feature-gates` has them.
     """
 
     def __init__(self, minor: int, given: Mapping[str, bool] = MappingProxyType({})) -> None:
-        """minor: of the release 1.`minor`. Raises InvalidGates."""
+        """minor: the release 1.`minor`. Raises InvalidGates."""
         self.minor, self._given = minor, dict(given)
         self._stages = {
             gate.name: stage for gate in known_gates().values() if (stage := gate.stage(minor)) is not None
@@ -114,7 +119,7 @@ class FeatureGates:
         self._check_needs()
 
     def is_on(self, name: str) -> bool:
-        """Returns the state of a gate: off before there is one, and after its removal as it was at last.
+        """Returns the state of a gate: off before it exists, and its last state after its removal.
 
         Raises KeyError.
         """
@@ -124,28 +129,31 @@ class FeatureGates:
         return gate.is_removed_in(self.minor) and any(stage.is_on for stage in gate.life[-1:])
 
     def allow(self, names: Iterable[str]) -> bool:
-        """Tells whether all of some gates are on, of those that the release has."""
+        """Returns whether all of some gates are on; gates that the release does not have are ignored."""
         return all(self._states.get(name, True) for name in names)
 
     def are_turned_off(self, names: Iterable[str]) -> bool:
-        """Tells whether one of some gates has been given as off."""
+        """Returns whether any of some gates was turned off explicitly."""
         return any(self._given.get(name) is False for name in names)
 
     def is_default(self, name: str) -> bool:
-        """Whether a gate, or one for all of a stage, is as it is by default. Raises KeyError, likewise."""
+        """Whether a gate has its default state, also by a switch for all gates of a stage. Raises KeyError.
+
+        Raises KeyError, likewise.
+        """
         if name in self._together:
             return not self._together[name]
         return self._states[name] == self._stages[name].is_on
 
     def states(self) -> Iterator[tuple[str, str, bool]]:
-        """Yields name, stage and state of each gate, as the metric kubernetes_feature_enabled has them."""
+        """Yields name, stage and state of each gate, as in the metric kubernetes_feature_enabled."""
         for name, is_on in self._together.items():
             yield name, _OF_STAGE[name], is_on
         for name, is_on in self._states.items():
             yield name, self._stages[name].name, is_on
 
     def described(self, names: Iterable[str]) -> list[str]:
-        """Returns how the help tells gates, of those that can be set: values, stages and defaults."""
+        """Returns the lines of help about the gates that can be set: values, stages and defaults."""
         return [
             f"{name}=true|false ({self._stages[name].name or 'GA'} - "
             f"default={_as_text(self._stages[name].is_on)})"
@@ -154,7 +162,7 @@ class FeatureGates:
         ]
 
     def _checked(self, given: Mapping[str, bool]) -> Iterator[str]:
-        """Yields warnings. Raises InvalidGates."""
+        """Check the given gates, and yield warnings. Raises InvalidGates. Raises InvalidGates."""
         for name, is_on in given.items():
             if name in _OF_STAGE:
                 continue

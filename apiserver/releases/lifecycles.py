@@ -1,4 +1,4 @@
-"""The lives of APIs: in which releases each version of each resource is served, and deprecated."""
+"""The lifecycles of APIs: the releases in which each version of each resource is served, and deprecated."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from typing import Final, NamedTuple
 from apiserver.meta.vocabulary import Deprecation, Removal
 from apiserver.releases.emulation import MAJOR, EmulatedRelease
 
-# Beta versions that are introduced from this release on are not served unless somebody asks for them. Row
-# H02; Kubernetes began two releases later, and made exceptions.
+# Beta versions introduced from this release on are not served by default. Row H02; Kubernetes began two
+# releases later, and made exceptions.
 BETA_OFF_SINCE: Final = 22
 # The release that has removed the last of the versions that older ones had, of those in
 # `catalogue.removed_versions`.
 REMOVED_BEFORE: Final = 35
-# The release in which Kubernetes began to tell clients of what is deprecated. Row S05.
+# The release since which Kubernetes warns clients of deprecated versions. Row S05.
 _SIGNALS_SINCE: Final = 19
 _REPLACED_BY: Final = ">"
 _SILENTLY_REPLACED_BY: Final = "~"
 
 
 class Stability(IntEnum):
-    """How far a version has come; a greater one is more stable."""
+    """The stability of a version; a greater one is more stable."""
 
     ALPHA = 1
     BETA = 2
@@ -38,7 +38,7 @@ class Stability(IntEnum):
 
 
 class Replacement(NamedTuple):
-    """What to use instead: a kind of a version, as `apps/v1` and `Deployment`."""
+    """The replacement of an API: a kind of a version, as `apps/v1` and `Deployment`."""
 
     group_version: str
     kind: str
@@ -48,13 +48,16 @@ class Replacement(NamedTuple):
 
 
 class Lifecycle(NamedTuple):
-    """The life of one version of one resource. Releases are minor numbers, of 1.x.
+    """The lifecycle of one version of one resource. Releases are minor numbers, of 1.x.
 
-    group_version: with Kubernetes' domain, as `networking.k8s.io/v1`. resource: or the path of a subresource.
-    introduced: 0 if that was before there were releases. deprecated, removed: the first release in which it
-        is that; None if it never was.
-    replacements: the first of these that a release has is to be used instead.
-    names_replacement: Kubernetes' warnings name it.
+    Releases are minor numbers, of 1.x.
+
+    group_version: with Kubernetes' domain, as `networking.k8s.io/v1`. resource: its name, or the path of a
+        subresource.
+    introduced: 0 if that was before the first release. deprecated, removed: the first release in which it is
+        so; None if there is none.
+    replacements: clients should use the first of these that a release has.
+    names_replacement: whether Kubernetes' warnings name the replacement.
     """
 
     group_version: str
@@ -84,7 +87,7 @@ class Lifecycle(NamedTuple):
 
     @property
     def is_on_by_default(self) -> bool:
-        """Whether a release that has it serves it without being asked. Rows H01-H03."""
+        """Whether a release that has it serves it by default. Rows H01-H03. Rows H01-H03."""
         if self.stability is Stability.BETA:
             return self.introduced < BETA_OFF_SINCE
         return self.stability is Stability.GA
@@ -93,7 +96,7 @@ class Lifecycle(NamedTuple):
         return self.deprecated is not None and self.deprecated <= minor
 
     def replacement(self, minor: int) -> Replacement | None:
-        """Returns what to use instead in a release."""
+        """Returns the replacement in a release."""
         for replacement in self.replacements:
             life = lifecycle_of(replacement.group_version, replacement.kind)
             if life is not None and life.is_in(minor):
@@ -103,7 +106,7 @@ class Lifecycle(NamedTuple):
     def deprecation(self, minor: int, group_domain: str) -> Deprecation | None:
         """Returns the deprecation of the version in a release; None if it is not deprecated there.
 
-        Rows S05-S07. group_domain: what takes the place of `k8s.io` in the names of groups.
+        Rows S05-S07. group_domain: replaces `k8s.io` in the names of groups.
         """
         if self.deprecated is None or minor < self.deprecated:
             return None
@@ -116,10 +119,10 @@ class Lifecycle(NamedTuple):
         )
 
     def removal(self, minor: int, group_domain: str) -> Removal | None:
-        """Returns when it goes, and what a release has instead; None if it neither goes nor is deprecated.
+        """Returns the removal and the replacement in a release; None if it is neither removed nor deprecated.
 
-        Of beta versions it is known from the beginning, releases before they are deprecated. The replacement
-        is told also where Kubernetes' warnings do not tell it, or where it is yet to come.
+        The removal of beta versions is known from the beginning, releases before they are deprecated. The
+        replacement is included even if Kubernetes' warnings do not name it, or if it does not exist yet.
         """
         if self.removed is None and not self.is_deprecated_in(minor):
             return None
@@ -133,7 +136,9 @@ class Lifecycle(NamedTuple):
 
 
 def in_domain(name: str, group_domain: str) -> str:
-    """Returns the name of a group, or what begins with one, in another domain than Kubernetes' own."""
+    """Returns the name of a group, or a text that begins with one, with another domain instead of
+    Kubernetes'.
+    """
     return name if group_domain == _DOMAIN else name.replace(f".{_DOMAIN}", f".{group_domain}", 1)
 
 
@@ -141,7 +146,7 @@ _DOMAIN: Final = "k8s.io"
 
 
 def known_lifecycles() -> Mapping[tuple[str, str], Lifecycle]:
-    """Returns the lives of all versions of all resources, by version and resource, as `v1`, `pods`."""
+    """Returns the lifecycles of all versions of all resources, by version and resource, as `v1`, `pods`."""
     return _tables()[0]
 
 
@@ -151,12 +156,12 @@ def last_known_removal() -> int:
 
 
 def lifecycle_of(group_version: str, kind: str) -> Lifecycle | None:
-    """Returns the life of a kind of one version."""
+    """Returns the lifecycle of a kind in one version."""
     return _tables()[1].get((group_version, kind))
 
 
 def has_api(key: str, minor: int, group_domain: str) -> bool:
-    """Whether a release has what a key of --runtime-config names: `v1`, `apps/v1`, `apps/v1/deployments`."""
+    """Whether a release has the API of a key of --runtime-config: `v1`, `apps/v1`, `apps/v1/deployments`."""
     return any(
         key in (in_domain(each.group_version, group_domain), _resource_key(each, group_domain))
         for each in known_lifecycles().values()
@@ -197,12 +202,12 @@ def _release(text: str) -> int | None:
 def storage_version(
     lives: Iterable[Lifecycle], release: EmulatedRelease, oldest: int | None = None
 ) -> Lifecycle | None:
-    """Returns the version in which a release stores objects: of those it has, the one that it prefers.
+    """Returns the storage version of a kind in a release: the preferred one of those it has.
 
-    It is one that the oldest compatible release has, too, if there is any, and no alpha version if there is
-    another. lives: of all versions of one kind, the preferred ones first. None if the release has none.
-    oldest: the oldest release of the servers that share the store; None if they are of the same one.
-    Source: k8s.io/apiserver, pkg/server/storage/resource_encoding_config.go, emulatedStorageVersion.
+    The oldest compatible release has it, too, if possible, and it is no alpha version if there is another.
+    Returns None if the release has none. lives: those of all versions of one kind, the preferred ones first.
+    oldest: the oldest release of the servers that share the store; None if all have the same. Source:
+    k8s.io/apiserver, pkg/server/storage/resource_encoding_config.go, emulatedStorageVersion.
     """
     there = [each for each in lives if each.is_in(release.minor)]
     compatible = [each for each in there if each.introduced <= release.min_compatible]

@@ -1,11 +1,11 @@
 """Servers that emulate different releases, and share a store.
 
-What all of them can read is what the oldest of them has: objects are stored in its versions, and types that
-it does not have are not served by the others either, until it is gone. So an etcd cluster has the version of
-its oldest member.
+All of them can read the versions of the oldest: objects are stored in its versions, and types that it does
+not have are not served by the others either, until it is gone. In the same way an etcd cluster has the
+version of its oldest member.
 
-Two releases that have a type in common, and no version of it, cannot share a store: what one stores the other
-cannot read.
+Two releases with a common type, but no common version of it, cannot share a store: one could not read the
+objects of the other.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from apiserver.releases.lifecycles import Stability, known_lifecycles
 
 
 def shared_release(releases: Iterable[EmulatedRelease]) -> EmulatedRelease:
-    """Returns the oldest release of some, and the oldest with which any of them is compatible."""
+    """Returns the oldest of some releases, and the oldest that any of them is compatible with."""
     found = tuple(releases)
     return EmulatedRelease(min(each.minor for each in found), min(each.min_compatible for each in found))
 
 
 def is_readable(stored_for: EmulatedRelease, release: EmulatedRelease) -> bool:
-    """Whether a release can read all that is stored for another one, and those that it is compatible with."""
+    """Whether a release can read the store of another one, and of those that it is compatible with."""
     return stored_for.minor <= release.minor and stored_for.min_compatible <= release.min_compatible
 
 
@@ -32,7 +32,7 @@ def is_readable(stored_for: EmulatedRelease, release: EmulatedRelease) -> bool:
 def nothing_in_common(one: int, other: int) -> str:
     """Returns why servers of releases 1.`one` and 1.`other` cannot share a store; empty if they can.
 
-    Alpha versions do not count: types that have no other are not served together.
+    Alpha versions do not count: types with only alpha versions are not served together.
     """
     versions: dict[tuple[str, str], tuple[set[str], set[str]]] = {}
     for each in known_lifecycles().values():

@@ -1,8 +1,8 @@
 """Schemas of the built-in types, from Kubernetes' own definitions (`definitions_table`).
 
-The table has the definitions of releases from 1.25 on; older ones are served with those of 1.25. What older
-releases had, and no later one has, is in `removed_definitions.json`: fields and their types, without their
-descriptions, which are those of the definitions that have replaced them.
+The table has the definitions of releases from 1.25 on; older ones are served with those of 1.25. Definitions
+that only older releases have are in `removed_definitions.json`: fields and their types, without descriptions;
+these are taken from the definitions that replaced them.
 """
 
 from __future__ import annotations
@@ -75,14 +75,12 @@ _SCALARS: Final = {
 
 
 class BuiltinSchemas:
-    """The schemas of one release's definitions, which are read when the first one is used.
+    """The schemas of one release's definitions, which are read at the first use.
 
-    What the release does not have, because it was removed before or came later, is that of the last release
-    that
-    had it, or of the newest one that is known here: the server itself works on versions that clients may
-    not see.
+    Types that were removed before the release, or added later, have the schema of the last release with them,
+    or of the newest known one: the server itself uses versions that it does not serve.
     vendor: as in the extension key `x-kubernetes-list-type`.
-    Several threads may use it together.
+    It is thread-safe.
     """
 
     def __init__(self, release: tuple[int, int], vendor: str = KUBERNETES_VENDOR) -> None:
@@ -114,7 +112,7 @@ class BuiltinSchemas:
         return definitions
 
     def get(self, name: str) -> Schema:
-        """The schema of a definition. Raises KeyError."""
+        """Returns the schema of a definition. Raises KeyError. Raises KeyError."""
         schema = self._schemas.get(name)
         if schema is not None:
             return schema
@@ -150,7 +148,7 @@ class BuiltinSchemas:
         is_empty_struct = _type_of(definition) == "object" and "additionalProperties" not in definition
         if "properties" in definition or is_empty_struct:
             schema.required = frozenset(definition.get("required", ()))
-            # Filled, not replaced: a field with merge extensions of its own shares the fields of its
+            # Filled, not replaced: a field with separate merge extensions shares the fields of its
             # definition.
             for key, value in definition.get("properties", {}).items():
                 schema.fields[key] = self._schema(value)
@@ -197,7 +195,7 @@ def _with_later_v1(definitions: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merging(definition: dict[str, Any]) -> dict[str, Any]:
-    """The extensions of a field or a definition about merging, as attributes of a schema.
+    """Returns a field's or definition's extensions for merging, as attributes of a schema.
 
     The patch strategy `retainKeys` is left out: only clients that make patches use it.
     """
@@ -216,7 +214,7 @@ def _merging(definition: dict[str, Any]) -> dict[str, Any]:
 
 
 def _type_of(definition: dict[str, Any]) -> str:
-    """The type without null; the package has `["string", "null"]`, since any field may be null."""
+    """Returns the type without null; the package has `["string", "null"]`, since any field may be null."""
     kind = definition.get("type", "")
     if isinstance(kind, list):
         return next((each for each in kind if each != "null"), "")
@@ -250,7 +248,7 @@ def _removed_definitions() -> Mapping[str, Any]:
 
 
 def _described(removed: Mapping[str, Any], newest: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns definitions with the descriptions of those that have replaced them, field by field.
+    """Returns definitions with descriptions from the definitions that replaced them, field by field.
 
     Definitions of objects and lists have their group, version and kind, by which clients find them.
     """
@@ -280,7 +278,7 @@ def _described(removed: Mapping[str, Any], newest: Mapping[str, Any]) -> dict[st
 def _groups(definitions: Mapping[str, Any]) -> dict[str, str]:
     """Returns the groups of packages without their versions, as `io.k8s.api.rbac`.
 
-    Those that no release of today has are called like their groups: `io.k8s.api.settings`.
+    Packages without a current release are named like their groups: `io.k8s.api.settings`.
     """
     removed = {life.group for life in known_lifecycles().values()}
     return {f"io.k8s.api.{group.partition('.')[0]}": group for group in removed} | {

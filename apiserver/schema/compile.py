@@ -1,8 +1,8 @@
-"""Compiles a schema to one walk over a document: it checks types, prunes, sets defaults and normalises.
+"""Compiles a schema to one walk over a document that checks types, prunes, sets defaults and normalizes.
 
-Normalised documents are as kube-apiserver encodes them, however a client wrote them: null is the same as
+Normalized documents are as kube-apiserver encodes them, however a client wrote them: null is the same as
 absent; empty values are omitted or added as the Go type does (`schema.go_fields`); times are in UTC, Go's
-zero time is null; quantities are in their canonical form. Errors have the texts of Go's decoder, which people
+zero time is null; quantities are in their canonical form. Errors have the texts of Go's decoder, which users
 and scripts know.
 """
 
@@ -42,9 +42,10 @@ STRUCTS_MAX: Final = 100_000
 class WalkReport:
     """The report of one walk over a document.
 
-    is_merged: the document was made of maps, not of JSON: a whole number is an integer however it is written.
-    unknown: the fields that were removed from the value that was walked last; the walk of the value around
-        it takes them. structs: the number of structs in lists and maps.
+    is_merged: whether the document was made from maps, and not from JSON: a whole number is an integer
+        however it is written.
+    unknown: the fields that were removed from the last walked value; the walk of the enclosing value takes
+        them. structs: the number of structs in lists and maps.
     emptied: see `CheckedDocument`.
     """
 
@@ -87,11 +88,11 @@ class TypeMismatch(Exception):
 
 
 class CheckedDocument(NamedTuple):
-    """What a check of a document has removed from it.
+    """The parts that a check removed from a document.
 
     unknown: the paths of unknown fields.
-    emptied: the fields that are null in place of an empty list or map, each with the struct around it. Go's
-        JSON would have these; they are lost where Kubernetes stores the object.
+    emptied: the fields that are null instead of an empty list or map, each with its struct. Go's JSON would
+        show them; Kubernetes loses them when it stores the object.
     """
 
     unknown: list[str]
@@ -104,18 +105,26 @@ class CompiledSchema:
     __slots__ = ("_walk",)
 
     def walk(self, value: Any) -> None:
-        """Checks a value within a document, and reports no unknown fields. Raises Mismatch."""
+        """Check a value within a document, without reporting unknown fields. Raises Mismatch.
+
+        Raises Mismatch.
+        """
         self._walk(value, WalkReport())
 
     def __init__(self, walk: _Walk) -> None:
         self._walk = walk
 
     def __call__(self, document: Any, *, is_merged: bool = False) -> list[str]:
-        """Returns the paths of the unknown fields. Raises TypeMismatch."""
+        """Check a document, and return the paths of its unknown fields. Raises TypeMismatch.
+
+        Raises TypeMismatch.
+        """
         return self.checked(document, is_merged=is_merged).unknown
 
     def checked(self, document: Any, *, is_merged: bool = False) -> CheckedDocument:
-        """Checks a document, and returns what was removed from it. Raises TypeMismatch.
+        """Check a document, and return the parts that were removed from it. Raises TypeMismatch.
+
+        Raises TypeMismatch.
 
         is_merged: see `served_resource.SchemaCheck`.
         """
@@ -132,8 +141,9 @@ class CompiledSchema:
 class Mismatch(Exception):
     """A value does not have the type of its schema.
 
-    names: of the fields that lead to the value, the innermost first. struct: the innermost around it.
-    is_apart: the value was decoded on its own, so that the fields around it are not in the path.
+    names: those of the fields that lead to the value, the innermost first. struct: the innermost struct
+        around it.
+    is_apart: whether the value was decoded separately, so that the fields around it are not in the path.
     """
 
     def __init__(self, value: object, schema: Schema, literal: str = "") -> None:
@@ -144,7 +154,7 @@ class Mismatch(Exception):
         self.is_apart = False
 
     def add_parent(self, struct: str, name: str) -> None:
-        """Add a struct around the value, and its field, to the path; called from the inside out."""
+        """Add an enclosing struct and its field to the path; called from the inside out."""
         self.struct = self.struct or struct
         if not self.is_apart:
             self.names.append(name)
@@ -160,7 +170,7 @@ class Mismatch(Exception):
 
 
 class _Malformed(Mismatch):
-    """A string does not have its format. The message has no path."""
+    """A string that does not have its format. The message has no path. The message has no path."""
 
     def __init__(self, message: str) -> None:
         Exception.__init__(self)
@@ -206,7 +216,7 @@ _ENCODES_NOTHING_UNSET: Final = frozenset({"io.k8s.apimachinery.pkg.apis.meta.v1
 
 
 class SchemaCompiler:
-    """Compiles schemas that share definitions; each definition is compiled once. In any thread.
+    """Compiles schemas that share definitions; each definition is compiled once. Thread-safe. In any thread.
 
     defaults: by definition, as `io.k8s.api.core.v1.Container`.
     """
@@ -226,9 +236,9 @@ class SchemaCompiler:
 
 
 class _Compilation:
-    """Makes the walk of one schema, with those of the definitions in it that are not known yet.
+    """Makes the walk of one schema, with those of its definitions that are not compiled yet.
 
-    made: the walks that it has made; whole once the first is.
+    made: the walks made so far; complete once the first is.
     """
 
     def __init__(self, defaults: Mapping[str, Default], known: Mapping[Schema, _Walk]) -> None:
@@ -258,7 +268,7 @@ class _Compilation:
                 return SCALAR_WALKS[kind](schema)
 
     def _struct(self, schema: Schema, empty_is_set: FieldPaths) -> _Walk:
-        """empty_is_set: see `go_fields.empty_is_set`."""
+        """Returns the walk of a struct. empty_is_set: see `go_fields.empty_is_set`."""
         go_fields = fields_of(schema.definition, schema.vendor)
         # For each field: the type of values that need no walk, the walk of all others, and whether empty
         # values are omitted.
@@ -336,9 +346,10 @@ class _Compilation:
         values_of: Callable[[Any], Iterable[Any]],
         items_of: Callable[[Any], Iterable[tuple[Any, Any]]],
     ) -> _Walk:
-        """The walk of maps and lists.
+        """Returns the walk of a map or list.
 
-        container: their Python type. values_of: their values. items_of: these with their keys or indexes.
+        container: its Python type. values_of: returns its values. items_of: returns them with their keys or
+            indexes.
         """
         assert schema.element is not None
         walk_element = self.walk_of(schema.element)
@@ -367,10 +378,10 @@ class _Compilation:
         return walk
 
     def _either(self, schema: Schema) -> _Walk:
-        """The walk of a JSON schema that may be another value instead, as `JSONSchemaPropsOrBool`.
+        """Returns the walk of a JSON schema that may be another value instead, as `JSONSchemaPropsOrBool`.
 
-        Go decodes it on its own: paths in messages begin with it, and unknown fields in it are not reported.
-        Where a list is the alternative, an empty list or no list becomes null.
+        Go decodes it separately: paths in messages begin with it, and unknown fields in it are not reported.
+        If the alternative is a list, an empty or missing list becomes null.
         """
         assert schema.element is not None
         assert schema.other is not None
@@ -403,7 +414,9 @@ class _Compilation:
 
 
 def zero_document(schema: Schema) -> Document:
-    """A struct with nothing set, as Go encodes it; without defaults, in the order of the Go fields."""
+    """Returns a struct with nothing set, as Go encodes it; without defaults, in the order of the Go
+    fields.
+    """
     go_fields = fields_of(schema.definition, schema.vendor)
     unset = dict(_fields_encoded_unset(schema, go_fields))
     return {
@@ -414,7 +427,7 @@ def zero_document(schema: Schema) -> Document:
 
 
 def _fields_encoded_unset(schema: Schema, go_fields: Mapping[str, GoField]) -> Iterator[tuple[str, Any]]:
-    """The fields that Go encodes even if unset, with their zero values; in place of a struct's its schema."""
+    """Returns the fields that Go encodes even if unset, with their zero values; for a struct its schema."""
     if schema.definition in _ENCODES_NOTHING_UNSET:
         return
     for name, child in schema.fields.items():
@@ -459,7 +472,7 @@ def _of_type(wanted: type) -> Callable[[Schema], _Walk]:
 
 
 def _bounds(schema: Schema) -> tuple[int, int]:
-    """The least and the greatest integer of a schema's bits."""
+    """Returns the least and the greatest integer of a schema's bits."""
     return -(1 << (schema.bits - 1)), (1 << (schema.bits - 1)) - 1
 
 
@@ -482,7 +495,7 @@ _WHOLE_MAX: Final = float(1 << 63)
 
 
 def _number(schema: Schema) -> _Walk:
-    """Go's float64, which is encoded without a fraction if it is integral."""
+    """Returns a number as Go's float64, which is encoded without a fraction if it is integral."""
 
     def walk(value: Any, report: WalkReport) -> Any:
         if type(value) not in (int, float):
@@ -494,7 +507,7 @@ def _number(schema: Schema) -> _Walk:
 
 
 def _int_or_string(_: Schema) -> _Walk:
-    """Go's IntOrString: its number has 32 bits, and is what is not a string."""
+    """Returns Go's IntOrString: its number has 32 bits; any other value is a string."""
     walk_number = _integer(_INT32)
     return lambda value, report: value if type(value) is str else walk_number(value, report)
 
@@ -540,7 +553,10 @@ def _bytes(schema: Schema) -> _Walk:
 
 
 def _time(timespec: str) -> Callable[[Schema], _Walk]:
-    """timespec: `seconds`, which drops fractions, or `microseconds`, which requires them."""
+    """Returns the compiler of a time.
+
+    timespec: `seconds`, which drops fractions, or `microseconds`, which requires them.
+    """
     is_micro = timespec == "microseconds"
     is_rfc3339 = (_RFC3339_MICRO if is_micro else _RFC3339).fullmatch
     zero = ZERO_MICRO_TIME if is_micro else ZERO_TIME
@@ -568,7 +584,10 @@ def _time(timespec: str) -> Callable[[Schema], _Walk]:
 
 
 def _lenient_time(text: str, *, is_micro: bool) -> str:
-    """Returns a time of any form and year that Kubernetes takes, in normal form. Raises _Malformed."""
+    """Returns a time of any form and year that Kubernetes accepts, in normal form. Raises _Malformed.
+
+    Raises _Malformed.
+    """
     try:
         time = parse_time(text, is_micro=is_micro)
     except InvalidTime as error:
@@ -617,7 +636,7 @@ SCALAR_WALKS: Final[dict[ValueKind, Callable[[Schema], _Walk]]] = {
 
 
 def _zero_of_null(schema: Schema, walk: _Walk) -> Callable[[], Any]:
-    """Returns the value that a null in a list or a map stands for: the zero value of its type."""
+    """Returns the value that a null in a list or a map represents: the zero value of its type."""
     match schema.kind:
         case ValueKind.STRUCT:
             return lambda: walk({}, WalkReport())
@@ -649,7 +668,7 @@ def compile_schema(schema: Schema) -> CompiledSchema:
 
 
 def _path_text(steps: _Steps) -> str:
-    """A path as messages show it: `spec.containers[0].name`."""
+    """Returns a path as messages show it: `spec.containers[0].name`."""
     text = ""
     for step in reversed(steps):
         text = item_below(text, step) if isinstance(step, int) else field_below(text, step)

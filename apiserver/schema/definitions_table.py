@@ -19,7 +19,7 @@ TABLE: Final = Path(__file__).with_name("definitions.zip")
 
 _WHOLE: Final = "definitions.json"
 _WITHOUT_DESCRIPTIONS: Final = "schemas.json"
-# As in a folder of kubernetes-validate: what a release has, in terms of its own definitions.
+# As in a folder of kubernetes-validate: a release's contents, as references to definitions.
 _FOLDER: Final = re.compile(r"v(\d+)\.(\d+)\.0-local")
 _WRITTEN_AT: Final = (1980, 1, 1, 0, 0, 0)  # the same bytes in every build
 
@@ -27,7 +27,7 @@ Release = tuple[int, int]
 
 
 def releases() -> list[Release]:
-    """The releases that the table has, oldest first."""
+    """Returns the releases in the table, oldest first."""
     with _open() as table:
         names = {name.partition("/")[0] for name in table.namelist()}
     return sorted((int(major), int(minor)) for major, minor in (name.split(".") for name in names))
@@ -36,7 +36,8 @@ def releases() -> list[Release]:
 def read_definitions(release: Release, *, described: bool) -> dict[str, Any]:
     """Returns the definitions of a release by name, as `io.k8s.api.core.v1.ConfigMap`, in JSON Schema.
 
-    described: whether definitions and fields have their descriptions. Raises KeyError for an unknown release.
+    described: whether to include descriptions of definitions and fields. Raises KeyError for an unknown
+        release.
     """
     name = _WHOLE if described else _WITHOUT_DESCRIPTIONS
     with _open() as table:
@@ -45,7 +46,10 @@ def read_definitions(release: Release, *, described: bool) -> dict[str, Any]:
 
 
 def write_table(package: Path, target: Path) -> None:
-    """Writes the table. package: the folder of the package kubernetes-validate."""
+    """Write the table. package: the folder of the package kubernetes-validate.
+
+    package: the folder of the package kubernetes-validate.
+    """
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as table:
         for (major, minor), definitions in _definitions_in(package):
             schemas = _without_descriptions(definitions)
@@ -63,7 +67,7 @@ def _definitions_in(package: Path) -> Iterator[tuple[Release, dict[str, Any]]]:
 
 
 def _without_descriptions(schema: Any) -> Any:
-    """Returns a schema without texts; a field may be called `description`, too: that is an object."""
+    """Returns a schema without texts; an object in place of a text is a field with that name."""
     if not isinstance(schema, dict):
         return schema
     return {

@@ -1,9 +1,11 @@
 """Finds duplicate members of JSON objects; the last one counts, and clients are warned. Rows E04, E08.
 
-No fast decoder reports them. But most clients send JSON without whitespace, which is equal to the decoded
-document when that is encoded again. In other bodies the quotation marks are counted: a duplicate member adds
-some. Only if there are more than expected, or if the count proves nothing, is the body decoded again by the
-standard library.
+Rows E04, E08.
+
+No fast decoder reports them. But most clients send JSON without whitespace: then the decoded document, when
+encoded again, is equal to the body. In other bodies the quotation marks are counted: a duplicate member adds
+some. If there are more than expected, or if the count is inconclusive, the standard library decodes the body
+again.
 
 Strict decoding lists its problems in the order of the body. Source: sigs.k8s.io/json, decode.go.
 """
@@ -24,9 +26,9 @@ STRICT_PROBLEMS_MAX: Final = 1_000
 
 
 def duplicate_fields(body: bytes, document: Any) -> list[str]:
-    """The paths of duplicate members, as `data.k` or `spec.containers[0].name`, each once, in order.
+    """Returns the paths of duplicate members, as `data.k` or `spec.containers[0].name`, each once, in order.
 
-    document: what `body`, which is valid JSON, was decoded to; not changed since.
+    document: the decoded `body`, which is valid JSON, unchanged.
     """
     try:
         if _has_no_duplicates(body, document):
@@ -44,10 +46,10 @@ def duplicate_fields(body: bytes, document: Any) -> list[str]:
 
 
 def strict_problems(body: bytes, schema: Schema) -> list[str]:
-    """The unknown and duplicate fields of a body, each once, in the order in which Kubernetes meets them.
+    """Returns the unknown and duplicate fields of a body, each once, in Kubernetes' order.
 
-    A field is a duplicate where it comes again. In fields that are unknown, or that have no schema, there are
-    no problems.
+    A field is a duplicate where it is repeated. Within unknown fields, and fields without a schema, nothing
+    is reported.
     body: JSON that fits `schema`.
     """
     problems: dict[str, None] = {}
@@ -83,7 +85,7 @@ def _problems(value: Any, schema: Schema, path: str) -> Iterator[str]:
 
 
 def _has_no_duplicates(body: bytes, document: Any) -> bool:
-    """Returns True if there are certainly no duplicates; False if there are some or it is unknown."""
+    """Returns whether there are certainly no duplicates; False if there are some or it is unknown."""
     encoded = orjson.dumps(document)
     if body.startswith(encoded):
         return True  # Only whitespace can follow.
@@ -99,7 +101,7 @@ def _unescaped_quotes(text: bytes) -> int:
 
 
 class _Members(list[tuple[str, Any]]):
-    """The members of an object in their order, distinguished from a list by its type."""
+    """The members of an object in their order, distinguished from a list by this type."""
 
 
 def _duplicates(value: Any, path: str) -> Iterator[str]:

@@ -39,7 +39,9 @@ class Extensions:
 
 
 def with_vendor(name: str, vendor: str) -> str:
-    """The name of a field with another vendor, if it is an extension of Kubernetes; else as it is."""
+    """Returns the name of a field with another vendor, if it is an extension of Kubernetes; else
+    unchanged.
+    """
     if not name.startswith(_KUBERNETES_PREFIX):
         return name
     return extension_key(vendor, name.removeprefix(_KUBERNETES_PREFIX))

@@ -1,6 +1,6 @@
-"""Words wrong types as Kubernetes does where it makes a Go object of a map: after a strategic merge patch.
+"""Errors about wrong types after a strategic merge patch, where Kubernetes converts a map to a Go object.
 
-There it does not decode JSON. Source: k8s.io/apimachinery, pkg/runtime/converter.go, fromUnstructured.
+In that case it does not decode JSON. Source: k8s.io/apimachinery, pkg/runtime/converter.go, fromUnstructured.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SCALARS: Final[Mapping[ValueKind, type]] = {
 
 
 def mismatch_text(document: Document, schema: Schema) -> str:
-    """Returns the error about the first value that is not of its field's type; empty if there is none."""
+    """Returns the error about the first value that does not have its field's type; empty if there is none."""
     try:
         return next(_mismatches(document, schema, SchemaCompiler()), "")
     except RecursionError:
@@ -39,7 +39,7 @@ def mismatch_text(document: Document, schema: Schema) -> str:
 
 
 def _mismatches(value: Any, schema: Schema, compiler: SchemaCompiler) -> Iterator[str]:
-    """The errors about a value and those in it, in the order of the Go type's fields."""
+    """Yields the errors about a value and those in it, in the order of the Go type's fields."""
     if value is None:
         return
     found = _GO_KINDS[type(value)]
@@ -77,7 +77,7 @@ def _mismatches(value: Any, schema: Schema, compiler: SchemaCompiler) -> Iterato
 
 
 def _scalar_mismatch(value: Any, found: str, schema: Schema) -> str:
-    """The error about a wrong scalar: Go converts integers to strings, and numbers to each other."""
+    """Returns the error about a wrong scalar: Go converts integers to strings, and numbers to each other."""
     is_convertible = (schema.kind is ValueKind.STRING and type(value) is int) or (
         schema.kind is ValueKind.INTEGER and type(value) is float
     )

@@ -1,16 +1,16 @@
-"""What the schemas lack of Kubernetes' Go types: protobuf field numbers, and which zero values are encoded.
+"""Facts about Kubernetes' Go types that schemas lack: protobuf numbers, and which zero values are encoded.
 
 `go_fields.json` has an entry for each definition, and in it a string for each field: the field's number in
-protobuf, then `p` if it is a pointer (so that zero and absent differ), `m` if it is a list that is a message
-of its own in protobuf, with the items in its first field, and `!` if JSON has it even when it is empty. A
-name that begins with `>` is an inlined definition: its fields are among the others in JSON, and in a message
-of their own, with this number, in protobuf. A few definitions have no fields in JSON, where they are one of
-several types (`JSONSchemaPropsOrBool` and its like): the names of theirs are those of protobuf.
+protobuf, then `p` if it is a pointer (so that zero and absent differ), `m` if it is a list that is a separate
+message in protobuf, with the items in its first field, and `!` if JSON has it even when it is empty. A name
+that begins with `>` is an inlined definition: its fields are among the others in JSON, and in a separate
+message, with this number, in protobuf. A few definitions have no fields in JSON, where they are one of
+several types (`JSONSchemaPropsOrBool` and similar ones): their names are those of protobuf.
 
 The facts are those of release 1.36, from the field tags in the `types.go` files of k8s.io/api,
-k8s.io/apimachinery, k8s.io/apiextensions-apiserver and k8s.io/kube-aggregator. Fields that a former release
-had are kept, as a number is never given again, and those of 1.37 are there, too. `other_go_fields.json` has
-the same facts about the definitions that former releases had (`builtin`), and those that a later one adds.
+k8s.io/apimachinery, k8s.io/apiextensions-apiserver and k8s.io/kube-aggregator. Fields of former releases are
+kept, as numbers are never reused, and those of 1.37 are included. `other_go_fields.json` has the same facts
+about the definitions that former releases had (`builtin`), and those that a later one adds.
 `tests/support/go_types.py` reads the same facts from a kubectl, and checks these.
 
 `enums.json` has the values of the types that are marked `+enum`, and the fields of these types.
@@ -41,9 +41,9 @@ class GoField(NamedTuple):
     """The facts about one field of a Go type.
 
     number: in protobuf messages.
-    is_pointer: zero differs from absent.
-    encodes_zero: JSON has the zero value, too.
-    is_message: in protobuf the list is a message with one repeated field, and not a repeated field.
+    is_pointer: whether zero differs from absent.
+    encodes_zero: whether JSON has the zero value, too.
+    is_message: whether the list in protobuf is a message with one repeated field, and not a repeated field.
     """
 
     number: int
@@ -63,7 +63,7 @@ class GoStruct(NamedTuple):
 
 
 def go_struct(definition: str, vendor: str = KUBERNETES_VENDOR) -> GoStruct | None:
-    """The Go type of a definition, as `io.k8s.api.core.v1.Pod`; None if it is not in the data.
+    """Returns the Go type of a definition, as `io.k8s.api.core.v1.Pod`; None if it is not in the data.
 
     vendor: as in the extension key `x-kubernetes-list-type`.
     """
@@ -85,7 +85,7 @@ def go_struct(definition: str, vendor: str = KUBERNETES_VENDOR) -> GoStruct | No
 
 @cache
 def fields_of(definition: str, vendor: str = KUBERNETES_VENDOR) -> Mapping[str, GoField]:
-    """All fields that a definition has in JSON, with those of inlined definitions."""
+    """Returns all fields that a definition has in JSON, with those of inlined definitions."""
     known = go_struct(definition, vendor)
     if known is None:
         return MappingProxyType({})
@@ -111,15 +111,18 @@ _EMPTY_IS_SET: Final[Mapping[str, FieldPaths]] = {
 
 
 def empty_is_set(definition: str) -> FieldPaths:
-    """The lists and maps of a definition, and of structs in it, whose empty value differs from absent."""
+    """Returns the lists and maps of a definition, and of structs in it, whose empty value differs from
+    absent.
+    """
     return _EMPTY_IS_SET.get(definition, {})
 
 
 @cache
 def enums_of(definition: str) -> Mapping[str, list[str]]:
-    """The values of each field whose Go type is an enumeration, as `restartPolicy` or `accessModes.items`.
+    """Returns the values of each field whose Go type is an enumeration, as `restartPolicy` or
+    `accessModes.items`.
 
-    They are those of the newest release, whatever a gate or a rule of the object makes of them.
+    They are those of the newest release, regardless of feature gates and rules of the object.
     """
     return MappingProxyType(_enums().get(definition, {}))
 

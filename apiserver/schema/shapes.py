@@ -1,8 +1,8 @@
 """Compiles a schema to a check of the types in a stored document, which Go's decoder would refuse.
 
-It is for values that another program may have written to the store. Unlike `compile`, which turns documents
-of clients into what is stored, it prunes nothing, sets no defaults, and skips what a decoder skips: unknown
-fields and null. So it takes a tenth of the time, which matters when the whole store is read.
+It is for values that another program may have written to the store. Unlike `compile`, which prepares
+documents of clients for the store, it prunes nothing, sets no defaults, and skips the values that a decoder
+skips: unknown fields and null. So it takes a tenth of the time, which matters when the whole store is read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _CONTAINERS: Final[dict[ValueKind, tuple[type, Callable[[Any], Any]]]] = {
 
 
 class ShapeCompiler:
-    """Compiles shapes that share definitions; each definition is compiled once. In any thread."""
+    """Compiles schemas to type checks; definitions that they share are compiled once. Thread-safe.
+
+    In any thread.
+    """
 
     def __init__(self) -> None:
         self._checks: dict[Schema, _Check] = {}
@@ -52,7 +55,7 @@ class ShapeCompiler:
 
 
 class _Compilation:
-    """Makes the check of one schema, with those of the definitions in it that are not known yet."""
+    """Makes the check of one schema, with those of its definitions that are not compiled yet."""
 
     def __init__(self, known: Mapping[Schema, _Check]) -> None:
         self._known = known

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class ValueKind(enum.Enum):
-    """The kind of a value, as Go's reflect.Kind is of a type; not the kind of an object."""
+    """The kind of a value, like Go's reflect.Kind of a type; not the kind of an object."""
 
     STRUCT = "struct"  # an object with known fields
     MAP = "map"  # an object with any keys and values of one schema
@@ -34,7 +34,7 @@ class Schema:
     go_type: the type's name in messages, which clients know from Kubernetes, as `v1.Container`.
     definition: the schema's name among the definitions, if it has one.
 
-    How values are merged; a field may override its type:
+    The rules for merging; a field may override those of its type:
     patch_strategy: in strategic merge patches: `merge` for lists whose items are merged, `replace` for
         objects that are not; empty is the default of each kind.
     patch_merge_key: the field that identifies the items of a merged list; empty for lists of scalars.

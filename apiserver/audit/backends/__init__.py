@@ -1,23 +1,23 @@
-"""Where audit events go: a file, and a webhook.
+"""The destinations of audit events: a file, and a webhook.
 
-    options      what flags say of both
+    options      the options of both, set by flags
     fan_out      sends each event to all backends of a server
-    batches      the buffer of a backend that nobody waits for, and what is sent of it when
+    batches      the buffer of a backend in batch mode, and the times at which batches are sent
     log_backend  writes events to a file, in a thread
-    log_file     the file: whole lines, rotated by size, for several processes at once
-    rotated      the files that were rotated: their names, which are compressed, which are deleted
+    log_file     the file: whole lines, rotated by size, shared by several processes
+    rotated      rotated files: their names, compression, and deletion
     webhook_backend  posts events to a server
-    dropped_events  counts what is lost, and says so
+    dropped_events  counts and logs lost events
 
 Modes, as Kubernetes has them: in `batch` mode a request hands its events over and goes on. They wait in a
-buffer that is bounded in events and bytes; what finds no room is lost, which is counted, and said in the log
-once until it is over. In `blocking` mode a request waits until its event has been written, and in
-`blocking-strict` mode it fails if its first one cannot be. Even then nobody writes on the event loop: all
-events that come while the thread writes are written together next, so that waiting costs each little. What
-clients who gave up have left waiting is bounded in bytes as the buffer is.
+buffer that is bounded in events and bytes; events that do not fit are lost. Losses are counted, and logged
+once until they end. In `blocking` mode a request waits until its event has been written, and in
+`blocking-strict` mode it fails if its first one cannot be. Even then a thread writes, and not the event loop:
+all events that arrive while the thread writes are written together next, so that each waits only briefly. The
+waiting events of clients that gave up are bounded in bytes, as the buffer is.
 
 A line is written by one call, with the file locked, and is taken back if it could not be written as a whole:
-any number of processes (`--workers`, and servers that have nothing to do with each other) share a file. Who
-finds that the file has another name by now, or none, opens it anew: so one of them rotates for all, and
-logrotate may, too.
+any number of processes (`--workers`, and servers that have nothing to do with each other) share a file. A
+process that finds the file renamed or deleted opens it anew: so one process rotates for all, and logrotate
+may rotate, too.
 """

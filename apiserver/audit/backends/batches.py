@@ -1,4 +1,4 @@
-"""The buffer of a backend that nobody waits for: what comes is held, and sent in batches.
+"""The buffer of a backend in batch mode: holds events, and sends them in batches.
 
 Source: k8s.io/apiserver, plugin/pkg/audit/buffered.
 """
@@ -23,14 +23,14 @@ STOPPED: Final = "the server has stopped"
 
 
 class Throttle:
-    """A token bucket: as many as `burst` at once, and `qps` per second in the long run."""
+    """A token bucket: allows `burst` tokens at once, and `qps` per second in the long run."""
 
     def __init__(self, qps: float, burst: int, clock: Callable[[], float]) -> None:
         self._qps, self._burst, self._clock = qps, float(burst), clock
         self._tokens, self._at = float(burst), clock()
 
     def take(self) -> float:
-        """Take a token. Returns the seconds to wait until it is there."""
+        """Take a token. Returns the seconds to wait until it is available."""
         now = self._clock()
         self._tokens = min(self._burst, self._tokens + (now - self._at) * self._qps) - 1
         self._at = now
@@ -38,7 +38,7 @@ class Throttle:
 
 
 class Batches:
-    """Collects events, and has them delivered.
+    """Collects events, and delivers them in batches.
 
     deliver: sends a batch. As many as `deliveries_max` are sent at the same time.
     """
@@ -52,7 +52,7 @@ class Batches:
         deliveries_max: int,
         batch_bytes_max: int,
     ) -> None:
-        """batch_bytes_max: of a batch, unless it is of one event."""
+        """batch_bytes_max: the size of a batch, unless it has only one event."""
         self._batch_bytes_max = batch_bytes_max
         self._options, self._deliver, self._losses = options, deliver, losses
         self._deliveries_max = deliveries_max
@@ -90,12 +90,14 @@ class Batches:
 
     @property
     def _is_full(self) -> bool:
-        """Whether as much waits as goes into a batch: large events are not held for others to come."""
+        """Whether the waiting events fill a batch: large events do not wait for others."""
         waiting_bytes = self._held_bytes - self._bytes_in_delivery
         return len(self._events) >= self._batch_max or waiting_bytes >= self._batch_bytes_max
 
     async def run(self) -> None:
-        """Send batches until the buffer is closed and empty, or it is cancelled; then it takes no more."""
+        """Send batches until the buffer is closed and empty, or the task is cancelled; then take no more
+        events.
+        """
         try:
             await self._run()
         finally:
@@ -120,7 +122,7 @@ class Batches:
             sending.add_done_callback(self._sending.discard)
 
     def _take(self) -> tuple[Sequence[Event], int]:
-        """Returns the next batch, and what it took of the bytes that may be held."""
+        """Returns the next batch, and its bytes of the buffer."""
         batch: list[Event] = []
         size = held = 0
         events = self._events
@@ -161,7 +163,7 @@ class Batches:
             self._held_bytes -= size
 
     def close(self) -> None:
-        """Send what is there, and let `run` return."""
+        """Send the remaining events, and let `run` return."""
         self._is_closing = True
         self._changed.set()
 
@@ -169,7 +171,7 @@ class Batches:
         self._events_max, self._full = 0, STOPPED
 
     def abandon(self) -> int:
-        """Forget what is there, and take no more. Returns how many events are lost."""
+        """Forget the remaining events, and take no more. Returns how many events are lost."""
         self._take_no_more()
         count = len(self._events) + self._in_delivery
         self._events = []

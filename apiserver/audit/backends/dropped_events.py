@@ -1,4 +1,4 @@
-"""Counts the events that a plugin of auditing loses, and says so in the log, once a minute at most."""
+"""Counts the events that a plugin of auditing loses, and logs losses once a minute at most."""
 
 from __future__ import annotations
 
@@ -16,18 +16,21 @@ SAID_AGAIN_AFTER_S: Final = 60.0
 
 
 class DroppedEvents:
-    """Counts and logs lost events. plugin: log, webhook, buffered or truncate, as metrics have it."""
+    """Counts and logs lost events. plugin: log, webhook, buffered or truncate, as in metrics.
+
+    plugin: log, webhook, buffered or truncate, as metrics have it.
+    """
 
     def __init__(
         self, plugin: str, metrics: AuditMetrics, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """clock: seconds since some time."""
+        """clock: seconds since any fixed time."""
         self._plugin, self._metrics, self._clock = plugin, metrics, clock
         self._unsaid = 0
         self._say_again_at = float("-inf")
 
     def lost(self, count: int, why: str) -> None:
-        """Events are lost. why: it may have anything in it that others have sent."""
+        """Count and log lost events. why: the reason, which may contain text from outside the server."""
         self._metrics.lost[self._plugin] += count
         self._unsaid += count
         now = self._clock()

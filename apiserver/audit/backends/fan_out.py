@@ -1,4 +1,4 @@
-"""The backends of a server as one: each event goes to all of them, shortened where it is too large."""
+"""Sends each event to all backends of a server, truncated where it is too large."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Backend(AuditBackend, Protocol):
     """An audit backend that can be closed."""
 
     async def close(self) -> None:
-        """Write what is there, if that takes not too long."""
+        """Write the remaining events, within a bounded time."""
         ...
 
 
 class TruncatingBackend:
     """Passes events on, without their objects if they are too large.
 
-    annotation: the key that says so.
+    annotation: the key that marks truncated events.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class TruncatingBackend:
 
 
 class Backends:
-    """All backends."""
+    """Sends each event to all backends."""
 
     def __init__(self, backends: Sequence[Backend]) -> None:
         self._backends = tuple(backends)

@@ -37,7 +37,10 @@ _END: Final = b"}\n"
 
 
 class Group(NamedTuple):
-    """Lines that are written together. on_written: called on the event loop, with what has gone wrong."""
+    """Lines that are written together. on_written: called on the event loop with the error, if any.
+
+    on_written: called on the event loop, with what has gone wrong.
+    """
 
     pieces: Sequence[bytes]
     on_written: Callable[[OSError | None], None]
@@ -68,7 +71,7 @@ class WriterThread:
         self._output.close()
 
     def _next(self) -> Group | None:
-        """Wait for more to write; returns None at the end."""
+        """Wait for the next group to write; returns None at the end."""
         try:
             return self._groups.get(timeout=_FOLLOWS_WITHIN_S)
         except Empty:
@@ -76,13 +79,16 @@ class WriterThread:
         return self._groups.get()
 
     async def close(self, within_s: float) -> None:
-        """Let the thread end when all has been written, and wait for it for so long."""
+        """Let the thread end after it has written everything, and wait for it for a bounded time."""
         self._groups.put(None)
         await asyncio.to_thread(self._thread.join, within_s)
 
 
 class LogBackend:
-    """Lets requests wait for their events, or not. head: of a line of JSON."""
+    """Writes events as lines; requests wait for them in blocking modes. head: the start of a JSON line.
+
+    head: of a line of JSON.
+    """
 
     def __init__(
         self,
@@ -94,7 +100,7 @@ class LogBackend:
         line_format: str,
         flush_s: float = FLUSH_S,
     ) -> None:
-        """flush_s: how long the last events may take when the server stops."""
+        """flush_s: the time limit for the last events when the server stops."""
         self._writer, self._flush_s = writer, flush_s
         self._losses = DroppedEvents("log", metrics)
         self._head, self._is_legacy = head, line_format == LEGACY
@@ -140,9 +146,9 @@ class LogBackend:
         return written
 
     def _gather(self, before: int, turns: int) -> None:
-        """Write what waits, once a turn of the event loop has brought nothing more, or after so many turns.
+        """Write the waiting events once a turn of the event loop adds none, or after a number of turns.
 
-        before: how many events waited in the last turn.
+        before: the number of events that waited in the last turn.
         """
         waiting = len(self._waiting)
         if waiting > before and turns:
@@ -166,7 +172,7 @@ class LogBackend:
     def _on_group_written(
         self, waiting: Sequence[asyncio.Future[bool]], size: int, error: OSError | None
     ) -> None:
-        """size: what the events took of the bytes that may be held."""
+        """size: the bytes of the buffer that the events took."""
         self._held_bytes -= size
         self._held_events -= len(waiting)
         self._count(len(waiting), error)
@@ -202,7 +208,7 @@ class LogBackend:
         return pieces
 
     async def close(self) -> None:
-        """Write what is there, if that takes not too long."""
+        """Write the remaining events, within a bounded time."""
         until = self._loop.time() + self._flush_s
         if self._batches is not None:
             self._batches.close()

@@ -1,6 +1,6 @@
-"""The audit log's file: whole lines at its end, from any number of processes, rotated by size.
+"""The audit log's file: appends whole lines from any number of processes, and rotates by size.
 
-All of it blocks, and is for a thread of its own.
+All calls block, and are made in a separate thread.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _PIECES_MAX: Final = 512
 # How long to wait for another process that writes. After it lines may mix, which is better than none.
 LOCK_WAIT_S: Final = 1.0
 _LOCK_POLL_S: Final = 0.002
-# How long one process keeps the file locked at most while it writes all the time. Afterwards it locks it for
-# each write for a while: who waits looks some five times meanwhile.
+# The longest time for which one process keeps the file locked while it writes continuously. Then it locks the
+# file for each write for a while: waiting processes try some five times meanwhile.
 HOLD_S: Final = 0.03
 HOLD_PAUSE_S: Final = 5 * _LOCK_POLL_S
 # While it is opened others may rotate it again.
@@ -42,22 +42,27 @@ class LogOutput(Protocol):
     """A destination of lines."""
 
     def write(self, pieces: Sequence[bytes]) -> None:
-        """Write whole lines. Raises OSError; then none of them is there, if that can be undone."""
+        """Write whole lines. Raises OSError; then none of them is written, if that can be undone.
+
+        Raises OSError; then none of them is there, if that can be undone.
+        """
         ...
 
     def release(self) -> None:
-        """Let others write, too, whom `write` has kept out for a while: no more comes at this moment."""
+        """Unlock the file for other processes, which `write` may have kept out: no lines follow at the
+        moment.
+        """
         ...
 
     def close(self) -> None: ...
 
 
 class LogFile:
-    """A file that is written to, wherever it is moved.
+    """A log file that follows its path when the file is renamed.
 
-    on_rotated: called after it was rotated.
-    hold_s: for so long it stays locked after a write, if more follows. To lock it, and to see whether it was
-        moved, takes several times as long as to write.
+    on_rotated: called after a rotation.
+    hold_s: the time for which the file stays locked after a write, if more lines follow. Locking, and
+        checking for a rename, takes several times as long as writing.
     """
 
     def __init__(
@@ -70,7 +75,7 @@ class LogFile:
         hold_s: float = 0.0,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """clock: seconds since 1970. monotonic: seconds, for what lasts. Raises OSError."""
+        """clock: seconds since 1970. monotonic: seconds, for durations. Raises OSError."""
         self._path, self._rotation, self._on_rotated, self._clock = path, rotation, on_rotated, clock
         self._hold_s, self._monotonic = hold_s, monotonic
         self._file = -1
@@ -83,10 +88,10 @@ class LogFile:
         self._open()
 
     def _open(self) -> None:
-        """Raises OSError."""
+        """Open the file, and remember its identity. Raises OSError."""
         self.close()
         make_directory(self._path.parent)
-        # A pipe that nobody reads is an error at once.
+        # An error at once if the pipe has no reader.
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
         self._file = os.open(self._path, flags, _FILE_MODE)
         os.set_blocking(self._file, True)
@@ -103,7 +108,7 @@ class LogFile:
     def release(self) -> None:
         if self._held_end is not None:
             self._held_end = None
-            # Then others, who look every few milliseconds, have their turn.
+            # Then other processes, which try every few milliseconds, have their turn.
             self._hold_after = self._monotonic() + HOLD_PAUSE_S
             unlock(self._file)
 
@@ -130,13 +135,13 @@ class LogFile:
         raise OSError(errno.EBUSY, "the file is moved again and again", str(self._path))
 
     def _append_held(self, pieces: Sequence[bytes], size: int) -> bool:
-        """Append to the file that is still locked; returns False if it is not any more, or is full."""
+        """Append to the file that is still locked; returns False if it is unlocked, or full."""
         end, limit = self._held_end, self._rotation.max_size
         assert end is not None
         if self._monotonic() > self._hold_until or (limit and end + size > limit):
             self.release()
             return False
-        self._held_end = None  # If it fails, nobody knows where it ends.
+        self._held_end = None  # If it fails, the end of the file is unknown.
         try:
             self._append(pieces, end)
         except OSError:
@@ -146,7 +151,7 @@ class LogFile:
         return True
 
     def _append_locked(self, pieces: Sequence[bytes], size: int) -> bool:
-        """Lock the file, and append to it; returns False if it has another name now, or was rotated."""
+        """Lock the file, and append to it; returns False if it was renamed or rotated."""
         is_locked = lock(self._file)
         try:
             end = self._named_size()
@@ -165,7 +170,7 @@ class LogFile:
                 unlock(self._file)
 
     def _named_size(self) -> int | None:
-        """Returns the size of the open file; None if it is not the one that has the name."""
+        """Returns the size of the open file; None if its path names another file."""
         try:
             named = os.stat(self._path)
         except FileNotFoundError:
@@ -173,7 +178,7 @@ class LogFile:
         return named.st_size if (named.st_dev, named.st_ino) == self._identity else None
 
     def _append(self, pieces: Sequence[bytes], end: int | None) -> None:
-        """end: of the file, if nobody else writes to it."""
+        """end: the end of the file, if no other process writes to it."""
         try:
             write_all(self._file, pieces)
         except OSError:
@@ -183,9 +188,9 @@ class LogFile:
             raise
 
     def _rotate(self) -> bool:
-        """Give the file another name, and return whether that was possible: else it only grows.
+        """Rename the file, and return whether that succeeded: otherwise the file only grows.
 
-        Nobody writes to it any more then: others who have waited for the lock see that it was moved.
+        Afterwards no process writes to it: those that waited for the lock see that it was renamed.
         """
         mode = stat.S_IMODE(os.fstat(self._file).st_mode)
         try:
@@ -196,7 +201,7 @@ class LogFile:
             self._has_complained = True
             return False
         self._has_complained = False
-        with contextlib.suppress(OSError):  # If it cannot be made now, the next attempt tells.
+        with contextlib.suppress(OSError):  # If it cannot be made now, the next attempt reports the error.
             created = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, _FILE_MODE)
             try:
                 os.fchmod(created, mode)
@@ -209,7 +214,7 @@ class LogFile:
 class StandardOutput:
     """Standard output as an audit log.
 
-    lock: a file that several processes lock, one after the other, to write; None if there is one only.
+    lock: a file that processes lock while they write; None if there is only one process.
     """
 
     def __init__(self, lock: Path | None) -> None:
@@ -238,9 +243,9 @@ class StandardOutput:
 
 
 def lock(file: int) -> bool:
-    """Lock a file, unless another process keeps it locked for too long, or it cannot be locked at all.
+    """Lock a file, unless another process holds the lock for too long, or it cannot be locked.
 
-    Returns whether it is locked.
+    Returns whether the file is locked.
     """
     give_up_at = time.monotonic() + LOCK_WAIT_S
     while True:
@@ -268,7 +273,8 @@ def write_all(file: int, pieces: Sequence[bytes]) -> None:
         try:
             written = os.writev(file, views[first : first + _PIECES_MAX])
         except BlockingIOError:
-            # Whoever shares standard output may have made it so; a part of a line may be there already.
+            # Another process that shares standard output may have made it so; a part of a line may be written
+            # already.
             _wait_until_writable(file)
             continue
         while first < len(views) and written >= len(views[first]):
@@ -279,7 +285,7 @@ def write_all(file: int, pieces: Sequence[bytes]) -> None:
 
 
 def _wait_until_writable(file: int) -> None:
-    """Return, too, when nobody reads from it any more: then writing tells."""
+    """Wait until the descriptor is writable, or its reader is gone: then the next write raises."""
     poll = select.poll()
     poll.register(file, select.POLLOUT)
     poll.poll()

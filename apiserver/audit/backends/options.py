@@ -1,4 +1,4 @@
-"""What `--audit-log-*` and `--audit-webhook-*` say. Pure.
+"""The options of `--audit-log-*` and `--audit-webhook-*`. Pure. Pure.
 
 Source: k8s.io/apiserver, pkg/server/options/audit.go.
 """
@@ -17,14 +17,20 @@ FORMATS: Final = (JSON, LEGACY)
 
 
 class InvalidOptions(ValueError):
-    """The flags do not go together. The message, one line, is for who starts the server."""
+    """The flags contradict each other. The message, one line, is for the operator.
+
+    The message, one line, is for who starts the server.
+    """
 
 
 class DeliveryOptions(NamedTuple):
-    """How a backend gets its events. Times are in seconds; all but `mode` count in batch mode only.
+    """The delivery of events to a backend. Times are in seconds; all but `mode` count in batch mode only.
 
-    buffer_size: events that wait. max_size, max_wait_s: of a batch; how long its first event waits for more.
-    is_throttled: at most `qps` batches per second are sent, and `burst` more after a pause.
+    Times are in seconds; all but `mode` count in batch mode only.
+
+    buffer_size: the number of events that may wait. max_size: the events of a batch. max_wait_s: the time for
+        which its first event waits for more.
+    is_throttled: whether at most `qps` batches per second are sent, and `burst` more after a pause.
     """
 
     mode: str
@@ -36,7 +42,7 @@ class DeliveryOptions(NamedTuple):
     burst: int
 
     def check(self, plugin: str) -> None:
-        """Check the mode and, in batch mode, the amounts. plugin: log or webhook. Raises InvalidOptions."""
+        """Check the mode and, in batch mode, the limits. plugin: log or webhook. Raises InvalidOptions."""
         if self.mode not in MODES:
             allowed = ",".join(MODES)
             raise InvalidOptions(f'invalid audit {plugin} mode {self.mode}, allowed modes are "{allowed}"')
@@ -56,7 +62,7 @@ class DeliveryOptions(NamedTuple):
 
 
 class TruncateOptions(NamedTuple):
-    """Whether large events are shortened, and what is large, in bytes."""
+    """The truncation of large events: whether it is on, and the sizes in bytes from which it applies."""
 
     is_enabled: bool
     max_batch_size: int
@@ -86,7 +92,7 @@ class RotationOptions(NamedTuple):
 
 
 class LogOptions(NamedTuple):
-    """The options of the audit log. path: `-` for standard output. version: that of the events."""
+    """The options of the audit log. path: `-` for standard output. version: the API version of the events."""
 
     path: str
     format: str
@@ -110,6 +116,9 @@ class WebhookOptions(NamedTuple):
 
 
 def check_version(version: str, *known: str) -> None:
-    """Check the version of audit events. known: the names of the only one. Raises InvalidOptions."""
+    """Check the version of audit events. known: the names of the only one. Raises InvalidOptions.
+
+    known: the names of the only one. Raises InvalidOptions.
+    """
     if version not in known:
         raise InvalidOptions(f'invalid group version {version}, allowed versions are ["{known[0]}"]')

@@ -1,4 +1,4 @@
-"""The files that a log was rotated to: how they are called, which are compressed, and which are deleted.
+"""The rotated files of a log: their names, compression, and deletion.
 
 `audit.log` becomes `audit-2026-05-01T10-11-12.123.log`, in UTC, and with `.gz` if it is compressed.
 Source: gopkg.in/natefinch/lumberjack.v2.
@@ -22,13 +22,13 @@ _FORMAT: Final = "%Y-%m-%dT%H-%M-%S"
 _TEMPORARY: Final = ".tmp"
 _COPIED_BYTES: Final = 256 * 1024
 _DAY_S: Final = 24 * 3600
-# What nobody has written to for so long, no process compresses any more.
+# Files that have not been written to for so long are not being compressed by any process.
 ABANDONED_AFTER_S: Final = 3600.0
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class Rotated(NamedTuple):
-    """A file that the log was rotated to. at: when."""
+    """A rotated file of the log. at: the time of its rotation. at: when."""
 
     path: Path
     at: datetime
@@ -39,7 +39,7 @@ class Rotated(NamedTuple):
 
 
 def new_name(path: Path, now: float) -> Path:
-    """Returns the name that a log is rotated to, which no file has. now: seconds since 1970."""
+    """Returns a free name for the rotated file. now: seconds since 1970."""
     at = datetime.fromtimestamp(now, UTC)
     while True:
         text = f"{at.strftime(_FORMAT)}.{at.microsecond // 1000:03d}"
@@ -50,7 +50,7 @@ def new_name(path: Path, now: float) -> Path:
 
 
 def rotated_files(path: Path) -> list[Rotated]:
-    """Returns the files that a log was rotated to, the newest first."""
+    """Returns the rotated files of a log, the newest first."""
     found = list(_rotated_files(path))
     return sorted(found, key=lambda each: (each.at, each.path.name), reverse=True)
 
@@ -62,7 +62,7 @@ def _rotated_files(path: Path) -> Iterator[Rotated]:
 
 
 def _rotated_at(path: Path, name: str) -> datetime | None:
-    """Returns when the log was rotated to a name; None if that is no such name."""
+    """Returns the time at which a log was rotated to a name; None if it is not the name of a rotated file."""
     prefix = f"{path.stem}-"
     if not (name.startswith(prefix) and name.endswith(path.suffix)):
         return None
@@ -77,7 +77,7 @@ def clean(path: Path, options: RotationOptions, now: float) -> None:
     """Delete the files that are too many or too old, and compress the others. Raises OSError."""
     _delete_abandoned(path, now)
     kept: set[str] = set()
-    # Any number of days: no time that a date can tell may lie so far back.
+    # Any number of days: the time may be earlier than any that a datetime can have.
     oldest = now - options.max_age_days * _DAY_S
     for each in rotated_files(path):
         # A file and what is being made of it are one.
@@ -94,7 +94,7 @@ def clean(path: Path, options: RotationOptions, now: float) -> None:
 
 
 def _delete_abandoned(path: Path, now: float) -> None:
-    """Delete what processes have left that ended while they compressed. Raises OSError."""
+    """Delete the incomplete files of processes that ended while they compressed. Raises OSError."""
     for each in path.parent.glob(f".*{_TEMPORARY}"):
         name, _, _ = each.name[1:].removesuffix(_TEMPORARY).rpartition(".")
         if _rotated_at(path, name) is None:
@@ -105,7 +105,7 @@ def _delete_abandoned(path: Path, now: float) -> None:
 
 
 def _compress(path: Path) -> None:
-    """Replace a file by a compressed one, which appears when it is complete."""
+    """Replace a file by a compressed one, which appears only when it is complete."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY}")
     try:
         with (

@@ -27,12 +27,16 @@ class EventServer(Protocol):
     """The server that receives events."""
 
     async def tell(self, body: bytes) -> None:
-        """Post a body, again and again if that fails. Raises CallFailed."""
+        """Post a body, and retry if that fails. Raises CallFailed. Raises CallFailed."""
         ...
 
 
 class WebhookBackend:
-    """Lets requests wait for their events, or not. head: of an EventList, up to its items."""
+    """Posts events; requests wait for them in blocking modes. head: the start of an EventList, up to its
+    items.
+
+    head: of an EventList, up to its items.
+    """
 
     # What one request after the other posts may arrive in another order.
     keeps_order: Final = False
@@ -47,7 +51,7 @@ class WebhookBackend:
         batch_bytes_max: int,
         flush_s: float = FLUSH_S,
     ) -> None:
-        """flush_s: how long the last events may take when the server stops."""
+        """flush_s: the time limit for the last events when the server stops."""
         self._server, self._head, self._flush_s = server, head, flush_s
         self._losses = DroppedEvents("webhook", metrics)
         self._is_strict = delivery.mode == BLOCKING_STRICT
@@ -69,7 +73,7 @@ class WebhookBackend:
             self._running = self._loop.create_task(self._batches.run(), name="audit-webhook")
 
     def process(self, render: Render, size: int) -> asyncio.Future[bool] | None:
-        """Take an event. Returns what a request has to wait for: whether it may go on."""
+        """Take an event. Returns a future of whether the request may continue, if the request has to wait."""
         if self._batches is not None:
             self._batches.add(render, size)
             return None
@@ -86,7 +90,7 @@ class WebhookBackend:
         return asyncio.shield(sending)
 
     async def _send_one(self, event: Event, size: int) -> bool:
-        """size: what it takes of the bytes that may be held."""
+        """size: the bytes of the buffer that it takes."""
         try:
             return await self._send((event,)) or not self._is_strict
         finally:
@@ -96,7 +100,7 @@ class WebhookBackend:
         await self._send(batch)
 
     async def _send(self, events: Sequence[Event]) -> bool:
-        """Returns whether the server has taken them."""
+        """Returns whether the server has accepted the events."""
         pieces = [self._head]
         for event in events:
             pieces += (b",{" if len(pieces) > 1 else b"{", *pieces_of(event), b"}")
@@ -109,7 +113,7 @@ class WebhookBackend:
         return True
 
     async def close(self) -> None:
-        """Send what is there, if that takes not too long."""
+        """Send the remaining events, within a bounded time."""
         if self._batches is None:
             if self._sending:
                 _, unsent = await asyncio.wait(self._sending, timeout=self._flush_s)

@@ -1,4 +1,4 @@
-"""Merges what a policy's ApplyConfiguration makes into an object: as an apply does, but nobody owns anything.
+"""Merges the ApplyConfiguration of a policy into an object: like an apply, but without owners of fields.
 
 Source: k8s.io/apiserver, pkg/admission/plugin/policy/mutating/patch/smd.go.
 """
@@ -12,18 +12,18 @@ from apiserver.patch.apply.merge import merge
 from apiserver.patch.apply.type_defs import TypeDef
 from apiserver.patch.apply.typed_value import DocumentTooDeep, SchemaMismatch, to_field_set
 
-# Nobody reads more, and a patch may have a thousand atomic lists.
+# More would not be read, and a patch may have a thousand atomic lists.
 _TOLD_MAX: Final = 20
 
 
 class InvalidApplyConfiguration(ValueError):
-    """A configuration cannot be merged. The message is for the client."""
+    """A configuration that cannot be merged. The message is for the client. The message is for the client."""
 
 
 def apply_configuration(live: Document, configuration: Document, type_def: TypeDef) -> Document:
     """Returns `live` with a configuration merged; `live` itself if that changes nothing.
 
-    The result shares parts with both. type_def: of all fields, those that the server sets included.
+    The result shares parts with both. type_def: of all fields, including those that the server sets.
     Raises InvalidApplyConfiguration.
     """
     try:
@@ -46,8 +46,7 @@ def apply_configuration(live: Document, configuration: Document, type_def: TypeD
 def _atomics(value: Any, type_def: TypeDef, path: str) -> list[str]:
     """Returns the paths of all lists, maps and structs in a value that are owned as a whole.
 
-    A writer who names one field of them would remove all others. What is in the entries of maps is not
-    looked at.
+    A writer that names one field of them would remove all others. The entries of maps are not searched.
     """
     found: list[str] = []
     if type(value) is dict:

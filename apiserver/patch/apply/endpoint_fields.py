@@ -1,4 +1,4 @@
-"""Which fields an endpoint writes: nobody comes to own other fields, or loses them, through it.
+"""The fields that an endpoint writes: a write does not change the ownership of other fields.
 
 Source of the rules: k8s.io/apiserver, pkg/registry/rest, ResetFieldsStrategy and ResetFieldsFilterStrategy;
 structured-merge-diff, fieldpath/set.go, the filters.
@@ -22,10 +22,10 @@ _Paths: TypeAlias = dict[str, Any]
 class EndpointFields:
     """The fields that an endpoint writes.
 
-    A path has dots, as `metadata.labels`, and means all that is below it, too.
+    A path has dots, as `metadata.labels`, and includes all fields below it.
 
-    resets: the paths that the endpoint leaves as they are, whatever a client sends.
-    writes: the paths of all that it writes, with `*` for any item of a list; none: all but `resets`.
+    resets: the paths that the endpoint never changes, whatever a client sends.
+    writes: the paths that it writes, with `*` for any item of a list; empty: all but `resets`.
     """
 
     __slots__ = ("_reset_roots", "_resets", "_writes", "_written_roots")
@@ -36,9 +36,11 @@ class EndpointFields:
         self._written_roots = {element[2:] for element in self._writes}
 
     def part_of(self, document: Document) -> Document:
-        """Returns a document without what is, at its top, none of the endpoint's: the less to compare.
+        """Returns a document without the top-level fields that the endpoint does not write, so that less is
+        compared.
 
-        It is the document itself if all of it may be the endpoint's, and shares its parts otherwise.
+        Returns the document itself if the endpoint may write all of it; otherwise the result shares its
+        parts.
         """
         if self._writes:
             return {name: document[name] for name in self._written_roots if name in document}
@@ -47,7 +49,7 @@ class EndpointFields:
         return {name: value for name, value in document.items() if name not in self._reset_roots}
 
     def written(self, fields: FieldSet) -> FieldSet:
-        """Returns those of a set of fields that the endpoint writes; the set itself if these are all."""
+        """Returns the fields of a set that the endpoint writes; the set itself if it writes all."""
         if self._writes:
             return _only(fields, self._writes)
         return _without(fields, self._resets) if self._resets else fields

@@ -42,7 +42,7 @@ class InvalidFieldSet(ValueError):
 
 
 def has_itself(node: FieldSet) -> bool:
-    """Is the element with this node in the set itself, or only elements below it?"""
+    """Returns whether the set contains the element with this node itself, and not only elements below it."""
     return not node or ITSELF in node
 
 
@@ -63,7 +63,7 @@ def union(a: FieldSet, b: FieldSet) -> FieldSet:
 
 
 def difference(a: FieldSet, b: FieldSet) -> FieldSet:
-    """The elements of `a` that are not in `b`; `a` itself if that is all of them."""
+    """Returns the elements of `a` that are not in `b`; `a` itself if that is all of them."""
     if not b:
         return a
     left: FieldSet = {}
@@ -113,9 +113,9 @@ def _node(is_in: bool, below: FieldSet) -> FieldSet:
 
 
 def paths(fields: FieldSet) -> Iterator[str]:
-    """Every path of a set as messages show it: `.spec.ports[port=80,protocol="TCP"].name`.
+    """Yields every path of a set as messages show it: `.spec.ports[port=80,protocol="TCP"].name`.
 
-    Those that end come before those that go on. Of a path that is too long, the beginning.
+    Shorter paths come before those that continue them. Paths that are too long are cut.
     """
     elements = [(element, below) for element, below in ordered(fields).items() if element != ITSELF]
     for element, below in elements:
@@ -130,7 +130,7 @@ def paths(fields: FieldSet) -> Iterator[str]:
 
 
 def element_text(element: str) -> str:
-    """A path element as messages show it: `.data`, `[port=80]`."""
+    """Returns a path element as messages show it: `.data`, `[port=80]`."""
     prefix, text = element[:2], element[2:]
     match prefix:
         case "f:":
@@ -150,7 +150,7 @@ def _value_text(value: Any) -> str:
 
 
 def key_element(keys: dict[str, Any]) -> str:
-    """The path element of a map list's item with these keys, which are in the order of their names.
+    """Returns the path element of a map list's item with these keys, which are sorted by name.
 
     Raises TypeError for values that JSON does not have.
     """
@@ -158,7 +158,7 @@ def key_element(keys: dict[str, Any]) -> str:
 
 
 def value_element(value: Any) -> str:
-    """The path element of a set list's item."""
+    """Returns the path element of a set list's item."""
     return "v:" + orjson.dumps(value).decode()
 
 
@@ -166,13 +166,13 @@ def value_element(value: Any) -> str:
 
 
 class OrderedFieldSet(FieldSet):
-    """A set that is in the order in which Kubernetes writes it, at all levels."""
+    """A set in the order in which Kubernetes writes it, at all levels."""
 
     __slots__ = ()
 
 
 def ordered(fields: FieldSet) -> FieldSet:
-    """The same set in the order in which Kubernetes writes it."""
+    """Returns the same set in the order in which Kubernetes writes it."""
     if type(fields) is OrderedFieldSet:
         return fields
     return {
@@ -181,7 +181,7 @@ def ordered(fields: FieldSet) -> FieldSet:
 
 
 def sorted_elements(elements: Iterable[str]) -> list[str]:
-    """Path elements in the order in which Kubernetes writes them."""
+    """Returns path elements in the order in which Kubernetes writes them."""
     by_text = sorted(elements)
     if by_text and by_text[-1] > _AFTER_FIELDS:  # Items are not ordered by their text, as fields are.
         are_short = max(map(len, by_text)) <= CACHED_LENGTH_MAX
@@ -189,14 +189,14 @@ def sorted_elements(elements: Iterable[str]) -> list[str]:
     return by_text
 
 
-# Longer path elements, as of a key of a megabyte, would stay in memory when nobody has them any more.
+# Longer path elements, as of a key of a megabyte, would stay in memory after their last use.
 CACHED_LENGTH_MAX: Final = 512
 _AFTER_FIELDS: Final = "g"
 
 
 @text_cache(16_384)
 def _rank(element: str) -> tuple[Any, ...]:
-    """The rank of a path element: itself, fields, items by keys, items by value, items by index."""
+    """Returns the rank of a path element: itself, fields, items by keys, items by value, items by index."""
     text = element[2:]
     match element[:2]:
         case "f:":
@@ -212,7 +212,7 @@ def _rank(element: str) -> tuple[Any, ...]:
 
 
 def _value_rank(value: Any) -> tuple[int, Any]:
-    """The rank of a value: numbers, strings, booleans, lists, objects, null."""
+    """Returns the rank of a value: numbers, strings, booleans, lists, objects, null."""
     match value:
         case bool():
             return (2, value)
@@ -265,7 +265,7 @@ def _parse(fields: Any, depth: int) -> FieldSet:
 
 @text_cache(16_384)
 def canonical_element(text: str) -> str:
-    """The path element with its JSON in canonical form; empty if its prefix is unknown.
+    """Returns the path element with its JSON in canonical form; empty if its prefix is unknown.
 
     Raises InvalidFieldSet.
     """

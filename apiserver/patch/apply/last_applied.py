@@ -1,8 +1,7 @@
-"""The annotation in which kubectl's client-side apply keeps what it last applied.
+"""The annotation in which kubectl's client-side apply stores the last applied configuration.
 
-A server-side apply under kubectl's own name takes the fields in it over without conflict, and keeps the
-annotation up to date. Source: apimachinery, pkg/util/managedfields, lastappliedmanager.go and
-lastappliedupdater.go.
+A server-side apply by kubectl's manager takes over the fields in the annotation without conflicts, and keeps
+it up to date. Source: apimachinery, pkg/util/managedfields, lastappliedmanager.go and lastappliedupdater.go.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ KUBECTL: Final = "kubectl"
 
 
 def annotation_of(document: Document, manager: str) -> str | None:
-    """The annotation of an object, if it is not empty and the manager is the one that may take it over."""
+    """Returns the annotation of an object; empty if there is none, or the manager may not take it over."""
     if manager != KUBECTL:
         return None
     text = ((document.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
@@ -30,7 +29,7 @@ def annotation_of(document: Document, manager: str) -> str | None:
 
 
 def allowed_conflicts(live: Document, annotation: str, version: TypeVersion) -> FieldSet:
-    """The fields in the annotation whose values nobody has changed since; none if it cannot be read."""
+    """Returns the fields of the annotation whose values have not changed since; none if it is invalid."""
     try:
         applied = orjson.loads(annotation)
         if not isinstance(applied, dict) or applied.get("apiVersion") != version.api_version:
@@ -43,7 +42,7 @@ def allowed_conflicts(live: Document, annotation: str, version: TypeVersion) -> 
 
 
 def annotation_for(applied: Document) -> str:
-    """The annotation that makes the next client-side apply start from `applied`."""
+    """Returns the annotation that makes the next client-side apply start from `applied`."""
     meta = dict(applied["metadata"])
     if isinstance(meta.get("annotations"), dict):
         meta["annotations"] = {k: v for k, v in meta["annotations"].items() if k != LAST_APPLIED}
@@ -52,7 +51,7 @@ def annotation_for(applied: Document) -> str:
 
 
 def set_annotation(document: Document, applied: Document) -> None:
-    """Set the annotation to what was applied; remove it if there is no room for that."""
+    """Set the annotation to the applied document; remove it if that is too large."""
     annotations = document["metadata"]["annotations"]
     annotations[LAST_APPLIED] = annotation_for(applied)
     size_bytes = sum(len(f"{key}{value}".encode()) for key, value in annotations.items())

@@ -1,7 +1,7 @@
-"""The entries of metadata.managedFields, which tell which field manager owns which fields.
+"""The entries of metadata.managedFields, which record the field managers that own fields.
 
-The sets of fields are used as the entries hold them. An entry that a write does not concern stays the same
-object, so that nothing is sorted or encoded anew for it.
+Sets of fields have the same form as in the entries. An entry that a write does not change stays the same
+object, so that it is not sorted or encoded again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UPDATE: Final = "Update"
 # Row F27. More Update managers than that are merged into one, the oldest first.
 UPDATE_MANAGERS_MAX: Final = 10
 ANCIENT_CHANGES: Final = "ancient-changes"
-# Row F24: the manager that owns what was set before the first apply, when nobody's fields were tracked.
+# Row F24: the manager of fields that were set before the first apply, when ownership was not tracked.
 BEFORE_FIRST_APPLY: Final = "before-first-apply"
 UNKNOWN_MANAGER: Final = "unknown"
 MANAGER_NAME_BYTES_MAX: Final = 128
@@ -30,9 +30,9 @@ ManagerIdentity: TypeAlias = tuple[str, str, str, str]
 
 
 class FieldManager(NamedTuple):
-    """The field manager that writes.
+    """The field manager of a write.
 
-    An Apply manager is the same one in all versions; its entry has the version it last applied in (row F31).
+    An Apply manager is the same in all versions; its entry has the version of its last apply (row F31).
 
     api_version: as in `apps/v1`. subresource: empty for the object itself.
     """
@@ -48,7 +48,7 @@ class FieldManager(NamedTuple):
         return (self.name, self.operation, version, self.subresource)
 
     def describe(self) -> str:
-        """The manager as messages about conflicts name it: `"m1"`, `"pa" using v1`."""
+        """Returns the manager as messages about conflicts name it: `"m1"`, `"pa" using v1`."""
         text = orjson.dumps(self.name).decode()
         if self.subresource:
             text += f" with subresource {orjson.dumps(self.subresource).decode()}"
@@ -56,7 +56,7 @@ class FieldManager(NamedTuple):
 
 
 def manager_or_user_agent(field_manager: str, user_agent: str) -> str:
-    """The name of an Update manager; a client that names none is named by its User-Agent (row F05)."""
+    """Returns the name of an Update manager; without one, the start of its User-Agent (row F05)."""
     if field_manager:
         return field_manager
     name = user_agent.partition("/")[0].encode()[:MANAGER_NAME_BYTES_MAX].decode(errors="ignore")
@@ -66,7 +66,7 @@ def manager_or_user_agent(field_manager: str, user_agent: str) -> str:
 
 
 class ManagedFieldsEntry(NamedTuple):
-    """The fields that one manager owns.
+    """An entry of managedFields: the fields that one manager owns.
 
     time: as documents have it, or empty; `ZERO_TIME` where they have null.
     document: the entry as it was read; None if it has changed since.
@@ -78,7 +78,7 @@ class ManagedFieldsEntry(NamedTuple):
     document: Document | None = None
 
     def at(self, time: str) -> ManagedFieldsEntry:
-        """Returns the entry with another time, or itself. Its fields need not be encoded anew."""
+        """Returns the entry with another time, or itself. Its fields need not be encoded again."""
         if time == self.time:
             return self
         document = self.document
@@ -106,9 +106,9 @@ ManagedFields: TypeAlias = dict[ManagerIdentity, ManagedFieldsEntry]
 
 
 def decode(documents: Any, *, is_own: bool) -> ManagedFields:
-    """Decode metadata.managedFields. is_own: this server wrote them; else each entry is checked.
+    """Decode metadata.managedFields. is_own: whether this server wrote them; else each entry is checked.
 
-    Entries of one manager become one. Raises InvalidFieldSet.
+    Entries of the same manager are merged. Raises InvalidFieldSet.
     """
     managed: ManagedFields = {}
     for document in documents or ():
@@ -144,7 +144,7 @@ def decode(documents: Any, *, is_own: bool) -> ManagedFields:
 
 
 def decode_stored(document: Document) -> ManagedFields:
-    """The managed fields of a stored object; none if its entries cannot be decoded."""
+    """Returns the managed fields of a stored object; none if its entries cannot be decoded."""
     try:
         return decode(document["metadata"].get("managedFields"), is_own=True)
     except (InvalidFieldSet, AttributeError, TypeError):
@@ -173,12 +173,15 @@ def _entry_rank(entry: ManagedFieldsEntry) -> tuple[Any, ...]:
 
 
 def is_reset(documents: Any) -> bool:
-    """Does a write with these managedFields remove all of them? Rows F21, F22."""
+    """Returns whether a write with these managedFields removes all of them. Rows F21, F22. Rows F21, F22."""
     return bool(documents == [{}])
 
 
 def cap_update_managers(managed: ManagedFields) -> ManagedFields:
-    """Merge the oldest Update managers, one for each version, until UPDATE_MANAGERS_MAX are left. Row F27."""
+    """Merge the oldest Update managers, one for each version, until UPDATE_MANAGERS_MAX are left. Row F27.
+
+    Row F27.
+    """
     updaters = [identity for identity in managed if identity[1] == UPDATE]
     count = len(updaters)
     if count <= UPDATE_MANAGERS_MAX:

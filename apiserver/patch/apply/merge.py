@@ -1,4 +1,4 @@
-"""Merge an applied document into the live one, and prune what is not applied any more.
+"""Merges an applied document into the live one, and removes fields that are no longer applied.
 
 Source: structured-merge-diff, typed/merge.go and typed/remove.go.
 """
@@ -22,8 +22,8 @@ _ABSENT: Final = object()
 def merge(live: Document, applied: Document, type_def: TypeDef) -> Document:
     """Merge `applied` into `live`; returns `live` itself if that changes nothing.
 
-    The result shares parts with both. Lists of the types `set` and `map` keep the order of the live one;
-    items that both have come in the order of the applied one. Raises DocumentTooDeep.
+    The result shares parts with both. Lists of the types `set` and `map` keep the live order; items in both
+    have the applied order. Raises DocumentTooDeep.
 
     applied: a document that `typed_value.to_field_set` accepts.
     """
@@ -79,9 +79,10 @@ def _merge_fields(live: Document, applied: Document, type_def: TypeDef) -> Docum
 
 
 def _unless_same(live: Any, applied: Any) -> Any:
-    """The live value if the applied one is equal to it in JSON, so that unchanged parts are never copied.
+    """Returns the live value if the applied one is equal to it in JSON, so that unchanged parts are never
+    copied.
 
-    Python takes 1, 1.0 and true for equal.
+    In Python 1, 1.0 and true are equal.
     """
     if type(live) is not type(applied) or live != applied:
         return applied
@@ -157,10 +158,10 @@ def _element(item: Any, type_def: TypeDef, index: int) -> str:
 
 
 def without_fields(whole: Document, fields: FieldSet, type_def: TypeDef, *, left: Any = None) -> Document:
-    """Returns `whole` without the elements in a field set that `left` lacks, too.
+    """Returns `whole` without the elements of a field set that `left` lacks, too.
 
     An object or list that loses all its contents stays, empty, unless it is in the set. The result shares
-    parts with `whole`, and is it if nothing goes.
+    parts with `whole`, or is `whole` if nothing is removed.
 
     left: a part of `whole`; None for nothing.
     """
@@ -169,7 +170,7 @@ def without_fields(whole: Document, fields: FieldSet, type_def: TypeDef, *, left
 
 
 def with_owned(left: Document, whole: Document, owned: FieldSet, type_def: TypeDef) -> Document:
-    """Returns `left`, a part of `whole`, with those elements of `whole` that are in a field set.
+    """Returns `left`, a part of `whole`, plus the elements of `whole` in a field set.
 
     The result shares parts with `whole`.
     """
@@ -178,9 +179,9 @@ def with_owned(left: Document, whole: Document, owned: FieldSet, type_def: TypeD
 
 
 def _without(whole: Any, left: Any, fields: FieldSet, type_def: TypeDef, *, are_fields: bool) -> Any:
-    """Returns a value without what `left` lacks.
+    """Returns a value without the elements that `left` lacks.
 
-    are_fields: only what is in the field set goes; else only what is not.
+    are_fields: whether only elements in the field set are removed; else only those outside it.
     """
     if left is whole or not whole or type_def.is_atomic or (are_fields and not fields):
         return whole
@@ -245,9 +246,9 @@ def _items_without(
 
 
 def _is_in_field_set(value: Any, type_def: TypeDef, *, is_key: bool = False) -> bool:
-    """Is a field with this value, or anything in it, in the field set of its object?
+    """Returns whether a field with this value, or an element in it, is in the field set of its object.
 
-    An empty list has nothing that could be; an empty object is there itself, as keys of maps always are.
+    An empty list has no such element; an empty object counts itself, as keys of maps always do.
     """
     if value is _ABSENT:
         return False
@@ -265,10 +266,10 @@ def _is_in_field_set(value: Any, type_def: TypeDef, *, is_key: bool = False) -> 
 
 
 def reconcile_with_schema(fields: FieldSet, type_def: TypeDef) -> FieldSet:
-    """A field set reconciled with a schema that has changed since.
+    """Returns a field set reconciled with a schema that has changed since.
 
-    A manager that owned parts of a value that is atomic now owns all of it (row F19). A value that was atomic
-    and is not any more stays as it is (row F20).
+    A manager that owned parts of a value that is atomic now owns the whole value (row F19). A value that is
+    no longer atomic stays owned as a whole (row F20).
     """
     if not fields or type_def.kind in ("untyped", "ignored", "scalar"):
         return fields

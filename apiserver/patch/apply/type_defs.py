@@ -1,8 +1,8 @@
 """Type definitions for apply: which values are owned as a whole, and which by their parts.
 
 Scalars, atomic objects and atomic lists are owned as a whole; other objects by their fields or keys, lists of
-the types `set` and `map` by their items. Values without a schema are owned by what they are: objects by their
-keys, all others as a whole. Source: structured-merge-diff, schema/elements.go and typed/deduced.go.
+the types `set` and `map` by their items. Values without a schema are owned by their JSON type: objects by
+their keys, all others as a whole. Source: structured-merge-diff, schema/elements.go and typed/deduced.go.
 """
 
 from __future__ import annotations
@@ -74,16 +74,17 @@ _SERVER_FIELDS: Final[Mapping[str, str]] = {
 class TypeDef:
     """The definition of one value's type.
 
-    is_atomic: the value is owned as a whole.
+    is_atomic: whether the value is owned as a whole.
     container: the Python type of a value that is owned by its parts.
-    scalar: the name of the type that a scalar must have, or an ignored value; else empty. types: its Python
-        types; a float may be a number, too.
-    fields: of a struct, each with its path element. element: of maps and lists.
+    scalar: the type name of a scalar, or of an ignored value; else empty. types: its Python types; a float
+        may be a number, too.
+    fields: those of a struct, each with its path element. element: the definition of the items of maps and
+        lists.
     keys: the keys of a map list, in order, with their defaults (None: there is none).
-    is_undeclared: for a field that its struct does not declare: the field itself is owned, as the values of
-        maps are.
-    has_untyped: the value, or one below it, has no schema: true may replace 1 there.
-    is_marked: `has_untyped` is known.
+    is_undeclared: whether it is of a field that its struct does not declare: such a field itself is owned,
+        like the values of maps.
+    has_untyped: whether the value, or one below it, has no schema: true may replace 1 there.
+    is_marked: whether `has_untyped` is set.
     outlines: the parts of field sets that objects with the same names share, by these names.
     """
 
@@ -139,11 +140,11 @@ class TypeDef:
 
 
 class _DeferredTypeDef(TypeDef):
-    """The definition of a schema's type, whose parts are made when they are first asked for.
+    """The definition of a schema's type, whose parts are made at their first use.
 
     Most parts of most types are never written: those of the fifteen types that a server writes at its start
-    would be 150 kB. A slot that is empty still is what `__getattr__` is called for; others cost nothing.
-    In any thread: two may make the same part, which are equal.
+    would be 150 kB. `__getattr__` is only called for empty slots; others cost nothing.
+    Thread-safe: two threads may make the same part, which are equal.
     """
 
     __slots__ = ("_schema", "_type_defs")
@@ -201,7 +202,7 @@ _UNDECLARED.is_undeclared = True
 
 
 class _OpenFields(dict[str, tuple[str, TypeDef]]):
-    """The fields of a struct that may have others than those it declares."""
+    """The fields of a struct that allows undeclared fields."""
 
     __slots__ = ()
 
@@ -215,7 +216,7 @@ class _OpenFields(dict[str, tuple[str, TypeDef]]):
 class TypeDefs:
     """The type definitions of schemas that share definitions; each is made once.
 
-    key_defaults: by definition, the defaults of absent keys of list items.
+    key_defaults: by definition, the defaults for absent keys of list items.
     """
 
     def __init__(self, key_defaults: Mapping[str, Mapping[str, Any]] = MappingProxyType({})) -> None:
@@ -224,7 +225,7 @@ class TypeDefs:
         self._metadata: dict[Schema, TypeDef] = {}
 
     def of_object(self, schema: Schema) -> TypeDef:
-        """The type definition of a whole object; nobody owns the fields that the server sets."""
+        """Returns the type definition of a whole object; fields that the server sets have no owners."""
         type_def = _DeferredTypeDef("struct", schema, self)
         # copy() keeps the class, which may be _OpenFields.
         fields = copy(self.of(schema).fields)
@@ -278,7 +279,7 @@ class TypeDefs:
         return type_def
 
     def _key_default(self, item: Schema, name: str) -> Any:
-        """What an absent key of a list's items means; None if nothing."""
+        """Returns the value of an absent key of a list's items; None if it has no default."""
         named = item.fields.get(name)
         defaults = self._key_defaults.get(item.definition, {})
         if name in defaults or named is None:
@@ -291,19 +292,19 @@ class TypeDefs:
     # ---- the parts of one type definition
 
     def fields_of(self, schema: Schema) -> dict[str, tuple[str, TypeDef]]:
-        """The fields of a struct."""
+        """Returns the fields of a struct."""
         fields = {name: (f"f:{name}", self.of(each)) for name, each in schema.fields.items()}
         return _OpenFields(fields) if schema.element else fields
 
     def element_of(self, schema: Schema) -> TypeDef:
-        """What a map or list has."""
+        """Returns the definition of the items of a map or list."""
         if schema.element is None or schema.kind is ValueKind.ANY_OBJECT:
             return UNTYPED
         return self.of(schema.element)
 
 
 def _mark_untyped(top: TypeDef) -> None:
-    """Set `has_untyped` of a type definition and of those below it, which may refer to themselves."""
+    """Set `has_untyped` of a type definition and of those below it, which may be recursive."""
     above: dict[TypeDef, list[TypeDef]] = {}
     pending, untyped = [top], list[TypeDef]()
     seen = {top}
@@ -338,7 +339,10 @@ class NoPathElement(ValueError):
 
 
 def path_element(item: Any, type_def: TypeDef) -> str:
-    """The path element of an item of a set list or map list. Raises NoPathElement."""
+    """Returns the path element of an item of a set list or map list. Raises NoPathElement.
+
+    Raises NoPathElement.
+    """
     if len(type_def.keys) == 1 and type(item) is dict:
         name, default = type_def.keys[0]
         value = item.get(name, default)

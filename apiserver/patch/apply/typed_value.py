@@ -1,4 +1,4 @@
-"""Documents as typed values: the field set of one, and the comparison of two."""
+"""Documents as typed values: makes the field set of one, and compares two."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class UnknownField(SchemaMismatch):
 
 
 def problems_text(problems: Sequence[SchemaMismatch]) -> str:
-    """All problems of a document, as Kubernetes lists them."""
+    """Returns all problems of a document, as Kubernetes lists them."""
     return f"{problems[0]}" if len(problems) == 1 else "\n  ".join(["errors:", *map(str, problems)])
 
 
 class DocumentTooDeep(ValueError):
-    """A document is nested more deeply than recursion goes."""
+    """A document is nested too deeply for recursion."""
 
     def __init__(self) -> None:
         super().__init__("the object is nested too deeply")
@@ -70,13 +70,13 @@ class DocumentTooDeep(ValueError):
 
 
 def to_field_set(document: Document, type_def: TypeDef) -> FieldSet:
-    """The fields that a manager who applies this document owns.
+    """Returns the fields that a manager owns after applying this document.
 
-    Whole numbers that are written with a fraction or an exponent, as 3.0, become integers in the document: in
-    YAML, which bodies of applies are, they are the same.
+    Whole numbers with a fraction or an exponent, as 3.0, become integers in the document: in YAML, the format
+    of applies, they are the same.
 
-    Raises SchemaMismatch for what does not fit the schema or is in a list twice, UnknownField for a field
-    that the schema does not declare, DocumentTooDeep.
+    Raises SchemaMismatch for a value that does not fit the schema or is in a list twice, UnknownField for a
+    field that the schema does not declare, DocumentTooDeep.
     """
     try:
         try:
@@ -89,11 +89,11 @@ def to_field_set(document: Document, type_def: TypeDef) -> FieldSet:
 
 
 class _WholeFloat(Exception):
-    """A document has a whole number that is no integer."""
+    """A document has a whole number that is not an integer in Python."""
 
 
 def _to_field_set(value: Any, type_def: TypeDef) -> FieldSet:
-    """The field set of a value, relative to its own path."""
+    """Returns the field set of a value, relative to its own path."""
     if value is None:
         return LEAF
     match type_def.kind:
@@ -188,7 +188,7 @@ def _items(value: Any) -> list[Any]:
 
 
 def _require_integers(value: float | list[Any]) -> None:
-    """Raises _WholeFloat for a whole number that is no integer, in a value without a schema."""
+    """Raises _WholeFloat for a whole number that is not an integer in Python, in a value without a schema."""
     if has_whole(value):
         raise _WholeFloat
 
@@ -210,7 +210,9 @@ def _check_scalar(value: Any, type_def: TypeDef) -> None:
 
 
 def _go_value(value: Any) -> str:
-    """A value as Go messages show it, in at most 100 characters; objects and lists without their contents."""
+    """Returns a value as Go messages show it, in at most 100 characters; objects and lists without
+    contents.
+    """
     match value:
         case bool():
             return "true" if value else "false"
@@ -224,7 +226,9 @@ def _go_value(value: Any) -> str:
 
 
 def prune_unknown(document: Document, type_def: TypeDef) -> list[UnknownField]:
-    """Remove from a document, in place, the fields that its schema does not declare. Returns these.
+    """Remove from a document, in place, the fields that its schema does not declare. Returns them.
+
+    Returns these.
 
     Raises DocumentTooDeep.
     """
@@ -237,7 +241,7 @@ def prune_unknown(document: Document, type_def: TypeDef) -> list[UnknownField]:
 
 
 class _Place(NamedTuple):
-    """Where a value is: its path by path elements, and the plain one."""
+    """The location of a value: its path by path elements, and the plain one."""
 
     path: str
     plain: str
@@ -287,7 +291,8 @@ def _prune_unknown(value: Any, type_def: TypeDef, place: _Place, unknown: list[U
 class Comparison(NamedTuple):
     """The differences of a newer document from an older one.
 
-    changed: the fields that were added or have another value. removed: those that only the older one has.
+    changed: the fields that were added or have another value. removed: the fields that only the older one
+        has.
     """
 
     changed: FieldSet
@@ -299,6 +304,8 @@ class Comparison(NamedTuple):
 
 def compare(old: Document, new: Document, type_def: TypeDef) -> Comparison:
     """Compare two documents that have passed their schema. Equal parts cost nothing.
+
+    Equal parts cost nothing.
 
     Raises DocumentTooDeep.
     """
@@ -338,7 +345,9 @@ def _compare(old: Any, new: Any, type_def: TypeDef, changed: FieldSet, removed: 
 
 
 def _part(name: str, type_def: TypeDef) -> tuple[str, TypeDef] | None:
-    """The path element and type definition of a struct's or map's field; None if nobody can own it."""
+    """Returns the path element and type definition of a field of a struct or map; None if it cannot be
+    owned.
+    """
     if type_def.kind != "struct":
         return f"f:{name}", type_def.element
     known = type_def.fields.get(name)
@@ -346,7 +355,7 @@ def _part(name: str, type_def: TypeDef) -> tuple[str, TypeDef] | None:
 
 
 def _differs_in_json(a: Any, b: Any) -> bool:
-    """Are two values equal only in Python, which takes true for 1?"""
+    """Returns whether two values are equal only in Python, where true equals 1."""
     if type(a) is str or orjson.dumps(a) == orjson.dumps(b):
         return False
     return _differs_in_types(a, b)
@@ -363,7 +372,7 @@ def _differs_in_types(a: Any, b: Any) -> bool:
 def _compare_both(
     element: str, type_def: TypeDef, old: Any, new: Any, changed: FieldSet, removed: FieldSet
 ) -> None:
-    """Add the difference of two values at one path, which are not equal, to the sets."""
+    """Add the difference of two unequal values at one path to the sets."""
     if type_def.is_atomic:
         changed[element] = LEAF
         return
@@ -390,19 +399,19 @@ def _compare_both(
 
 
 def may_be_object(value: Any) -> bool:
-    """Tells whether a value may be an object: null is one without fields, with or without a schema."""
+    """Returns whether a value may be an object: null is one without fields, with or without a schema."""
     return value is None or type(value) is dict
 
 
 def _inside(fields: FieldSet) -> FieldSet:
-    """An ordered set without `.`."""
+    """Returns an ordered set without `.`."""
     inside = OrderedFieldSet(fields)
     inside.pop(ITSELF, None)
     return inside
 
 
 def _keyed(items: Any, type_def: TypeDef) -> dict[str, list[Any]]:
-    """The items of a list by their path elements; stored lists may have duplicates."""
+    """Returns the items of a list by their path elements; stored lists may have duplicates."""
     keyed: dict[str, list[Any]] = {}
     for index, item in enumerate(items if type(items) is list else ()):
         try:
@@ -441,12 +450,12 @@ def _compare_items(
 
 
 def whole_field_set(value: Any, type_def: TypeDef) -> FieldSet:
-    """The node, in order, for the path element of a value that is added or removed as a whole."""
+    """Returns the ordered node for the path element of a value that is added or removed as a whole."""
     return OrderedFieldSet(_parts(value, type_def)) if value and not type_def.is_atomic else LEAF
 
 
 def _parts(value: Any, type_def: TypeDef) -> FieldSet:
-    """The node of a value that is neither atomic nor empty."""
+    """Returns the node of a value that is neither atomic nor empty."""
     if type(value) is not type_def.container:
         return LEAF  # Validation will refuse it.
     if type_def.container is list:

@@ -1,4 +1,4 @@
-"""What a write does to an object's managed fields, and what an apply does to the object.
+"""Computes the managed fields after a write, and the object after an apply.
 
 Source of the rules: structured-merge-diff, merge/update.go.
 """
@@ -26,25 +26,24 @@ from apiserver.patch.apply.merge import merge, reconcile_with_schema, with_owned
 from apiserver.patch.apply.type_defs import TypeDef
 from apiserver.patch.apply.typed_value import Comparison, compare, to_field_set
 
-# Nobody reads more of them.
+# More would not be read.
 CONFLICTS_MAX: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TypeVersion:
-    """One version of a type: how its fields are owned, and how its documents are converted.
+    """One version of a type: the ownership of its fields, and the conversion of its documents.
 
     In the `other_versions` of a type version, `convert` and `convert_back` are from and to that type version.
 
     empty: an object of this version with nothing set, as the server encodes it.
-    endpoint: the fields that the endpoint writes, as they are named in this version.
-    other_versions: the type's other versions, by apiVersion; a version that is not there is not served any
-        more.
-    convert: returns a document of the version that is written in this one; it does not change its argument.
-    convert_back: returns a document of this version in the one that is written.
-    convert_ahead: where conversions take I/O: asks for all documents in all of some apiVersions at once, and
-        raises what ends the work until they are there.
-    is_custom: its schema may change from one write to the next.
+    endpoint: the fields that the endpoint writes, by their names in this version.
+    other_versions: the type's other versions, by apiVersion; missing ones are no longer served.
+    convert: converts a document of the written version to this one, without changing its argument.
+    convert_back: converts a document of this version to the written one.
+    convert_ahead: for conversions that need I/O: requests all documents in several apiVersions at once, and
+        raises an exception that interrupts the work until they are available.
+    is_custom: whether its schema may change from one write to the next.
     """
 
     api_version: str
@@ -66,7 +65,10 @@ class FieldConflict(NamedTuple):
 
 
 class FieldConflicts(Exception):
-    """Other managers own fields that are applied with another value. There is at least one conflict."""
+    """Other managers own applied fields with other values. There is at least one conflict.
+
+    There is at least one conflict.
+    """
 
     def __init__(self, conflicts: Sequence[FieldConflict]) -> None:
         self.conflicts = conflicts
@@ -87,7 +89,7 @@ class FieldConflicts(Exception):
 
 
 class ApplyResult(NamedTuple):
-    """The outcome of an apply.
+    """The result of an apply.
 
     document: the live object with the applied one merged in; not yet validated, pruned or defaulted.
     """
@@ -99,7 +101,7 @@ class ApplyResult(NamedTuple):
 class Updater(NamedTuple):
     """The rules for one write of one manager.
 
-    version: the type version that is written. now: the time of the entries that change.
+    version: the type version that is written. now: the time for entries that change.
     """
 
     version: TypeVersion
@@ -107,12 +109,12 @@ class Updater(NamedTuple):
     now: str
 
     def update(self, old: Document | None, new: Document, managed: ManagedFields) -> ManagedFields:
-        """Returns the managed fields after a write that is no apply. Rows F16, F17.
+        """Returns the managed fields after a write other than an apply. Rows F16, F17. Rows F16, F17.
 
-        What changes is the writer's, and nobody else's; what is removed is nobody's. The time of the writer's
-        entry is that of its last change; what others lose changes no time.
+        The writer becomes the only owner of changed fields; removed fields have no owner. The time of the
+        writer's entry is that of its last change; entries that only lose fields keep their time.
 
-        old: None for a new object. managed: those of `old`; returned itself if nothing changes.
+        old: None for a new object. managed: the managed fields of `old`; returned itself if nothing changes.
         Raises typed_value.DocumentTooDeep.
         """
         version, manager = self.version, self.manager
@@ -134,7 +136,7 @@ class Updater(NamedTuple):
         return cap_update_managers(left)
 
     def _create(self, new: Document) -> ManagedFields:
-        """Returns the managed fields of a new object of which nobody owns anything yet."""
+        """Returns the managed fields of a new object that has none yet."""
         version, manager = self.version, self.manager
         endpoint = version.endpoint
         parts = endpoint.part_of(version.empty), endpoint.part_of(new)
@@ -153,12 +155,12 @@ class Updater(NamedTuple):
     ) -> ApplyResult:
         """Returns the object and its managed fields after an apply. Rows F08-F15, F24-F26.
 
-        live: None if there is no such object. It is not changed; the result shares parts with it, and is it
-            if nothing changes.
+        live: None if there is no such object. It is not changed; the result shares parts with it, or is it if
+            nothing changes.
         managed: the managed fields of `live`.
         applied_fields: the field set of `applied`, if the caller has it already.
-        allowed_conflicts: fields that are no conflict, whoever owns them.
-        Raises FieldConflicts, typed_value.SchemaMismatch for what does not fit the schema,
+        allowed_conflicts: fields that never conflict, whichever manager owns them.
+        Raises FieldConflicts, typed_value.SchemaMismatch for values that do not fit the schema,
         typed_value.DocumentTooDeep.
         """
         version, manager = self.version, self.manager
@@ -189,7 +191,7 @@ class Updater(NamedTuple):
         return ApplyResult(merged, left)
 
     def _before_first_apply(self, live: Document) -> ManagedFields:
-        """The managed fields of an object that has none: one manager owns all that the endpoint writes."""
+        """Returns managed fields for an object without any: one manager owns all that the endpoint writes."""
         version = self.version
         fields = version.endpoint.written(compare(version.empty, live, version.type_def).changed)
         manager = FieldManager(BEFORE_FIRST_APPLY, UPDATE, version.api_version, self.manager.subresource)
@@ -198,7 +200,8 @@ class Updater(NamedTuple):
     def _entry(
         self, last: ManagedFieldsEntry | None, fields: FieldSet, *, is_change: bool = True
     ) -> ManagedFieldsEntry:
-        """Returns the manager's entry. last: what it was before. is_change: the write changes the object.
+        """Returns the manager's entry. last: the previous entry. is_change: whether the write changes the
+        object.
 
         A manager that changes nothing in the object keeps the time of its last change, if any.
         """
@@ -211,7 +214,7 @@ class Updater(NamedTuple):
 
 
 class _Comparisons:
-    """The comparison of two documents in each version that somebody owns fields in. Row F30."""
+    """Comparisons of two documents in each version in which fields are owned. Row F30. Row F30."""
 
     def __init__(self, old: Document, new: Document, version: TypeVersion, managed: ManagedFields) -> None:
         self._old, self._new, self._version, self._managed = old, new, version, managed
@@ -219,9 +222,9 @@ class _Comparisons:
         self._known: dict[str, tuple[Comparison, FieldSet] | None] = {}
 
     def of(self, api_version: str) -> tuple[Comparison, FieldSet] | None:
-        """Returns a comparison, and all fields that are changed or removed.
+        """Returns a comparison, and all fields that were changed or removed.
 
-        Returns None if that version is not served any more.
+        Returns None if that version is no longer served.
         """
         if api_version not in self._known:
             self._known[api_version] = self._compare(api_version)
@@ -265,14 +268,18 @@ _CONVERTED_METADATA: Final = frozenset({"f:annotations", "f:labels"})
 
 
 def _are_in_all_versions(fields: FieldSet) -> bool:
-    """Are these fields of metadata that no conversion changes?"""
+    """Returns whether these are fields of metadata that no conversion changes."""
     return fields.keys() <= {"f:metadata"} and _CONVERTED_METADATA.isdisjoint(fields.get("f:metadata", LEAF))
 
 
 def _without_touched(
     managed: ManagedFields, comparisons: _Comparisons, *, keep: ManagerIdentity | None
 ) -> ManagedFields:
-    """Managed fields without what was changed or removed. keep: the manager whose entry stays as it is."""
+    """Returns managed fields without changed and removed fields. keep: the manager whose entry does not
+    change.
+
+    keep: the manager whose entry stays as it is.
+    """
     left: ManagedFields = {}
     for identity, entry in managed.items():
         if identity == keep:
@@ -290,7 +297,7 @@ def _without_touched(
 
 
 def _reconciled(managed: ManagedFields, version: TypeVersion) -> ManagedFields:
-    """Managed fields reconciled with the schema as it is now. Rows F19, F20."""
+    """Returns managed fields reconciled with the current schema. Rows F19, F20. Rows F19, F20."""
     reconciled: ManagedFields = {}
     for identity, entry in managed.items():
         api_version = entry.manager.api_version
@@ -316,7 +323,7 @@ _IDENTITY: Final[FieldSet] = {
 
 
 def _owned_by_version(managed: ManagedFields) -> dict[str, FieldSet]:
-    """All fields that somebody owns, by the version in which they are owned."""
+    """Returns all owned fields, by the version in which they are owned."""
     owned: dict[str, FieldSet] = {}
     for entry in managed.values():
         api_version = entry.manager.api_version
@@ -327,9 +334,12 @@ def _owned_by_version(managed: ManagedFields) -> dict[str, FieldSet]:
 def _without_given_up(
     merged: Document, last: ManagedFieldsEntry, owned: Mapping[str, FieldSet], version: TypeVersion
 ) -> Document:
-    """The document without what its applier owned and does not apply any more, unless it is owned. Row F30.
+    """Returns the document without fields that its applier owned and no longer applies, unless others own
+    them.
 
-    last: the applier's entry before this apply. owned: by version, the fields that somebody owns now.
+    Row F30.
+
+    Row F30. last: the applier's entry before this apply. owned: by version, the fields with owners now.
     """
     served = {version.api_version, *version.other_versions}
     # Fields of a version that is not served any more are looked up under the names that they have now.
@@ -350,7 +360,7 @@ def _without_given_up(
 
 
 def _in_version(document: Document, api_version: str, version: TypeVersion) -> tuple[Document, TypeDef]:
-    """A document converted to `api_version`, and that version's type_def."""
+    """Returns a document converted to `api_version`, and that version's type_def."""
     if api_version == version.api_version:
         return document, version.type_def
     other = version.other_versions[api_version]
@@ -358,7 +368,7 @@ def _in_version(document: Document, api_version: str, version: TypeVersion) -> t
 
 
 def _converted(document: Document, api_version: str, to: str, version: TypeVersion) -> Document:
-    """A document of one version converted to another, by way of the version that is written."""
+    """Returns a document of one version converted to another, by way of the written version."""
     if api_version == to:
         return document
     other = version.other_versions.get(api_version)

@@ -1,8 +1,8 @@
-"""What the validation of many kinds shares: checks of one field, and the reading and completing of documents.
+"""Validation that many kinds share: checks of single fields, and access to documents.
 
-Checks take the path of a value and the value, and return what is wrong. A document that is checked has passed
-its schema: types are right, fields that Go shows when they are empty are there (`schema.compile`), others may
-be absent. Paths, reasons and texts are Kubernetes'. Everything here is pure.
+Checks take the path of a value and the value, and return the errors. A checked document has passed its
+schema: types are right, fields that Go shows when they are empty are present (`schema.compile`), others may
+be absent. Paths, reasons and texts are Kubernetes'. All functions are pure.
 
     documents        reads values and lists in documents
     defaults         sets fields that are absent
@@ -12,5 +12,5 @@ be absent. Paths, reasons and texts are Kubernetes'. Everything here is pure.
     conditions       checks conditions in a status
     label_selectors  checks and applies label selectors
     declarative      rules of fields as data, beside the checks that are code
-    webhooks         checks where a webhook is, and in which versions it can be asked
+    webhooks         checks the addresses of webhooks, and their versions of reviews
 """

@@ -1,8 +1,8 @@
 """Checks of IP addresses and ranges, and warnings about unusual spellings of them.
 
-Fields that are older than these rules take more spellings than new ones (`AddressChecks`): addresses in no
-canonical form, and without the gate StrictIPCIDRValidation also leading zeros, IPv4-mapped IPv6 addresses,
-and ranges with bits beyond their prefix.
+Fields that are older than these rules accept more spellings than new ones (`AddressChecks`): addresses in
+non-canonical form, and without the gate StrictIPCIDRValidation also leading zeros, IPv4-mapped IPv6
+addresses, and ranges with bits beyond their prefix.
 
 Source: k8s.io/apimachinery, pkg/util/validation/ip.go; k8s.io/utils, net (ParseIPSloppy, ParseCIDRSloppy).
 """
@@ -40,7 +40,7 @@ _NO_INTERFACE: Final = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 
 class WrittenIp(NamedTuple):
     """An IP address as it was written.
 
-    address: an IPv4-mapped one as IPv4. has_zeros: whether a number begins with zeros that today's parsers
+    address: an IPv4-mapped one as IPv4. has_zeros: whether a number has leading zeros, which current parsers
     refuse.
     """
 
@@ -54,10 +54,10 @@ class WrittenIp(NamedTuple):
 
 
 class WrittenCidr(NamedTuple):
-    """An IP range as it was written: an address, and how many bits are its prefix.
+    """An IP range as it was written: an address, and the length of the prefix.
 
     network: without the bits beyond the prefix, an IPv4-mapped one as IPv4. length: as it was written: of 128
-    bits if the address is mapped. has_zeros: likewise of the length.
+    bits if the address is mapped. has_zeros: whether the address or the length has leading zeros.
     """
 
     ip: WrittenIp
@@ -72,7 +72,7 @@ class WrittenCidr(NamedTuple):
 
 @text_cache(_CACHED_MAX)
 def parse_ip(text: str) -> WrittenIp | None:
-    """Returns the address in a text; None if even old parsers take it for none."""
+    """Returns the address in a text; None if not even old parsers accept it."""
     if "%" in text or len(text) > _LENGTH_MAX:
         return None
     has_zeros = False
@@ -91,7 +91,7 @@ def parse_ip(text: str) -> WrittenIp | None:
 
 @text_cache(_CACHED_MAX)
 def parse_cidr(text: str) -> WrittenCidr | None:
-    """Returns the range in a text, of which bits beyond the prefix may be set; None if there is none."""
+    """Returns the range in a text, which may have bits beyond the prefix; None if it is not a range."""
     head, slash, digits = text.partition("/")
     if not slash or (ip := parse_ip(head)) is None or not (digits.isascii() and digits.isdigit()):
         return None
@@ -112,12 +112,15 @@ def parse_cidr(text: str) -> WrittenCidr | None:
 
 
 class AddressChecks(NamedTuple):
-    """The checks of fields that are older than today's rules. is_strict: the state of the gate."""
+    """The checks of fields that are older than the current rules. is_strict: the state of the gate.
+
+    is_strict: the state of the gate.
+    """
 
     is_strict: bool = True
 
     def ip(self, path: str, value: str | None, old: Container[str] = ()) -> Errors:
-        """Checks an IP address. old: the addresses that were stored, which may stay.
+        """Checks an IP address. old: the stored addresses, which remain valid.
 
         Source: IsValidIPForLegacyField.
         """
@@ -128,7 +131,7 @@ class AddressChecks(NamedTuple):
         return [invalid(path, value, problem)] if problem else []
 
     def cidr(self, path: str, value: str | None, old: Container[str] = ()) -> Errors:
-        """Checks a CIDR. old: the ranges that were stored, which may stay.
+        """Checks a CIDR. old: the stored ranges, which remain valid.
 
         Source: IsValidCIDRForLegacyField.
         """
@@ -140,7 +143,10 @@ class AddressChecks(NamedTuple):
 
 
 def canonical_ip(text: str) -> list[str]:
-    """Returns what is wrong with an address of a field with today's rules. Source: IsValidIP."""
+    """Returns the errors about an address in a field with the current rules. Source: IsValidIP.
+
+    Source: IsValidIP.
+    """
     found = parse_ip(text)
     if problem := _ip_problem(found, is_strict=True):
         return [problem]
@@ -148,7 +154,10 @@ def canonical_ip(text: str) -> list[str]:
 
 
 def canonical_cidr(path: str, text: str) -> Errors:
-    """Checks a range of a field with today's rules. Source: IsValidCIDR."""
+    """Returns the errors about a range in a field with the current rules. Source: IsValidCIDR.
+
+    Source: IsValidCIDR.
+    """
     found = parse_cidr(text)
     if problem := _cidr_problem(found, is_strict=True):
         return [invalid(path, text, problem)]

@@ -35,9 +35,9 @@ ZERO_OR_ONE: Final = "zeroOrOneOf"
 def one_of(
     path: str, value: str | None, supported: Sequence[str], *, required_text: str | None = None
 ) -> Errors:
-    """Checks that a value is one of those that are supported, given in the order in which errors list them.
+    """Checks that a value is one of the supported ones, given in the order in which errors list them.
 
-    required_text: the error of an empty value, which is then missing and not unsupported.
+    required_text: the error for an empty value, which counts as missing and not as unsupported.
     """
     if not value and required_text is not None:
         return [required(path, required_text)]
@@ -45,26 +45,26 @@ def one_of(
 
 
 def one_of_if_set(path: str, value: str | None, supported: Sequence[str]) -> Errors:
-    """Checks that a value, if it is there, is one of those that are supported."""
+    """Checks that a value, if present, is one of the supported ones."""
     return [] if value is None else one_of(path, value, supported)
 
 
 def named(path: str, value: str | None, rule: NameRule, *, is_required: bool = True) -> Errors:
-    """Checks a text that must follow a rule for names."""
+    """Checks that a text follows a rule for names."""
     if not value:
         return [required(path)] if is_required else []
     return follows(path, value, rule)
 
 
 def follows(path: str, value: str | None, rule: NameRule) -> Errors:
-    """Checks that a text follows a rule for names, also if it is empty, unless it is absent."""
+    """Checks that a text follows a rule for names, even if it is empty, unless it is absent."""
     if value is None or not (problems := rule(value)):
         return []
     return [invalid(path, value, problem) for problem in problems]
 
 
 def max_bytes(path: str, text: str | None, most: int) -> Errors:
-    """Checks how long a text is in UTF-8, if it is there."""
+    """Checks the length of a text in UTF-8, if it is present."""
     # No character has more than four bytes.
     if not text or 4 * len(text) <= most or names.byte_length(text) <= most:
         return []
@@ -72,15 +72,15 @@ def max_bytes(path: str, text: str | None, most: int) -> Errors:
 
 
 def max_items(path: str, values: Sized | None, most: int) -> Errors:
-    """Checks how many items a list or a map has, if it is there."""
+    """Checks the number of items of a list or a map, if it is present."""
     count = len(values or ())
     return [too_many(path, count, most)] if count > most else []
 
 
 def uniqueness() -> Callable[..., Errors]:
-    """Returns a check `(path, value, shown=value)` which refuses a value that it has seen before.
+    """Returns a check `(path, value, shown=value)` that refuses values which it has seen before.
 
-    shown: what the error shows in place of the value.
+    shown: the text that the error shows in place of the value.
     """
     seen: set[Any] = set()
 
@@ -139,7 +139,10 @@ _has_letter = re.compile("[a-z]").search
 
 @names.cached
 def port_name(name: str) -> list[str]:
-    """Returns what is wrong with an IANA service name. Source: validation.IsValidPortName."""
+    """Returns the errors about an IANA service name. Source: validation.IsValidPortName.
+
+    Source: validation.IsValidPortName.
+    """
     problems = []
     if len(name) > 15:
         problems.append("must be no more than 15 characters")
@@ -174,7 +177,7 @@ def non_negative_quantity(path: str, value: Any) -> Errors:
 def immutable(path: str, new: Any, old: Any) -> Errors:
     """Checks that a value does not change. None is the same as absent, at any depth.
 
-    A release may show a field as null, or not.
+    Releases differ in whether they show fields that are null.
     """
     if new == old or without_nulls(new) == without_nulls(old):
         return []
@@ -182,7 +185,7 @@ def immutable(path: str, new: Any, old: Any) -> Errors:
 
 
 def immutable_fields(path: str, new: Document, old: Document, fields: Iterable[str]) -> Errors:
-    """Checks that some fields of an object do not change. path: of the object; empty for a whole one."""
+    """Checks that some fields of an object do not change. path: that of the object; empty for a whole one."""
     return [
         error for field in fields for error in immutable(join(path, field), new.get(field), old.get(field))
     ]

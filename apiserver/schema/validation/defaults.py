@@ -1,4 +1,4 @@
-"""Defaults of single fields."""
+"""Functions that set defaults of single fields."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from apiserver.schema.compile import Default
 
 
 def setting(**values: Any) -> Default:
-    """Returns a default that sets fields that are absent. Values are scalars.
+    """Returns a default that sets absent fields. Values are scalars. Values are scalars.
 
-    Where the Go type has no pointer, the schema has removed empty values before; where it has one, an empty
-    value is a value, and it is for validation to refuse it.
+    The schema has already removed empty values of fields without pointers in Go; an empty value of a pointer
+    is a value, and validation may refuse it.
     """
     defaults = tuple(values.items())
 
@@ -26,7 +26,7 @@ def setting(**values: Any) -> Default:
 
 
 def setting_empty(**values: Any) -> Default:
-    """Returns a default that sets fields that are absent or empty: those that Go always encodes."""
+    """Returns a default that sets fields which are absent or empty: those that Go always encodes."""
     defaults = tuple(values.items())
 
     def complete(value: Document) -> None:
@@ -55,7 +55,7 @@ def _round_up(amounts: Document) -> None:
 
 
 def in_turn(*defaults: Default) -> Default:
-    """Returns a default that applies several, in order."""
+    """Returns a default that applies several defaults, in order."""
 
     def complete(value: Document) -> None:
         for default in defaults:

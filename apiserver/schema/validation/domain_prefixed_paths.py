@@ -1,4 +1,4 @@
-"""The rule for names with the domain of their owner: `example.com/controller`.
+"""The rule for names with the domain of their owner, as `example.com/controller`.
 
 Source: k8s.io/apimachinery, pkg/util/validation, IsDomainPrefixedPath.
 """
@@ -20,7 +20,7 @@ _HTTP_PATH_TEXT: Final = (
 
 
 def validate_domain_prefixed_path(path: str, value: str) -> Errors:
-    """Checks a domain followed by a path: `example.com/controller`."""
+    """Checks a domain followed by a path, as `example.com/controller`."""
     host, _, rest = value.partition("/")
     if not host or not rest:
         return [invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]

@@ -52,7 +52,7 @@ def label_requirement(
 
 
 def selects(selector: Document, labels: Mapping[str, str]) -> bool:
-    """Tells whether a LabelSelector that has passed its check selects an object with these labels."""
+    """Returns whether a LabelSelector that has passed its check selects an object with these labels."""
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
     return all(_meets(requirement, labels) for requirement in selector.get("matchExpressions") or ())

@@ -1,4 +1,4 @@
-"""Checks where a webhook is, and in which versions it can be asked: of admission and of conversion alike."""
+"""Checks of webhook addresses and review versions: of admission and of conversion alike."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _URL_FORM: Final = "; desired format: https://host[/path]"
 
 
 def review_versions(path: str, versions: Sequence[str], *, needs_known: bool = True) -> Errors:
-    """Checks the versions of reviews that a webhook takes."""
+    """Checks the versions of reviews that a webhook accepts."""
     errors: Errors = []
     seen: set[str] = set()
     for index, version in enumerate(versions):

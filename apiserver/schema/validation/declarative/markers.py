@@ -30,12 +30,12 @@ Where: TypeAlias = "tuple[Where | None, str | int]"
 
 
 class ValidatedField(NamedTuple):
-    """One field of one object.
+    """One field of one object, and its old value.
 
-    where: its name, or the index of an item, behind those of all that it is in: its path is made of them when
-        there is an error.
-    value, old: None if it is absent. owner, old_owner: the object that has the field, and the one that had
-    it; the latter is None if there was none.
+    where: the names of fields and indexes of items that lead to it: its path is made of them when there is an
+        error.
+    value, old: None if it is absent. owner, old_owner: the new and the old object with the field; the old one
+    is None if there was none.
     """
 
     where: Where
@@ -56,13 +56,13 @@ def _path(where: Where) -> str:
 
 
 class DeclaredRule(NamedTuple):
-    """One rule about the value of a field, as a marker declares it.
+    """A rule about the value of a field, declared by a marker.
 
-    reason: the cause type of its errors. origin: that of errors whose type is INVALID.
-    ends: if it finds an error, the field's other rules are not run, nor those of the fields below.
-    is_of_change: whether it compares with the old value, and so runs even after a rule that `ends`.
-    is_of_owner: whether it looks at other fields of the object, too; if not, it does not run again for an
-        unchanged value.
+    reason: the cause type of its errors. origin: the origin of errors whose type is INVALID.
+    ends: whether an error ends the validation of the field, and of the fields below it.
+    is_of_change: whether it compares with the old value, and so runs even after a rule with `ends`.
+    is_of_owner: whether it reads other fields of the object, too; if not, it does not run for an unchanged
+        value.
     """
 
     reason: str
@@ -74,18 +74,24 @@ class DeclaredRule(NamedTuple):
 
 
 def rule_of(marker: str) -> DeclaredRule:
-    """Returns the rule of a marker, as migrated.txt has them. Raises KeyError for one that is unknown."""
+    """Returns the rule of a marker, as migrated.txt has them. Raises KeyError for an unknown one.
+
+    Raises KeyError for one that is unknown.
+    """
     name, _, argument = marker.partition("=")
     return _MARKERS[name](argument)
 
 
 def is_empty(value: Any) -> bool:
-    """Tells whether Go takes a value of a field that is no pointer for absent. An object is there."""
+    """Returns whether Go treats a value of a field without a pointer as absent. An object is never absent.
+
+    An object is there.
+    """
     return value is None or value == "" or value == [] or value == 0
 
 
 def is_same(new: Any, old: Any) -> bool:
-    """Tells whether two values are equal in Go, where absent strings are empty ones."""
+    """Returns whether two values are equal in Go, where absent strings are empty."""
     return bool(new == old) or bool(_in_go(new) == _in_go(old))
 
 
@@ -199,5 +205,5 @@ _MARKERS: Final[dict[str, Callable[[str], DeclaredRule]]] = {
 
 
 def covers(rule: DeclaredRule, error: FieldError) -> bool:
-    """Tells whether an error is one that a rule of the same field looks for."""
+    """Returns whether a rule of the same field can find an error."""
     return rule.reason == error.reason and (error.reason != INVALID or rule.origin == error.origin)

@@ -1,4 +1,4 @@
-"""The declared rules of one type."""
+"""The declared rules of one type, and their evaluation."""
 
 from __future__ import annotations
 
@@ -30,9 +30,10 @@ _POINTER: Final = "?"
 
 @dataclass(slots=True)
 class _Field:
-    """A field of an object, and what is below it.
+    """A field of an object, and the fields below it.
 
-    is_pointer: if it is absent, nothing below it is checked. is_list: what is below it are its items' fields.
+    is_pointer: whether nothing below an absent field is checked. is_list: whether the fields below it are
+        those of its items.
     """
 
     name: str
@@ -43,10 +44,12 @@ class _Field:
 
 
 class DeclaredRules:
-    """What is declared for the fields of one type."""
+    """The declared rules for the fields of one type."""
 
     def __init__(self, lines: Sequence[str]) -> None:
-        """lines: of a type in migrated.txt: the path of a field, and its markers, first those that end."""
+        """lines: those of a type in migrated.txt: the path of a field, and its markers, first those that
+        end.
+        """
         self._fields: dict[str, _Field] = {}
         # By the path of a field, as migrated.txt has it, without question marks.
         self._by_path: dict[str, list[DeclaredRule]] = {}
@@ -67,7 +70,7 @@ class DeclaredRules:
         found.rules += rules
 
     def errors(self, new: Document, old: Document | None) -> Errors:
-        """Returns what is wrong with a document, or with a change; of a change, what is new in it.
+        """Returns the errors in a document, or in a change; for a change, the new ones.
 
         old: None for a new object. Both have passed the schema of their type.
         """
@@ -76,7 +79,7 @@ class DeclaredRules:
         return found
 
     def covers(self, error: FieldError) -> bool:
-        """Tells whether an error is one that a rule of its field looks for, whoever has found it."""
+        """Returns whether a rule of the error's field can find the error, whichever check found it."""
         rules = self._by_path.get(_INDEX.sub(_EACH, error.field), ())
         return any(covers(rule, error) for rule in rules)
 
@@ -114,7 +117,7 @@ def _check_field(declared: _Field, site: ValidatedField, found: Errors) -> None:
 
 
 def _new_items(site: ValidatedField) -> Iterator[tuple[int, Any]]:
-    """Returns the items of a list that it did not have before, wherever they were, with their indexes."""
+    """Returns the new items of a list, with their indexes, wherever equal old items were."""
     known = {orjson.dumps(item, option=orjson.OPT_SORT_KEYS) for item in site.old or ()}
     for index, item in enumerate(site.value or ()):
         if not known or orjson.dumps(item, option=orjson.OPT_SORT_KEYS) not in known:
@@ -123,7 +126,7 @@ def _new_items(site: ValidatedField) -> Iterator[tuple[int, Any]]:
 
 @cache
 def migrated_types() -> Mapping[str, DeclaredRules]:
-    """Returns the rules of all types whose fields have moved, by the name of their definition."""
+    """Returns the rules of all types with migrated fields, by the name of their definition."""
     text = pkgutil.get_data(__package__, "migrated.txt")
     assert text is not None
     types: dict[str, list[str]] = {}
