@@ -149,18 +149,13 @@ def status_of_code(code: int) -> bytes:
 
 
 def reference_field(reference: ObjectReference) -> bytes:
-    """Returns the field `objectRef`. It is not cached: a client may send names of any length.
-
-    It is not remembered: a client may send names of any length.
-    """
+    """Returns the field `objectRef`. It is not cached: a client may send names of any length."""
     found = {name: value for name, value in zip(_REFERENCE_FIELDS, reference, strict=True) if value}
     return b',"objectRef":' + dumped(found)
 
 
 class AuditTarget(NamedTuple):
     """The target of a request and its recording. Requests that are alike share it.
-
-    Requests that are alike share it.
 
     reference: the object; None for a request that is not for a resource.
     opening, request, reference_field: fields of events: `level` and the name of `auditID`; `requestURI` and

@@ -82,10 +82,7 @@ class GroupResources(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyRule:
-    """One rule of an audit policy: its conditions, and its recording. An empty condition matches all.
-
-    What is empty matches all.
-    """
+    """One rule of an audit policy: its conditions, and its recording. An empty condition matches all."""
 
     config: RequestConfig
     users: frozenset[str] = frozenset()
@@ -128,8 +125,6 @@ def path_matches(path: str, pattern: str) -> bool:
 
 class Policy:
     """The rules of an audit policy, in order. Decisions are cached for requests that are alike.
-
-    The answers for requests that are alike are remembered.
 
     looks_at_callers: whether any decision depends on the caller.
     """

@@ -27,10 +27,7 @@ _ALL: Final = "*"
 
 
 class PolicyFile(NamedTuple):
-    """An audit policy file. warning: names the fields that are ignored; empty if there are none.
-
-    warning: that something in it is ignored, and what; empty if nothing is.
-    """
+    """An audit policy file. warning: names the fields that are ignored; empty if there are none."""
 
     policy: Policy
     warning: str = ""

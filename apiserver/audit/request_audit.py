@@ -95,10 +95,7 @@ class AnnotationKeys(NamedTuple):
 
 
 class ByteBudget:
-    """A limit for the bytes of all responses' objects that are being recorded. held: the bytes in use.
-
-    held: in bytes.
-    """
+    """A limit for the bytes of all responses' objects that are being recorded. held: the bytes in use."""
 
     def __init__(self, bytes_max: int = RECORDED_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
@@ -115,8 +112,6 @@ class ByteBudget:
 class _DecisionAnnotations(dict[Decision, bytes]):
     """The annotations, as JSON, of requests that only have a decision. Nearly all have one of a few
     decisions.
-
-    Nearly all have one of a few decisions.
     """
 
     def __init__(self, keys: AnnotationKeys) -> None:
@@ -136,10 +131,7 @@ class _DecisionAnnotations(dict[Decision, bytes]):
 
 
 class RecordingContext:
-    """The data that the records of all requests share. keys: of annotations that are the same everywhere.
-
-    keys: of annotations that are the same everywhere.
-    """
+    """The data that the records of all requests share. keys: of annotations that are the same everywhere."""
 
     def __init__(self, keys: AnnotationKeys, budget: ByteBudget | None = None) -> None:
         self.keys, self.budget = keys, budget or ByteBudget()
@@ -259,10 +251,7 @@ class RequestAudit:
     # ---- what becomes known
 
     def annotate(self, key: str, value: str, level: AuditLevel = AuditLevel.METADATA) -> None:
-        """Add an annotation, if the level of the request has annotations. The first one of a key counts.
-
-        The first one of a key counts.
-        """
+        """Add an annotation, if the level of the request has annotations. The first one of a key counts."""
         if self.level is not None and self.level < level:
             return
         more = self._more
@@ -312,15 +301,11 @@ class RequestAudit:
             self._more.reference, self._reference = reference, reference_field(reference)
 
     def record_request(self, data: bytes) -> None:
-        """Record the object of the request. data: JSON, in any layout. data: JSON, as a client may write
-        it.
-        """
+        """Record the object of the request. data: JSON, in any layout."""
         self._more.request_object = on_one_line(data)
 
     def record_response(self, pieces: Iterable[bytes]) -> None:
         """Record the object of the response. If it is too large, it is not recorded.
-
-        If its pieces are too many, none is recorded.
 
         pieces: of JSON without line feeds but at its end.
         """

@@ -28,10 +28,7 @@ _FORBIDDEN: Final = 403
 
 
 class Request(NamedTuple):
-    """A request as its last event describes it. at: the time at which it was received.
-
-    at: when it was received.
-    """
+    """A request as its last event describes it. at: the time at which it was received."""
 
     values: tuple[str, ...]
     name: str
@@ -42,10 +39,7 @@ class Request(NamedTuple):
 
 @dataclass(slots=True)
 class Row:
-    """A row of requests that are alike. names: of their objects. failed: without those that were denied.
-
-    names: of their objects. failed: without those that were denied.
-    """
+    """A row of requests that are alike. names: of their objects. failed: without those that were denied."""
 
     requests: int = 0
     denied: int = 0
@@ -109,8 +103,6 @@ class Summary:
     def _request(self, event: Any) -> Request | None:
         """Returns the request of an event; None if it is not the last of its request. Raises ValueError,
         TypeError.
-
-        Raises ValueError, TypeError.
         """
         stage = event.get("stage") if "auditID" in event else None
         if stage not in STAGES:

@@ -1,8 +1,8 @@
-"""The expressions of admission: in policies, and in the match conditions of policies and webhooks.
+"""The expressions of admission: those of policies, and the match conditions of policies and webhooks.
 
-They see the request and its objects; nothing is known of the objects' types, which differ from request to
-request. A policy's expressions may also use its variables, each of which has the type that its own expression
-has. `ExpressionKind` says what an expression must evaluate to.
+Their variables are the request and its objects; the types of objects are unknown, since they differ from
+request to request. A policy's expressions may also use its variables, each of which has the type of its
+expression. `ExpressionKind` has the allowed result types.
 
 Source: k8s.io/apiserver, pkg/admission/plugin/cel/{compile,composition}.go.
 """
@@ -106,11 +106,11 @@ OBJECT_TYPE: Final = "Object"
 
 
 class ExpressionKind(NamedTuple):
-    """What an expression of admission may use and return, by where it stands.
+    """The rules for a kind of admission expression: its variables, and its result.
 
-    results: the types that it may return; empty: any.
-    has_authorizer: whether it may ask the authorizer.
-    makes_patches: whether it may make values of the types that patches are made of.
+    results: the allowed result types; empty: any.
+    has_authorizer: whether it may use the authorizer.
+    makes_patches: whether it may make values of the types of patches.
     """
 
     results: tuple[Type, ...]
@@ -127,7 +127,9 @@ JSON_PATCHES: Final = ExpressionKind((types.list_of(JSON_PATCH_TYPE),), makes_pa
 
 
 class CompilationFailed(Exception):
-    """An expression does not compile, or has not the type that it must have. The text is for the client."""
+    """An expression that does not compile, or does not have a required type. The message is for the
+    client.
+    """
 
 
 class CompiledExpression(NamedTuple):
@@ -145,10 +147,10 @@ class AdmissionCompiler:
         variables: Sequence[Document] | None = None,
         objects: Mapping[str, Type] | None = None,
     ) -> None:
-        """has_params: the policy has a kind of parameters.
+        """has_params: whether the policy has a kind of parameters.
 
-        variables: those of the policy, which are then declared in their order; None if expressions cannot
-            name any. Of several with one name the last counts, as in Kubernetes.
+        variables: the names of the policy's variables, declared later in their order; None if expressions
+            cannot use any. Of several with one name the last counts, as in Kubernetes.
         objects: the types of `object`, `oldObject` and `params`, where they are known.
         """
         self._has_params = has_params
@@ -162,9 +164,10 @@ class AdmissionCompiler:
     def compile(
         self, text: str, kind: ExpressionKind, version: CompatibilityVersion | None = None
     ) -> CompiledExpression:
-        """Compiles an expression. Raises CompilationFailed.
+        """Compile an expression. Raises CompilationFailed.
 
-        version: what a new expression may use; None: it is stored, and may use everything.
+        version: the parts of the language that a new expression may use; None for a stored one, which may use
+            all.
         """
         environment = self._environment(kind.has_authorizer, kind.makes_patches)
         try:
@@ -193,7 +196,7 @@ class AdmissionCompiler:
         return found
 
     def problem(self, text: str) -> str:
-        """Returns what is wrong with an expression, whatever it evaluates to; empty if nothing is."""
+        """Returns the error of an expression, whatever it evaluates to; empty if there is none."""
         try:
             self._environment(True, False).check(text)
         except InvalidExpression as error:
@@ -203,10 +206,10 @@ class AdmissionCompiler:
     def declare(
         self, name: str, text: str, version: CompatibilityVersion | None = None
     ) -> CompiledExpression:
-        """Compiles a variable, which expressions that are compiled later may use. Raises CompilationFailed.
+        """Compile a variable, which later expressions may use. Raises CompilationFailed.
 
-        It may itself use the variables before it only. If it does not compile, later expressions may still
-        use its name, so that one error is reported once.
+        It may only use the variables before it. If it does not compile, later expressions may still use its
+        name, so that one error is reported once.
         """
         self._left[name] -= 1
         type_ = DYN
@@ -241,7 +244,7 @@ def _environment_of(variables: Mapping[str, Type], makes_patches: bool) -> Envir
 
 
 def _field_type(type_: Type) -> Type:
-    """The type that a variable has for others; of objects and libraries' types they know nothing."""
+    """Returns the type that a variable has for others; types of objects and libraries are unknown to them."""
     if type_.kind is TypeKind.LIST:
         return types.list_of(_field_type(type_.element))
     if type_.kind is TypeKind.MAP:

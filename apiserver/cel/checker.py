@@ -1,6 +1,6 @@
-"""Type-checks an expression: finds the type of each part, and what its names and calls refer to.
+"""Type-checks an expression: finds the type of each part, and resolves its names and calls.
 
-The rules, the texts of errors and where they point are cel-go's (checker/checker.go). Time is linear in the
+The rules, and the texts and positions of errors, are cel-go's (checker/checker.go). Time is linear in the
 length of the text.
 """
 
@@ -56,13 +56,14 @@ _LOGICAL: Final = frozenset({"_&&_", "_||_"})
 
 
 class CheckOptions(NamedTuple):
-    """How strictly an expression is checked.
+    """The strictness of checks of an expression.
 
-    mixed: literals of lists and maps may mix types everywhere, and not only in the arguments of `format`.
+    mixed: whether literals of lists and maps may mix types everywhere, and not only in the arguments of
+        `format`.
 
-    lenient: nothing is an error before evaluation, as if nothing was checked.
-    quoted_fields: fields may be selected as "a.`b-c`".
-    version: what a new expression may use; None: all.
+    lenient: whether nothing is an error before evaluation, as if nothing was checked.
+    quoted_fields: whether fields may be selected as "a.`b-c`".
+    version: the parts of the language that a new expression may use; None: all.
     """
 
     mixed: bool = False
@@ -84,7 +85,7 @@ _RESOLVED_MAX: Final = 4096
 
 
 def check(node: Node, source: str, resolver: NameResolver, options: CheckOptions) -> Node:
-    """Returns the tree with types, names and overloads written into it. Raises InvalidExpression."""
+    """Returns the tree with types, names and overloads filled in. Raises InvalidExpression."""
     checker = _Checker(resolver, options)
     try:
         checked = checker.check(node)
@@ -112,7 +113,7 @@ class _Checker(Scopes[Type]):
         self.issues: list[Issue] = []
 
     def finish(self) -> None:
-        """Replaces all type parameters by what they are bound to, or dyn."""
+        """Replace all type parameters by the types that they are bound to, or dyn."""
         for node in self._open:
             node.type = self._unifier.substitute(node.type, free=types.DYN)
 
@@ -123,7 +124,7 @@ class _Checker(Scopes[Type]):
     # ---- the walk
 
     def check(self, node: Node) -> Node:
-        """Checks a node and sets its type. Returns the node, or the one that replaces it."""
+        """Check a node and set its type. Returns the node, or its replacement."""
         chain: list[Node] = []
         while (child := first_operand(node)) is not None:
             if isinstance(node, Select):
@@ -186,7 +187,7 @@ class _Checker(Scopes[Type]):
         node.type = type_
 
     def _chain(self, node: Node, parts: int) -> list[str] | None:
-        """Returns the names in `a.b.c`; None if it is anything else, or has more than that many parts."""
+        """Returns the names in `a.b.c`; None for anything else, or for more than the maximum of parts."""
         found: list[str] = []
         while isinstance(node, Select) and not node.is_test and not node.is_optional:
             found.append(node.field)
@@ -198,7 +199,9 @@ class _Checker(Scopes[Type]):
         return [node.name, *reversed(found)]
 
     def _qualified(self, node: Select) -> Ident | None:
-        """Returns the variable or constant with a dotted name that a selection is; None if it is not one."""
+        """Returns the variable or constant with a dotted name that a selection refers to; None if it is not
+        one.
+        """
         if not self._longest or node.is_test or node.is_optional:
             return None
         chain = self._chain(node, self._longest)
@@ -212,7 +215,7 @@ class _Checker(Scopes[Type]):
         return ident
 
     def _is_namespaced(self, node: Call) -> bool:
-        """Whether a function of a namespace is called, as `math.greatest`; if so, its target is removed."""
+        """Whether the call is of a function in a namespace, as `math.greatest`; if so, removes its target."""
         assert node.target is not None
         if not self._longest:
             return False
@@ -320,7 +323,7 @@ class _Checker(Scopes[Type]):
     def _resolved(
         self, function: str, overloads: Sequence[Overload], given: Sequence[Type], *, is_method: bool
     ) -> tuple[tuple[Overload, ...], Type] | None:
-        """Returns the overloads that fit, and the type of their results; None if there are none."""
+        """Returns the overloads that fit, and the type of their results; None if none fit."""
         if not all(type_.kind in SCALARS for type_ in given):
             return self._matching(overloads, given, is_method=is_method)
         key = (function, is_method, tuple(type_.kind for type_ in given))
@@ -361,13 +364,13 @@ class _Checker(Scopes[Type]):
     # ---- literals
 
     def _joined(self, before: Type | None, type_: Type) -> Type:
-        """The type of items of two types. That literals must not mix them is for the validators to say."""
+        """Returns the type of items of two types. The validators refuse literals that must not mix them."""
         if before is None or before is type_:
             return type_
         return most_general(before, type_) if self._unifier.assignable(before, type_) else types.DYN
 
     def _unwrapped(self, node: Node) -> Type:
-        """Returns the type of the value that an optional entry has."""
+        """Returns the type of the value in an optional entry."""
         type_ = self._unifier.substitute(node.type)
         if type_.kind is TypeKind.OPTIONAL:
             return type_.element

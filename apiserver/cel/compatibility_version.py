@@ -1,7 +1,7 @@
-"""The compatibility version bounds what new expressions may use.
+"""The compatibility version, which limits the parts of the language that new expressions may use.
 
-So an older server that reads them, after a rollback or beside this one, understands them. Stored expressions
-may use everything: a server goes on evaluating what a newer one has accepted.
+So an older server that reads them, after a rollback or on the same store, can evaluate them. Stored
+expressions may use everything: a server continues to evaluate expressions that a newer one accepted.
 
 Source: k8s.io/apiserver, pkg/cel/environment (`NewExpressions`, `StoredExpressions`); rows R18-R20.
 """
@@ -28,9 +28,9 @@ GATES: Final = frozenset({SELECTORS_GATE, CONSUMABLE_CAPACITY_GATE, LIST_ATTRIBU
 
 
 class CompatibilityVersion(NamedTuple):
-    """What new expressions may use: what a release has, and what has a gate that is on.
+    """The parts of the language for new expressions: those of a release, and those of gates that are on.
 
-    release: the oldest release that must be able to read what is stored. gates: those of `GATES` that are on.
+    release: the oldest release that must be able to read the store. gates: those of `GATES` that are on.
     """
 
     release: Release
@@ -41,7 +41,7 @@ class CompatibilityVersion(NamedTuple):
         return cls((MAJOR, release.min_compatible), frozenset(filter(gates.is_on, GATES)))
 
     def has(self, since: Release, gate: str = "") -> bool:
-        """Tells whether new expressions may use a part of the language.
+        """Returns whether new expressions may use a part of the language.
 
         since: the release that introduced it. gate: if there is one, it alone decides: users who enable an
         alpha feature want its library even if an older server does not have it.
@@ -50,11 +50,13 @@ class CompatibilityVersion(NamedTuple):
 
 
 class ExpressionVersions(NamedTuple):
-    """Tells what each expression in a write may use. stored: the texts that are stored before the write."""
+    """Selects the compatibility version of each expression in a write. stored: the texts that are stored
+    before it.
+    """
 
     new: CompatibilityVersion
     stored: frozenset[str] = frozenset()
 
     def version_of(self, text: str) -> CompatibilityVersion | None:
-        """Returns what an expression may use; None if that is everything, since it is stored."""
+        """Returns the version for an expression; None if it is stored, and may use everything."""
         return None if text in self.stored else self.new

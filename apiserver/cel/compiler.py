@@ -1,11 +1,11 @@
-"""Compiles a checked tree to closures over a frame, which count what they cost.
+"""Compiles a checked tree to closures over a frame, which count their costs.
 
-How each part is evaluated is in `evaluators`. What costs the same whenever a part is evaluated is added up
-here and charged once, where that part begins: with the whole expression, a branch, an iteration. Only what
-depends on values is charged by itself.
+`evaluators` has the evaluation of each part. Constant costs of parts are added up here and charged once, at
+the start of the expression, branch or iteration that contains them. Only costs that depend on values are
+charged separately.
 
-Source of what is charged: cel-go interpreter/runtimecost.go. A name, a field and an index cost one each, but
-of a name that is only a branch of `?:` or an index, itself nothing.
+Source of the costs: cel-go interpreter/runtimecost.go. A name, a field and an index cost one each, but a name
+that is only a branch of `?:` or an index costs nothing itself.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MISTYPED: Final = (TypeError, AttributeError, LookupError, ValueError, Arithmet
 
 
 class ProgramError(Exception):
-    """An expression that passes the checks cannot be evaluated; the message is for the client."""
+    """An expression that passes the checks but cannot be evaluated; the message is for the client."""
 
 
 class Result(NamedTuple):
@@ -56,7 +56,7 @@ class Result(NamedTuple):
 
 
 class Program:
-    """An expression, ready to be evaluated any number of times, also by several threads at once."""
+    """A compiled expression, which can be evaluated any number of times, also in several threads at once."""
 
     __slots__ = ("_cost", "_evaluate", "_frame", "_names")
 
@@ -71,10 +71,12 @@ class Program:
         return frozenset(name for name, _ in self._names)
 
     def __call__(self, variables: Mapping[str, Any], budget: int = PER_CALL_LIMIT) -> Result:
-        """Raises EvaluationError, also for a value that is not of its declared type, and CostExceeded.
+        """Evaluate the expression.
 
-        variables: those that the expression names; needing one that is missing is an EvaluationError.
-        Other errors may not matter (`error || true`); a value that is not of its type always does.
+        variables: those that the expression names; needing a missing one is an EvaluationError.
+        Raises CostExceeded, and EvaluationError, also for a value that is not of its declared type. Other
+        errors
+        may not matter (`error || true`); a value of a wrong type always does.
         """
         frame = self._frame.copy()
         frame[BUDGET] = budget - self._cost
@@ -97,7 +99,7 @@ class Program:
 
 
 def _spent(frame: Frame, budget: int) -> int:
-    """Returns what has been spent of a budget. Raises CostExceeded if that is more than there was."""
+    """Returns the part of a budget that was spent. Raises CostExceeded if it was exceeded."""
     left: int = frame[BUDGET]
     if left < 0:
         raise CostExceeded
@@ -111,12 +113,12 @@ def _failed(message: str, cost: int) -> EvaluationError:
 
 
 class Code(NamedTuple):
-    """How a part of a tree is evaluated.
+    """The evaluator of a part of a tree, and its costs.
 
-    cost: what it always costs; the caller charges that before it is evaluated.
-    attribute_cost: how much of the cost is for being a name or a selection.
+    cost: its constant cost, which the caller charges before the evaluation.
+    attribute_cost: the part of the cost for a name or a selection.
     is_attribute: whether it is a name or a selection, so that selecting from it costs only that selection.
-    path: of `self.a.b`: the evaluator of the variable, its slot, and the fields; else empty.
+    path: for `self.a.b` the evaluator of the variable, its slot, and the fields; else empty.
     constant: the value in a tuple of one, if it is known; else empty.
     """
 
@@ -168,7 +170,7 @@ class _Compiler(Scopes[Code]):
         return code._replace(evaluate=in_steps(steps, code.evaluate), path=()) if steps else code
 
     def _first(self, node: Node) -> Node | None:
-        """Returns the first operand, if it is evaluated whenever the node is."""
+        """Returns the operand that is always evaluated first, if there is one."""
         if isinstance(node, Call) and node.target is None and node.function in ("_&&_", "_||_", "_?_:_"):
             return None
         return first_operand(node)
@@ -224,7 +226,7 @@ class _Compiler(Scopes[Code]):
     # ---- calls
 
     def _logical(self, node: Call) -> Code:
-        """Compiles all terms of a chain of `&&` or `||` at once, however it is nested."""
+        """Compile all terms of a chain of `&&` or `||` at once, however it is nested."""
         terms: list[Node] = []
         waiting: list[Node] = [node]
         while waiting:
@@ -361,7 +363,7 @@ class _Compiler(Scopes[Code]):
         return Code(bindings.bound(slot, body.evaluate), body.cost)
 
     def _bound_at_once(self, node: Bind, value: Code) -> Code:
-        """Compiles `hasValue(@target) ? … value(@target) … : …`; cel-go evaluates all of the target twice."""
+        """Compile `hasValue(@target) ? … value(@target) … : …`; cel-go evaluates the whole target twice."""
         slot, choice = self._slot(), node.body
         assert isinstance(choice, Call)
         self._slot()
@@ -422,7 +424,7 @@ _CONVERSIONS: Final = frozenset(
 
 
 def _evaluated(evaluate: Evaluator) -> Code:
-    """Evaluates at compile time. Raises ProgramError."""
+    """Evaluate a node at compile time. Raises ProgramError."""
     try:
         return _constant(evaluate([PER_CALL_LIMIT]))
     except EvaluationError as error:
@@ -458,7 +460,7 @@ _WITH_PATTERNS: Final = frozenset({"matches", "find", "findAll"})
 
 
 def _pattern(node: Call, args: Sequence[Code]) -> str | None:
-    """Returns a constant pattern, which is compiled before anything is evaluated; None if it is not one."""
+    """Returns a constant pattern, which is compiled before any evaluation; None if it is not constant."""
     if node.function not in _WITH_PATTERNS or len(args) < 2 or not args[1].constant:
         return None
     pattern = args[1].constant[0]

@@ -1,8 +1,8 @@
-"""Estimates what an expression may cost, by how large its schema lets values be.
+"""Estimates the worst-case cost of an expression, by the size limits of its schema.
 
-Kubernetes refuses a rule whose worst case costs too much, so costs are exactly cel-go's: what each kind of
-node costs, how a loop's body is counted, which sizes are known and which are not. Where cel-go does not know
-a size (or knows one by accident), neither do we; otherwise we would refuse definitions that Kubernetes
+Kubernetes refuses a rule whose worst case costs too much, so costs are exactly cel-go's: the cost of each
+kind of node, the count of a loop's body, and which sizes are known. Where cel-go does not know a size (or
+knows one by accident), the estimate does the same; otherwise it would refuse definitions that Kubernetes
 accepts, or accept those that it refuses.
 
 Source: cel-go checker/cost.go; k8s.io/apiextensions-apiserver pkg/apiserver/schema/cel/compilation.go.
@@ -34,15 +34,15 @@ from apiserver.cel.types import Type, TypeKind, list_of
 
 
 def estimate(node: Node, root: Type) -> Bounds:
-    """Returns the bounds of what evaluating a checked tree costs.
+    """Returns the bounds of the cost of evaluating a checked tree.
 
-    root: the type of the value that the expression is about, with its sizes. All variables are of it.
+    root: the type of the validated value, with its sizes. All variables have this type.
     """
     return _Estimator(root).of(node).cost
 
 
 class _Origin(NamedTuple):
-    """Where in the schema a value is from. type: None if that is not known any more."""
+    """The place in the schema that a value is from. type: None if it is not known any more."""
 
     type: Type | None
     is_known: bool = True
@@ -57,9 +57,9 @@ _UNKNOWN_ORIGIN: Final = _Origin(None, is_known=False)
 
 
 class _NodeEstimate(NamedTuple):
-    """What is known of a node: its cost, and the size and origin of its value.
+    """The estimates for a node: its cost, and the size and origin of its value.
 
-    size: of its value; None if nothing is known, neither that it is bounded nor that it has none.
+    size: that of its value; None if it is unknown whether the value has a size.
     entry: the size of the items of a list, or of a map's values, that the expression made itself.
     """
 
@@ -74,9 +74,9 @@ class _NodeEstimate(NamedTuple):
 
 
 class _LoopCost(NamedTuple):
-    """What a loop costs besides its condition and its result: at its start, in each iteration, at its end.
+    """The cost of a loop without its condition and its result: at its start, in each iteration, at its end.
 
-    result: what taking an item costs, besides the expression for it; None where nothing is taken.
+    result: the cost of taking an item, without the expression for it; None where nothing is taken.
     """
 
     start: int
@@ -147,7 +147,7 @@ class _Estimator(Scopes[_NodeEstimate]):
                 return self._call(node, [])
 
     def _inner(self, node: Node, first: _NodeEstimate) -> _NodeEstimate:
-        """Estimates a node whose first operand has been estimated."""
+        """Estimate a node whose first operand has been estimated."""
         match node:
             case syntax.Select():
                 return self._select(node, first)
@@ -184,7 +184,7 @@ class _Estimator(Scopes[_NodeEstimate]):
         return _NodeEstimate(cost, _type_size(node.type) if size is None else size, origin)
 
     def _step(self, origin: _Origin, name: str) -> _Origin:
-        """One step down: a field, or "@items", "@values", "@keys", "@indices".
+        """Returns the origin one step down: a field, or "@items", "@values", "@keys", "@indices".
 
         A step from no known origin is cel-go's step to the root, since the first name of a path is not read.
         """
@@ -206,7 +206,7 @@ class _Estimator(Scopes[_NodeEstimate]):
     # ---- calls
 
     def _call(self, node: syntax.Call, args: list[_NodeEstimate]) -> _NodeEstimate:
-        """args: the receiver first, if there is one."""
+        """Estimate a call. args: the receiver first, if there is one."""
         if node.function == "dyn":
             return _NodeEstimate(args[0].cost.plus(ONE), args[0].size, entry=args[0].entry)
         if node.function in _SHORT_CIRCUITS:
@@ -278,7 +278,7 @@ class _Estimator(Scopes[_NodeEstimate]):
         return _NodeEstimate(cost, source.size_or_any, entry=entry)
 
     def _iterated(self, node: syntax.Comprehension, source: _NodeEstimate) -> dict[str, _NodeEstimate]:
-        """Returns what is known of the variables of a loop."""
+        """Returns the estimates of a loop's variables."""
         is_list = node.range.type.kind is TypeKind.LIST
         key = self._step(source.origin, "@indices" if is_list else "@keys")
         value = self._step(source.origin, "@items" if is_list else "@values")

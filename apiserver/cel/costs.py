@@ -1,4 +1,4 @@
-"""What calls of the standard library cost, and what they could cost.
+"""Costs of calls of the standard library, actual and estimated.
 
 Sources: cel-go interpreter/runtimecost.go and checker/cost.go; k8s.io/apiserver pkg/apis/cel.
 """
@@ -19,7 +19,7 @@ _SIZED: Final = (str, bytes, list, dict)
 
 
 def size_of(value: Any) -> int:
-    """Returns the size of strings, bytes, lists and maps; all else counts as one."""
+    """Returns the size of strings, bytes, lists and maps; 1 for all other values."""
     return len(value) if isinstance(value, _SIZED) else 1
 
 
@@ -33,7 +33,7 @@ COMPARED_FREELY: Final = 8
 
 
 def looking_at(count: int) -> int:
-    """The cost of looking at that many items and entries, within values that are compared."""
+    """Returns the cost of comparing that many items and entries within values."""
     return max(count - COMPARED_FREELY, 0) // COMPARED_PER_COST
 
 
@@ -45,7 +45,7 @@ def list_concatenation(args: Sequence[Any], result: Any) -> int:
 
 
 def string_traversal(args: Sequence[Any], result: Any) -> int:
-    """The cost of reading the first argument, a string or bytes, once."""
+    """Returns the cost of reading the first argument, a string or bytes, once."""
     return ceil(size_of(args[0]) * STRING_FACTOR)
 
 
@@ -66,19 +66,19 @@ def containment(args: Sequence[Any], result: Any) -> int:
 
 
 def regex_cost(text_length: int, pattern_length: int) -> int:
-    """The cost of looking for a pattern. An empty text is not free, since the pattern may be long."""
+    """Returns the cost of matching a pattern. An empty text is not free, since the pattern may be long."""
     return ceil((1.0 + text_length) * STRING_FACTOR) * ceil(pattern_length * REGEX_FACTOR)
 
 
 def regex_search(args: Sequence[Any], result: Any) -> int:
-    """The cost of looking for the second argument, a pattern, in the first."""
+    """Returns the cost of matching the second argument, a pattern, in the first."""
     return regex_cost(len(args[0]), len(args[1]))
 
 
 def new_regex_search(args: Sequence[Any], result: Any) -> int:
-    """The same of a pattern that is not constant. Kubernetes does not count what compiling it costs.
+    """Returns the cost of matching a pattern that is not constant. Kubernetes does not count its compilation.
 
-    Neither do we, unless the pattern is so large that compiling many of them would take minutes.
+    Here it counts only for patterns that are so large that compiling many of them would take minutes.
     """
     return regex_search(args, result) + compilation_cost(args[1])
 

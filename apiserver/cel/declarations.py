@@ -1,4 +1,4 @@
-"""What a library of functions and macros is: `library` has a module for each."""
+"""The classes that describe a library of functions and macros; `library` has a module for each."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from apiserver.cel.types import Type, type_of_type
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MacroRule:
-    """A call that is rewritten while the text is parsed.
+    """A rule for a call that is rewritten while the text is parsed.
 
-    expand: (offset, receiver, arguments): the tree; raises `MacroError`.
+    expand: called with (offset, receiver, arguments); returns the tree, or raises `MacroError`.
     """
 
     name: str
@@ -25,7 +25,7 @@ class MacroRule:
 
 
 class MacroError(Exception):
-    """A macro is used wrongly."""
+    """A macro with invalid arguments."""
 
     def __init__(self, message: str, offset: int) -> None:
         super().__init__(message)
@@ -34,12 +34,13 @@ class MacroError(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Library:
-    """What a library adds to the language.
+    """A library: the functions, macros and constants that it adds to the language.
 
-    functions: the overloads of each, by the name it is called by (`_+_`, `size`, `math.greatest`); a name
-        with dots is a function of a namespace.
-    constants: names with their types and values; names of types are such.
-    since, gate: what new expressions need to use it, see `CompatibilityVersion.has`; stored ones may use all.
+    functions: the overloads of each function, by name (`_+_`, `size`, `math.greatest`); a name with dots is a
+        function of a namespace.
+    constants: names with their types and values; these include names of types.
+    since, gate: the requirements of new expressions for using it, see `CompatibilityVersion.has`; stored ones
+        may use all.
     """
 
     name: str

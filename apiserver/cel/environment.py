@@ -1,4 +1,7 @@
-"""Environments: what expressions of one kind may use. They check expressions and make programs of them."""
+"""Environments, which check expressions of one kind and compile them to programs.
+
+They check expressions and make programs of them.
+"""
 
 from __future__ import annotations
 
@@ -59,14 +62,14 @@ def _language(libraries: tuple[Library, ...], version: CompatibilityVersion | No
 
 
 class Environment:
-    """Variables, libraries and messages that expressions may name.
+    """The variables, libraries and message types that expressions may use.
 
     variables: by name, which may have dots.
-    container: names are looked up in it first: `a.b` finds `x` as `a.b.x`, `a.x`, `x`.
-    messages: object types that expressions may make values of: `Name{field: value}`.
-    open_message: the name of a type whose values may have any fields, and so may those of types with this
-        name before a dot: `Name.spec{field: value}`. Empty if there is none.
-    options: how strictly expressions are checked; as Kubernetes does, unless told otherwise.
+    container: names are looked up in it first: with `a.b`, `x` is looked up as `a.b.x`, `a.x`, `x`.
+    messages: the object types of which expressions may make values: `Name{field: value}`.
+    open_message: the name of a type whose values may have any fields, as may those of types with this name
+        before a dot: `Name.spec{field: value}`. Empty if there is none.
+    options: the strictness of checks; by default that of Kubernetes.
     """
 
     def __init__(
@@ -88,9 +91,9 @@ class Environment:
         self._resolvers: dict[Declarations, NameResolver] = {}
 
     def check(self, text: str, version: CompatibilityVersion | None = None) -> Checked:
-        """Parses and type-checks an expression. Raises `syntax.InvalidExpression`.
+        """Parse and type-check an expression. Raises `syntax.InvalidExpression`.
 
-        version: what a new expression may use; None: all, as stored ones may.
+        version: the parts of the language that a new expression may use; None: all, as for stored ones.
         """
         macro_rules, declarations = _language(self._libraries, version)
         resolver = self._resolvers.get(declarations)
@@ -107,12 +110,12 @@ class Environment:
         return Checked(text, checker.check(node, text, resolver, options))
 
     def program(self, checked: Checked) -> Program:
-        """Returns the program of a checked expression. Raises ProgramError."""
+        """Compile a checked expression to a program. Raises ProgramError."""
         return compile_tree(checked.node)
 
 
 def _functions(libraries: Sequence[Library]) -> dict[str, tuple[Overload, ...]]:
-    """Returns the overloads of each function in all libraries; of those with the same id, the last."""
+    """Returns the overloads of each function in all libraries; of overloads with the same id, the last."""
     found: dict[str, dict[tuple[str, bool], Overload]] = {}
     for library in libraries:
         for name, overloads in library.functions.items():

@@ -1,4 +1,4 @@
-"""How expressions name the properties of objects, whose names may be no identifiers.
+"""The escaped names by which expressions select properties that are not identifiers.
 
 Source: k8s.io/apiserver, pkg/cel/escaping.go.
 """
@@ -20,7 +20,7 @@ _ESCAPABLE: Final = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
 
 
 def escape(name: str) -> str | None:
-    """Returns a property's name as expressions have it; None if they cannot use it."""
+    """Returns the name of a property in expressions; None if expressions cannot select it."""
     if name in RESERVED:
         return f"__{name}__"
     if _ESCAPABLE.fullmatch(name) is None:

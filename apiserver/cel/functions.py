@@ -1,8 +1,8 @@
-"""Declarations of what expressions may call, and of what calls cost.
+"""Declarations of the functions that expressions may call, and of their costs.
 
-Functions are data: overloads with their types, what they do, and two costs: of a call that is made, and the
-bounds of what a call could cost, for estimates. Costs are Kubernetes', since budgets are (k8s.io/apiserver
-pkg/cel/library/cost.go, cel-go checker/cost.go and interpreter/runtimecost.go).
+Functions are data: overloads with their types, implementation, and two costs: that of an actual call, and the
+bounds for estimates. Costs are those of Kubernetes, as are budgets (k8s.io/apiserver pkg/cel/library/cost.go,
+cel-go checker/cost.go and interpreter/runtimecost.go).
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ MAP_COST: Final = 30
 MESSAGE_COST: Final = 40
 STRING_FACTOR: Final = 0.1  # per code point that is read
 REGEX_FACTOR: Final = 0.25  # per code point of a pattern
-UNBOUNDED: Final = (1 << 64) - 1  # of costs and sizes of which nothing is known; they do not go beyond
+UNBOUNDED: Final = (1 << 64) - 1  # of unknown costs and sizes; they do not go beyond
 
 
 class Bounds(NamedTuple):
-    """The least and the greatest value of a cost or a size. Sums and products end at UNBOUNDED."""
+    """The bounds of a cost or a size. Sums and products end at UNBOUNDED."""
 
     low: int
     high: int
@@ -35,7 +35,7 @@ class Bounds(NamedTuple):
         return Bounds(min(self.low * other.low, UNBOUNDED), min(self.high * other.high, UNBOUNDED))
 
     def scaled(self, factor: float) -> Bounds:
-        """Rounded up."""
+        """Returns the bounds multiplied by a factor, and rounded up."""
         return Bounds(_scaled(self.low, factor), _scaled(self.high, factor))
 
     def union(self, other: Bounds) -> Bounds:
@@ -52,9 +52,9 @@ ANY: Final = Bounds(0, UNBOUNDED)
 
 
 class Argument(NamedTuple):
-    """What an estimate knows of a call's argument (the receiver comes first).
+    """The known facts about a call's argument, for estimates. The receiver comes first.
 
-    size: of strings, bytes, lists and maps, else ONE. constant: its value, where the text has it.
+    size: that of strings, bytes, lists and maps, else ONE. constant: its value, if it is a literal.
     """
 
     type: Type
@@ -63,7 +63,9 @@ class Argument(NamedTuple):
 
 
 class CallEstimate(NamedTuple):
-    """What a call could cost. cost: without that of its arguments. size: of its result, if it has one."""
+    """The estimate of a call. cost: without that of its arguments. size: that of its result, if it has
+    one.
+    """
 
     cost: Bounds
     size: Bounds | None = None
@@ -75,14 +77,15 @@ CallEstimator: TypeAlias = Callable[[Sequence[Argument]], CallEstimate]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Overload:
-    """One way to call a function.
+    """One overload of a function: its types, implementation and costs.
 
-    id: as cel-go or Kubernetes call it, as `size_string`.
-    args: types of the arguments; of a method the receiver's first.
-    call: gets that many values of these types (of parameters and dyn any), raises EvaluationError.
-    call_cost: from the arguments and the result: what a call has cost; None: 1.
-    estimate: from what is known of the arguments: what a call could cost, and how large its result could be;
-        None: 1, and nothing known.
+    id: its name in cel-go or Kubernetes, as `size_string`.
+    args: the types of the arguments; for a method the receiver's first.
+    call: the implementation. It gets values of these types (any for type parameters and dyn), and raises
+        EvaluationError.
+    call_cost: returns the cost of a call from the arguments and the result; None: 1.
+    estimate: returns bounds for the cost and the size of the result from the known facts about the arguments;
+        None: a cost of 1, and an unknown size.
     """
 
     id: str
@@ -102,5 +105,5 @@ def method(
     call_cost: CallCost | None = None,
     estimate: CallEstimator | None = None,
 ) -> tuple[Overload, ...]:
-    """Declares a method with one overload. args: the receiver's type first."""
+    """Returns the declaration of a method with one overload. args: the receiver's type first."""
     return (Overload(id_, args, result, call, call_cost, estimate, is_method=True),)

@@ -1,6 +1,6 @@
-"""The grammar of expressions: the first tokens of rules, operators, and what can follow them.
+"""The grammar of expressions: the first tokens of rules, operators, and the tokens that can follow them.
 
-Rules are those of cel-go's grammar (parser/gen/CEL.g4), since messages list what they expect by it.
+Rules are those of cel-go's grammar (parser/gen/CEL.g4), since messages list the expected tokens by it.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ INFIX: Final = frozenset(OPERATORS)
 
 
 class Context(NamedTuple):
-    """What an expression is part of.
+    """The context of an expression within the grammar.
 
-    ends: the tokens that can follow it. closers: those at which recovery may go on, as lists may go on.
-    is_choice: it stands between `?` and `:`, where no further `?` may.
+    ends: the tokens that can follow it. closers: the tokens at which recovery may continue, as in lists.
+    is_choice: whether it is between `?` and `:`, where no further `?` is allowed.
     outer: the tokens that recovery adds for the expression around it.
     """
 
@@ -58,7 +58,9 @@ def _context(ends: str, closers: str = "") -> Context:
 
 
 def _of_member(ends: str) -> Context:
-    """Returns the context of a method's arguments or an index. Nothing is selected from one with an error."""
+    """Returns the context of a method's arguments or an index. After an error in one, no selection
+    follows.
+    """
     return _context(ends)._replace(outer=INFIX | {"?"})
 
 

@@ -1,4 +1,4 @@
-"""Values of expressions as JSON documents, which patches are made of.
+"""Converts values of expressions to JSON documents, of which patches consist.
 
 Source: k8s.io/apiserver pkg/cel/mutation/dynamic/objects.go; cel-go, common/types (ConvertToNative).
 """
@@ -19,23 +19,23 @@ _EXACT_MAX: Final = float(1 << 53)
 
 
 class NotJson(Exception):
-    """A value has no form in JSON. The message is for the client."""
+    """A value without a form in JSON. The message is for the client."""
 
 
 class TooLarge(Exception):
-    """A document would have more bytes than it may."""
+    """A document that would exceed the limit of bytes."""
 
 
 class JsonValues:
-    """Makes documents of values: all together may have a number of bytes. What it makes may be changed."""
+    """Makes documents from values, with a limit for their total bytes. Callers may change the documents."""
 
     def __init__(self, bytes_max: int) -> None:
         self._left = bytes_max
 
     def of(self, value: Any) -> Any:
-        """Returns a document of a value. Raises NotJson, TooLarge.
+        """Returns a document for a value. Raises NotJson, TooLarge.
 
-        An object that says by its type where it belongs, as `Object.spec{…}`, must have all parts there.
+        An object whose type names its place, as `Object.spec{…}`, must have all parts in that place.
         """
         try:
             made = self._of(value, "")
@@ -46,7 +46,7 @@ class JsonValues:
         return made
 
     def _of(self, value: Any, path: str) -> Any:
-        """path: the type that objects must have here; empty: any."""
+        """Returns a document for a value. path: the type that objects must have here; empty: any."""
         self._left -= _VALUE_BYTES
         if self._left < 0:
             raise TooLarge

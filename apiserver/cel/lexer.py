@@ -1,7 +1,7 @@
 """Splits the text of an expression into tokens.
 
-The tokens are those of cel-go's lexer. Text that is no token is skipped and returned separately, so that all
-errors of a text are found.
+The tokens are those of cel-go's lexer. Invalid text is skipped and returned separately, so that all errors of
+a text are found.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _NAME, _SYMBOL, _INVALID = 3, 7, 9
 
 
 class Tokens(NamedTuple):
-    """The tokens of a text: a list for each property. END stands twice at the end, for looking ahead."""
+    """The tokens of a text: a list for each property. END is there twice at the end, for lookahead."""
 
     kinds: list[str]
     texts: list[str]
@@ -136,7 +136,7 @@ def displayed(text: str) -> str:
 
 
 class BadLiteral(Exception):
-    """A string or bytes literal has no value; `str()` says why."""
+    """A string or bytes literal without a value; `str()` returns the reason."""
 
 
 def string_value(literal: str) -> str:
@@ -148,7 +148,9 @@ def string_value(literal: str) -> str:
 
 
 def bytes_value(literal: str) -> bytes:
-    """Returns the bytes of a literal, with its `b`. Escapes are octets, all else UTF-8. Raises BadLiteral."""
+    """Returns the bytes of a literal with its `b`. Escapes are octets, all other text is UTF-8. Raises
+    BadLiteral.
+    """
     content, is_raw = _content(literal[1:])
     if is_raw or "\\" not in content:
         return _utf8(content)

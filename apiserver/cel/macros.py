@@ -1,4 +1,4 @@
-"""Calls that are rewritten while the text is parsed, as cel-go's parser and its extensions do."""
+"""The macros: calls that are rewritten while the text is parsed, as by cel-go's parser and its extensions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ACCUMULATORS: Final = frozenset({"__result__", "@result"})
 
 
 def by_name(*libraries: Sequence[MacroRule]) -> Mapping[tuple[str, bool], tuple[MacroRule, ...]]:
-    """Returns rules as `parser.parse` takes them: by name and whether they are methods."""
+    """Returns rules in the form for `parser.parse`: by name and whether they are methods."""
     found: dict[tuple[str, bool], tuple[MacroRule, ...]] = {}
     for rules in libraries:
         for rule in rules:
@@ -45,7 +45,10 @@ def _has(offset: int, target: Node | None, args: tuple[Node, ...]) -> Node:
 def _loop(
     macro: Macro, *, of: str, variables: int = 1, complaint: str = "argument must be a simple name"
 ) -> Callable[[int, Node | None, tuple[Node, ...]], Node]:
-    """of: what the arguments behind the variables are: a (c)ondition, a (r)esult, in order."""
+    """Returns the rule of a loop.
+
+    of: the arguments after the variables: a (c)ondition, a (r)esult, in order.
+    """
 
     def expand(offset: int, target: Node | None, args: tuple[Node, ...]) -> Node:
         assert target is not None
@@ -127,7 +130,7 @@ OPTIONAL_MACROS: Final[tuple[MacroRule, ...]] = (
 
 
 def _bind(offset: int, target: Node | None, args: tuple[Node, ...]) -> Node:
-    """`cel.bind(…)`; methods of that name on anything else are no macros."""
+    """Expands `cel.bind(…)`; methods with that name on other targets are not macros."""
     if not isinstance(target, Ident) or target.name != "cel":
         return Call("bind", args, target, offset=offset)
     name = _variable(args[0], "cel.bind() variable names must be simple identifiers")

@@ -1,4 +1,4 @@
-"""Resolves the names in expressions: of variables, constants, functions and messages, full or relative."""
+"""Resolves names in expressions: variables, constants, functions and messages, full or relative."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Declaration(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Declarations:
-    """What libraries declare, by full names. Many environments share one instance."""
+    """The declarations of libraries, by full name. Many environments share one instance."""
 
     constants: Mapping[str, Declaration]
     functions: Mapping[str, tuple[Overload, ...]]
@@ -40,10 +40,10 @@ class Declarations:
 
 
 class NameResolver:
-    """Finds what names refer to, in an environment.
+    """Finds the declarations of names in an environment.
 
     own: the environment's variables and messages, by full name.
-    container: names are looked up in it first, then in what contains it.
+    container: names are looked up in it first, then in its parents.
     open_message: see `environment.Environment`.
     """
 
@@ -83,7 +83,7 @@ class NameResolver:
         return None
 
     def resolve_message(self, name: str) -> tuple[str, Declaration] | None:
-        """Resolve the name of what an expression makes, as `resolve` does; it may be of an open type, too."""
+        """Resolve the name of a message, as `resolve` does; its type may also be open."""
         found = self.resolve(name)
         if found is None and self._open_message:
             for candidate in self.candidates(name):
@@ -93,7 +93,7 @@ class NameResolver:
         return found
 
     def candidates(self, name: str) -> Sequence[str]:
-        """Returns the full names that a name may stand for, the longest first."""
+        """Returns the full names that a name may refer to, the longest first."""
         if name.startswith("."):
             return (name[1:],)
         return [prefix + name for prefix in self._prefixes] if self.container else (name,)

@@ -72,7 +72,7 @@ from apiserver.cel.token_reader import ParsingAbandoned, TokenReader, Unexpected
 CODE_POINTS_MAX: Final = 100_000
 DEPTH_MAX: Final = 250  # of expressions in each other, and of operators and selections upon each other
 
-# Words that are no identifiers; the others that `escape` escapes are tokens of their own.
+# Words that are not identifiers; the others that `escape` escapes are separate tokens.
 _RESERVED: Final = RESERVED - {"true", "false", "null", "in"}
 _RESERVED_NAMES: Final = _RESERVED | {f".{word}" for word in _RESERVED}
 
@@ -83,8 +83,8 @@ def parse(text: str, macros: Macros, *, optional_syntax: bool = True, quoted_fie
     """Returns the tree of an expression. Raises InvalidExpression.
 
     macros: by name and whether they are methods; see `macros.by_name`.
-    optional_syntax: whether `.?`, `[?` and `{?` are known; quoted_fields: whether a.`b-c` is.
-    No tree is deeper than three times DEPTH_MAX, so that what walks trees may recurse.
+    optional_syntax: whether to accept `.?`, `[?` and `{?`; quoted_fields: whether to accept a.`b-c`.
+    No tree is deeper than three times DEPTH_MAX, so that functions may walk it recursively.
     """
     if len(text) > CODE_POINTS_MAX:
         message = f"expression code point size exceeds limit: size: {len(text)}, limit {CODE_POINTS_MAX}"
@@ -101,7 +101,7 @@ def _place(issue: Issue) -> tuple[int, bool]:
 
 
 class _PendingOperator(NamedTuple):
-    """An operator, or a chain of the same one, whose last right side has not been parsed yet."""
+    """An operator, or a chain of the same one, whose last right operand has not been parsed yet."""
 
     precedence: int
     function: str
@@ -141,10 +141,10 @@ class _Parser(TokenReader):
             self._report_too_deep()
         return tree
 
-    # ---- rules; few of them stand between an expression and one in it, as Python's stack is limited
+    # ---- rules; few calls per nesting of expressions, as Python's stack is limited
 
     def _expression(self, context: Context) -> Node:
-        """Parses an expression. Chains of `||` and of `&&` become balanced trees."""
+        """Parse an expression. Chains of `||` and of `&&` become balanced trees."""
         depth = self._depth
         contexts, kinds = self._contexts, self._kinds
         contexts.append(context)
@@ -202,7 +202,7 @@ class _Parser(TokenReader):
             raise ParsingAbandoned
 
     def _operand(self) -> Node:
-        """Parses a primary with its selections, calls and indices, after any `!` or `-`."""
+        """Parse a primary with its selections, calls and indices, after any `!` or `-`."""
         kinds = self._kinds
         sign = ""
         offset = 0
@@ -256,7 +256,7 @@ class _Parser(TokenReader):
         return Call(f"{sign}_", (tree,), offset=offset) if sign else tree
 
     def _signs(self) -> str:
-        """Parses signs; returns the sign if their number is odd. One `-` of a number belongs to it."""
+        """Parse signs; returns the sign if their number is odd. One `-` of a number belongs to it."""
         kinds = self._kinds
         if kinds[self._position] not in OPERAND:
             self._sync(OPERAND, "unary")
@@ -276,7 +276,7 @@ class _Parser(TokenReader):
         return sign if count % 2 else ""
 
     def _name(self) -> str:
-        """Parses `a` or `.a`, or all of `.a.b.C` if the `{` of a message follows."""
+        """Parse `a` or `.a`, or all of `.a.b.C` if the `{` of a message follows."""
         kinds = self._kinds
         start = position = self._position
         if kinds[start] == ".":
@@ -538,7 +538,7 @@ def _integer(text: str) -> int:
 
 
 def _digits(text: str) -> int:
-    """Parses a number that is too long for Python: none of them is in range, but for leading zeros."""
+    """Parse a number that is too long for Python: without leading zeros such a number is out of range."""
     bare = text.lstrip("-0") or "0"
     return (-1 if text[0] == "-" else 1) * (int(bare) if len(bare) < 25 else values.UINT_MAX * 2)
 
@@ -559,7 +559,7 @@ _COUNTED: Final = frozenset(
 
 
 def _height(tree: Node) -> int:
-    """Returns the greatest number of operators, selections and methods upon each other."""
+    """Returns the height of the tree in operators, selections and methods."""
     highest = 0
     waiting: list[tuple[Node, int]] = [(tree, 0)]
     while waiting:

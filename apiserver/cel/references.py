@@ -1,4 +1,4 @@
-"""Finds the variables that an expression reads, and which parts of their values."""
+"""Finds the variables that an expression reads, and the parts of their values."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from apiserver.cel.syntax import Node, children
 
 @dataclass(slots=True, eq=False)
 class References:
-    """What is read of a value: all of it if `is_whole`, else some fields, and what is read of each."""
+    """The parts of a value that are read: all if `is_whole`, else some fields, with the parts of each."""
 
     is_whole: bool = False
     fields: dict[str, References] = field(default_factory=dict)
 
     def of_field(self, name: str) -> References | None:
-        """Returns what is read of a field; None if nothing is."""
+        """Returns the parts of a field that are read; None if it is not read."""
         return self if self.is_whole else self.fields.get(name)
 
 
 def references(node: Node) -> References:
-    """Returns what an expression reads; the fields are the variables.
+    """Returns the reads of an expression; the fields are the variables.
 
     If a loop's variable has the name of another variable, that one counts as read.
     """
@@ -42,7 +42,7 @@ def references(node: Node) -> References:
 
 
 def merged(parts: Iterable[References]) -> References:
-    """Returns what any of these reads."""
+    """Returns the union of several reads."""
     parts = list(parts)
     if any(part.is_whole for part in parts):
         return References(is_whole=True)
@@ -53,7 +53,7 @@ def merged(parts: Iterable[References]) -> References:
 
 
 def _path(node: Node) -> list[str]:
-    """Returns `self`, `a`, `b` for `self.a.b`; nothing if it does not begin with a variable."""
+    """Returns `self`, `a`, `b` for `self.a.b`; empty if it does not begin with a variable."""
     path: list[str] = []
     while isinstance(node, syntax.Select):
         path.append(node.key or node.field)

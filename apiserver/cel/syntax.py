@@ -1,7 +1,7 @@
 """The nodes of an expression's tree. Macros are expanded: each loop is a `Comprehension` of its macro.
 
-Each node has its offset in the text, in code points. The checker writes types into the nodes, and what names
-and calls refer to.
+Each node has its offset in the text, in code points. The checker writes types into the nodes, and the
+declarations of names and calls.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class NodeBase:
 
 @dataclass(slots=True, eq=False)
 class Constant(NodeBase):
-    """A literal. value: as `values` has it."""
+    """A literal. value: as in `values`."""
 
     value: Any
 
@@ -35,7 +35,7 @@ class Constant(NodeBase):
 class Ident(NodeBase):
     """An identifier. name: `a`, or `.a` for one looked up at the root; the checker writes the full name.
 
-    is_constant: the checker found that it names a type or a library's constant, which is `value`.
+    is_constant: whether the checker found that it names a type or a library's constant, which is `value`.
     """
 
     name: str
@@ -45,9 +45,9 @@ class Ident(NodeBase):
 
 @dataclass(slots=True, eq=False)
 class Select(NodeBase):
-    """`operand.field`; is_test: `has(operand.field)`; is_optional: `operand.?field`.
+    """A selection `operand.field`; is_test: `has(operand.field)`; is_optional: `operand.?field`.
 
-    key: the field's real name in documents, where the operand is an object of a schema.
+    key: the field's name in documents, if the operand is an object of a schema.
     """
 
     operand: Node
@@ -59,9 +59,10 @@ class Select(NodeBase):
 
 @dataclass(slots=True, eq=False)
 class Call(NodeBase):
-    """A function, an operator (by cel-go's names: `_+_`, `!_`, `_?_:_`, `_[_]`, `_[?_]`, `@in`), or a method.
+    """A call of a function, a method, or an operator (by cel-go's names: `_+_`, `!_`, `_?_:_`, `_[_]`,
+    `@in`).
 
-    overloads: those that fit, by the checker's finding; more than one if that shows only in evaluation.
+    overloads: those that fit, set by the checker; more than one if the choice depends on values.
     """
 
     function: str
@@ -80,7 +81,7 @@ class CreateList(NodeBase):
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """An entry of a map, whose key is a node; or of a message, whose key is the field's name."""
+    """An entry of a map, with a node as key; or of a message, with the field's name as key."""
 
     key: Node | str
     value: Node
@@ -95,7 +96,7 @@ class CreateMap(NodeBase):
 
 @dataclass(slots=True, eq=False)
 class CreateMessage(NodeBase):
-    """`Name{field: value}`."""
+    """The creation of a message: `Name{field: value}`."""
 
     name: str
     entries: tuple[Entry, ...]
@@ -110,8 +111,8 @@ Macro: TypeAlias = Literal[
 class Comprehension(NodeBase):
     """A loop over a list's items or a map's keys; with two variables, indices and items or keys and values.
 
-    condition: the predicate (all, exists, existsOne, filter), or which items are taken (others; may be None).
-    result: what is made of each item that is taken (map, transform*). None for the former.
+    condition: the predicate (all, exists, existsOne, filter), or the filter of items (others; may be None).
+    result: the expression for each item (map, transform*). None for the former.
     """
 
     macro: Macro
@@ -123,7 +124,7 @@ class Comprehension(NodeBase):
 
 @dataclass(slots=True, eq=False)
 class Bind(NodeBase):
-    """`cel.bind(name, value, body)`: value is evaluated when the body first needs it, once."""
+    """A binding `cel.bind(name, value, body)`: the value is evaluated once, when the body first needs it."""
 
     name: str
     value: Node
@@ -136,7 +137,7 @@ Node: TypeAlias = (
 
 
 def children(node: Node) -> Iterator[Node]:
-    """Yields the parts that a node is made of."""
+    """Yields the child nodes of a node."""
     match node:
         case Select():
             yield node.operand
@@ -184,7 +185,7 @@ def first_operand(node: Node) -> Node | None:
 
 
 def with_first_operand(node: Node, child: Node) -> Node:
-    """Replaces the child that `first_operand` returns; returns the node."""
+    """Replace the child that `first_operand` returns; returns the node."""
     if isinstance(node, Call):
         if node.target is not None:
             node.target = child
@@ -200,7 +201,7 @@ def with_first_operand(node: Node, child: Node) -> Node:
 
 
 class Scopes(Generic[T]):
-    """What a walk over a tree knows of the variables that macros declare around a node."""
+    """The variables that macros declare around a node, for walks over a tree."""
 
     def __init__(self) -> None:
         self._locals: dict[str, T] = {}
@@ -218,7 +219,7 @@ class Scopes(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """An error in an expression. offset: in code points; None if it is about the whole."""
+    """An error in an expression. offset: in code points; None if it concerns the whole expression."""
 
     message: str
     offset: int | None = None
@@ -226,7 +227,7 @@ class Issue:
 
 
 class InvalidExpression(Exception):
-    """The expression does not parse, or does not check. `str()` is what cel-go prints of it.
+    """An expression that does not parse, or does not check. `str()` is cel-go's message.
 
     ERROR: <input>:1:6: undefined field 'b'
      | self.b

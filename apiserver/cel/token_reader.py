@@ -1,8 +1,7 @@
 """Reads the tokens of a text one by one, and recovers from syntax errors.
 
-What is reported, and where parsing goes on, is what ANTLR's parsers do (DefaultErrorStrategy), since clients
-know those texts: an extraneous token is skipped, a missing one is assumed, else tokens are skipped up to one
-that can follow.
+Errors and recovery are those of ANTLR's parsers (DefaultErrorStrategy), since clients know those texts: an
+extraneous token is skipped, a missing one is assumed, otherwise tokens are skipped up to one that can follow.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ _ALTERNATIVES: Final = frozenset({"unary", "primary", "field"})
 
 
 class UnexpectedToken(Exception):
-    """A token is not one of those expected; it has been reported. tree: what the rule has parsed so far."""
+    """A token that was not expected; it has been reported. tree: the part that the rule has parsed so far."""
 
     def __init__(self, tree: Node | None = None) -> None:
         super().__init__()
@@ -43,7 +42,7 @@ class UnexpectedToken(Exception):
 
 
 class ParsingAbandoned(Exception):
-    """Parsing cannot go on; the reason has been reported."""
+    """The end of parsing because of an error, which has been reported."""
 
 
 class TokenReader:
@@ -79,7 +78,7 @@ class TokenReader:
         self._failed: tuple[int, frozenset[str]] = (-1, frozenset())
 
     def _advance(self) -> int:
-        """Consumes the current token, which is an expected one; returns its offset."""
+        """Consume the current token, which is an expected one; returns its offset."""
         position = self._position
         self._position = position + 1
         self._is_recovering = False
@@ -90,7 +89,7 @@ class TokenReader:
         return missing(offset)
 
     def _report(self, message: str, position: int) -> None:
-        """Reports a syntax error, unless it is part of the last one: no token has fitted since."""
+        """Report a syntax error, unless it belongs to the last one: no token has fitted since."""
         if self._is_recovering:
             return
         self._is_recovering = True
@@ -100,9 +99,9 @@ class TokenReader:
         self.issues.append(Issue(f"Syntax error: {message}", self._offsets[position], True))
 
     def _match(self, kind: str, rule: str, behind: frozenset[str]) -> None:
-        """Recovers if the current token is not `kind`: skips an extraneous token, or assumes a missing one.
+        """Recover if the current token is not `kind`: skip an extraneous token, or assume a missing one.
 
-        behind: what can follow `kind`. Raises UnexpectedToken.
+        behind: the tokens that can follow `kind`. Raises UnexpectedToken.
         """
         self._count_attempt()
         position = self._position
@@ -117,7 +116,7 @@ class TokenReader:
             self._mismatched(expected)
 
     def _sync(self, expected: frozenset[str], rule: str) -> None:
-        """Skips the current, unexpected token if the next one is expected. Raises UnexpectedToken."""
+        """Skip the current, unexpected token if the next one is expected. Raises UnexpectedToken."""
         if self._is_recovering:
             if rule in _ALTERNATIVES:
                 raise UnexpectedToken
@@ -151,7 +150,7 @@ class TokenReader:
         raise UnexpectedToken
 
     def _recover(self, rule: str, level: frozenset[str]) -> None:
-        """Skips to a token that can follow `rule`. level: those that can within the same expression."""
+        """Skip to a token that can follow `rule`. level: those that can within the same expression."""
         self._count_attempt()
         position, rules = self._failed
         if position == self._position:
@@ -190,7 +189,7 @@ def missing(offset: int) -> Node:
 
 
 def _listed(expected: frozenset[str]) -> str:
-    """`')'`, or `{']', ','}` in the grammar's order."""
+    """Returns tokens as messages list them: `')'`, or `{']', ','}` in the grammar's order."""
     names = [name if name in _SYMBOLIC else f"'{name}'" for name in (*ORDER, END) if name in expected]
     return names[0] if len(names) == 1 else f"{{{', '.join(names)}}}"
 

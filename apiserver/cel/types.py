@@ -1,4 +1,4 @@
-"""The types of the language, and those that schemas have."""
+"""The types of the language, and those of schemas."""
 
 from __future__ import annotations
 
@@ -31,15 +31,14 @@ class TypeKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """One type. Types are equal if they are the same to the language.
+    """A type. Types are equal if the language treats them as the same.
 
-    name: of objects, opaque types and parameters; of others their kind's.
-    parameters: a list's element, a map's key and value, an optional's or type's own.
-    fields: of an object, by the name that expressions use (which is escaped where the real one is no
-        identifier).
-    size_max: the most code points, bytes, items or entries that values of a schema may have; None if
-        they are not limited. For worst-case estimates only.
-    size_min: the fewest bytes that a value takes in JSON, likewise.
+    name: that of an object, opaque type or parameter; for others that of the kind.
+    parameters: a list's element, a map's key and value, the parameter of an optional or type.
+    fields: those of an object, by the names in expressions (escaped where they are not identifiers).
+    size_max: the maximum of code points, bytes, items or entries of a schema's values; None if they are not
+        limited. For worst-case estimates only.
+    size_min: the minimum of bytes that a value takes in JSON, likewise.
     """
 
     kind: TypeKind
@@ -50,7 +49,7 @@ class Type:
     size_min: int | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
-        """As messages show it: `list(int)`, `map(string, dyn)`, `timestamp`."""
+        """Returns the type as messages show it: `list(int)`, `map(string, dyn)`, `timestamp`."""
         if self.kind in _SHORT:
             return _SHORT[self.kind]
         name = self.name or self.kind.value
@@ -74,9 +73,9 @@ class Type:
 
 
 class Field(NamedTuple):
-    """A field of an object type. key: the field's real name, by which documents have it.
+    """A field of an object type. key: its name in documents.
 
-    since, gate: what new expressions need to use it, see `CompatibilityVersion.has`.
+    since, gate: the requirements of new expressions for using it, see `CompatibilityVersion.has`.
     """
 
     key: str
@@ -125,17 +124,17 @@ def type_of_type(type_: Type) -> Type:
 
 
 def parameter(name: str) -> Type:
-    """`parameter("A")`: any type, but the same one wherever A stands in a declaration."""
+    """Returns a type parameter, as `parameter("A")`: any type, but the same one throughout a declaration."""
     return Type(TypeKind.PARAMETER, name)
 
 
 def opaque(name: str, *parameters: Type) -> Type:
-    """`opaque("kubernetes.Quantity")`."""
+    """Returns an opaque type, as `opaque("kubernetes.Quantity")`."""
     return Type(TypeKind.OPAQUE, name, parameters)
 
 
 def object_of(name: str, fields: Mapping[str, Field], *, size_min: int | None = None) -> Type:
-    """An object with known fields. name: tells it from all others of an environment."""
+    """Returns an object type with known fields. name: unique within an environment."""
     return Type(TypeKind.OBJECT, name, fields=fields, size_min=size_min)
 
 
@@ -154,7 +153,7 @@ _ANY_FIELDS: Final = _AnyFields()
 
 
 def open_object(name: str) -> Type:
-    """An object that may have any fields."""
+    """Returns an object type that may have any fields."""
     return Type(TypeKind.OBJECT, name, fields=_ANY_FIELDS)
 
 

@@ -1,6 +1,6 @@
-"""Unifies types: whether a type can be assigned to another, and what type parameters are bound to.
+"""Unifies types: checks whether a type can be assigned to another, and binds type parameters.
 
-The rules are cel-go's (checker/types.go): dyn and errors fit everywhere, null fits what may be null, other
+The rules are cel-go's (checker/types.go): dyn and errors fit everywhere, null fits nullable types, other
 types must be the same up to their parameters.
 """
 
@@ -46,11 +46,11 @@ SIZE_MAX: Final = 128
 
 
 class TooComplex(Exception):
-    """A type is made of more than SIZE_MAX."""
+    """A type that consists of more than SIZE_MAX types."""
 
 
 class Unifier:
-    """Binds type parameters, by their names."""
+    """Binds type parameters, by name."""
 
     __slots__ = ("_bound", "_count", "_known")
 
@@ -68,7 +68,7 @@ class Unifier:
         return self.all_assignable((given,), (wanted,))
 
     def all_assignable(self, given: Sequence[Type], wanted: Sequence[Type]) -> bool:
-        """Whether each type can be assigned; only then parameters are bound."""
+        """Whether each type can be assigned; only then are parameters bound."""
         if len(given) != len(wanted):
             return False
         undo: list[tuple[str, Type | None]] = []
@@ -82,7 +82,7 @@ class Unifier:
         return False
 
     def substitute(self, type_: Type, *, free: Type | None = None) -> Type:
-        """Replaces all bound parameters of a type. free: what replaces the others, if anything."""
+        """Replace all bound parameters of a type. free: replaces the others, if given."""
         if type_.kind is TypeKind.PARAMETER:
             bound = self._bound.get(type_.name)
             if bound is not None:
@@ -100,7 +100,7 @@ class Unifier:
         return self._measured(type_)[1]
 
     def _measured(self, type_: Type) -> tuple[int, bool, Type]:
-        """Returns how many types a type is made of, and whether a parameter is among them."""
+        """Returns the number of types in a type, and whether a parameter is among them."""
         if not type_.parameters:
             return 1, type_.kind is TypeKind.PARAMETER, type_
         known = self._known.get(id(type_))

@@ -1,4 +1,4 @@
-"""Finds errors in constants and literals that types do not show, once all types are known.
+"""Finds errors in constants and literals that types do not show, after type checks.
 
 Kubernetes uses these of cel-go's validators: cel/validator.go, and ext/formatting.go.
 """
@@ -21,7 +21,7 @@ CHECKED_FUNCTIONS: Final = frozenset({"duration", "timestamp", "matches"})
 
 @dataclass(slots=True)
 class Candidates:
-    """The nodes to be validated; the checker collects them.
+    """The nodes to validate, which the checker collects.
 
     calls: those of `CHECKED_FUNCTIONS` with a constant. literals: those that are not arguments of a format.
     """
@@ -32,7 +32,7 @@ class Candidates:
 
 
 def problems(candidates: Candidates) -> Iterator[tuple[Node, str]]:
-    """Yields invalid constants, literals that mix types by way of dyn, and unfit format arguments."""
+    """Yields invalid constants, literals that mix types by way of dyn, and invalid format arguments."""
     for call in candidates.calls:
         if not _is_possible(call):
             yield call.args[0], f"invalid {call.function} argument"

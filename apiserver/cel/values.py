@@ -5,15 +5,15 @@
 | null, bool, string, bytes, double | None, bool, str, bytes, float |
 | int, uint | int, `UInt` |
 | timestamp, duration | `Timestamp`, `Duration` |
-| list | any list; `SetList` and `MapList` compare and add by what their schemas say |
+| list | any list; `SetList` and `MapList` compare and add by the rules of their schemas |
 | map | dict, whose keys are str, int, UInt, or `map_key` of a bool |
-| object | the dict that the document has |
+| object | the dict in the document |
 | message | `Message` |
 | optional | `OptionalValue` |
 | type | `types.Type` |
 | opaque | an instance of a class with `cel_type: ClassVar[Type]` |
 
-Documents are used as they are: nothing is copied or wrapped for an expression to read it.
+Documents are used as they are: no value is copied or wrapped.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ NO_SUCH_OVERLOAD: Final = "no such overload"
 
 
 class EvaluationError(Exception):
-    """An expression has no value; the message is for the client.
+    """An expression without a value, because of an error; the message is for the client.
 
-    cost: what the evaluation had cost by then, once it has ended.
+    cost: the cost of the evaluation until the error, set at its end.
     """
 
     cost: int = 0
 
 
 class CostExceeded(Exception):
-    """An evaluation has cost more than it may. Unlike errors of calls, an expression cannot ignore it."""
+    """An evaluation beyond its cost limit. Unlike errors of calls, an expression cannot ignore it."""
 
     def __init__(self) -> None:
         super().__init__("operation cancelled: actual cost limit exceeded")
 
 
 class UInt(int):
-    """A number that is not negative, of a type of its own. Arithmetic on it gives an int."""
+    """A non-negative number with a separate type. Arithmetic on it gives an int."""
 
     __slots__ = ()
 
 
 class Timestamp(int):
-    """Nanoseconds since 1970 in UTC.
+    """A timestamp: nanoseconds since 1970 in UTC.
 
-    offset: how many seconds the text was ahead of UTC that it was read from. Nothing but its text shows it.
+    offset: the UTC offset of the original text in seconds. It only affects the text of the timestamp.
     """
 
     offset: int
@@ -69,13 +69,13 @@ class Timestamp(int):
 
 
 class Duration(int):
-    """Nanoseconds."""
+    """A duration in nanoseconds."""
 
     __slots__ = ()
 
 
 class BoolKey(enum.Enum):
-    """Keys of maps that are bools: as bools they would be 0 and 1."""
+    """Keys of maps that are bools: as bools they would be equal to 0 and 1."""
 
     FALSE = False
     TRUE = True
@@ -120,7 +120,7 @@ NONE: Final = OptionalValue(has_value=False)
 class Message:
     """A message that an expression made: `Name{field: value}`.
 
-    fields: those that are set. One that is a text by its type is set if it is not empty, as in Kubernetes.
+    fields: those that are set. A text field is set if it is not empty, as in Kubernetes.
     """
 
     __slots__ = ("fields", "type")
@@ -130,7 +130,7 @@ class Message:
         self.fields = {key: value for key, value in fields.items() if value != "" or not self._is_text(key)}
 
     def field(self, key: str) -> Any:
-        """Returns the value of a field; of one that is not set an empty text, or null, by its type."""
+        """Returns the value of a field; for an unset one an empty text, or null, by its type."""
         if key in self.fields:
             return self.fields[key]
         return "" if self._is_text(key) else None
@@ -161,7 +161,7 @@ _OPTIONAL: Final = types.optional_of(types.DYN)
 
 
 def type_of(value: Any) -> Type:
-    """Returns the type of a value at run time: without the types of what is in lists and maps."""
+    """Returns the type of a value at run time: without the types of items in lists and maps."""
     known = _TYPES.get(type(value))
     if known is not None:
         return known
@@ -193,7 +193,7 @@ COMPARISONS_MAX: Final = 1 << 21
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Whether two values are the same: numbers across their types, others only within theirs.
+    """Returns whether two values are equal: numbers across their types, others only within theirs.
 
     Raises EvaluationError for values that are nested too deeply, or too large.
     """
@@ -206,9 +206,9 @@ def equal(a: Any, b: Any) -> bool:
 
 
 def equal_within(a: Any, b: Any, left: list[int]) -> bool:
-    """Tells whether two values are equal, within a limit of comparisons.
+    """Returns whether two values are equal, within a limit of comparisons.
 
-    left: how many items and entries may be looked at, in a list of one; reduced by those that were.
+    left: the remaining number of items and entries to compare, in a list of one; it is reduced.
     """
     try:
         return _equal(a, b, left)
@@ -293,7 +293,7 @@ def extent(value: Any) -> int:
 
 
 def map_key(value: Any) -> Hashable:
-    """A value as the key of a map. Raises EvaluationError for values that cannot be one."""
+    """Returns a value as the key of a map. Raises EvaluationError for values that cannot be one."""
     kind = type(value)
     if kind is str or kind is int or kind is UInt:
         hashable: Hashable = value
@@ -308,5 +308,5 @@ def map_key(value: Any) -> Hashable:
 
 
 def key_value(key: Hashable) -> Any:
-    """A map's key as a value."""
+    """Returns a map's key as a value."""
     return key.value if type(key) is BoolKey else key

@@ -34,10 +34,7 @@ _HASH_BYTES: Final = 8
 
 
 class ExecutingRequests(NamedTuple):
-    """The executing requests of a flow. seats: include those that ended requests keep.
-
-    seats: with those of requests that have ended and keep theirs.
-    """
+    """The executing requests of a flow. seats: include those that ended requests keep."""
 
     executing: int = 0
     seats: int = 0

@@ -23,10 +23,7 @@ _Texts: TypeAlias = frozenset[str] | None
 
 
 class _Subjects(NamedTuple):
-    """The subjects of a rule. accounts_in: the prefixes of service account names in namespaces.
-
-    accounts_in: the beginnings of the names of service accounts in namespaces.
-    """
+    """The subjects of a rule. accounts_in: the prefixes of service account names in namespaces."""
 
     is_everybody: bool
     users: frozenset[str]
@@ -65,10 +62,7 @@ class _ResourceRule(NamedTuple):
 
 
 class _PathRule(NamedTuple):
-    """A rule for paths. paths: exact paths. below: the prefixes of other paths.
-
-    below: what other paths that match begin with.
-    """
+    """A rule for paths. paths: exact paths. below: the prefixes of other paths."""
 
     verbs: _Texts
     is_any_path: bool

@@ -15,8 +15,6 @@ _DURATIONS: Final = "apiserver_flowcontrol_request_execution_seconds"
 class FlowStatistics:
     """The counts of one schema at one level. Values that can be derived from others are not counted.
 
-    What follows from others, or from the level, is not counted.
-
     waiting, waiting_seats: at this moment.
     rejected: those that were refused, by reason.
     waits, refused_waits: the waiting times of queued requests that began, and of those that were refused.

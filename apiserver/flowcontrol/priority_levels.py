@@ -36,9 +36,7 @@ class LevelSpec(NamedTuple):
 
     @classmethod
     def of(cls, document: Document) -> LevelSpec:
-        """Returns the content of a PriorityLevelConfiguration document. Raises Malformed. Raises
-        Malformed.
-        """
+        """Returns the content of a PriorityLevelConfiguration document. Raises Malformed."""
         try:
             return cls._of(document)
         except (LookupError, TypeError, AttributeError, ValueError) as error:
@@ -100,8 +98,6 @@ class RetryAfter:
     def refused(self, second: int) -> int:
         """Note that a request is refused. second: the current one, of any clock. Returns its Retry-After in
         seconds.
-
-        second: now, of any clock. Returns what to tell it, in seconds.
         """
         history = self._history
         if history and history[-1][0] == second:
@@ -145,8 +141,6 @@ class PriorityLevel:
 
     def set_shares(self, seats: int, shares: int) -> None:
         """Set the level's part of the server's seats. shares: the total of all levels.
-
-        shares: of all levels together.
 
         Parts are rounded up: all levels together may have some more seats than the server.
         """

@@ -210,8 +210,6 @@ class QueueSet:
     def arrive(self, request: Request, now: float) -> str:
         """Start a request, queue it, or refuse it. Returns the reason for a refusal; else an empty text.
 
-        Returns the reason if it is refused, else an empty text.
-
         A wait ends with `on_start`, or with `give_up`.
         """
         usage = self.usage
@@ -325,7 +323,7 @@ class QueueSet:
             self._give_back(request, now)
 
     def give_up(self, request: Request, reason: str, now: float) -> None:
-        """Remove a waiting request. reason: TIME_OUT or CANCELLED. reason: TIME_OUT or CANCELLED."""
+        """Remove a waiting request. reason: TIME_OUT or CANCELLED."""
         self._observe(now)
         self._pass_time(now)
         queue = request.queue
@@ -415,10 +413,7 @@ class QueueSet:
         return ""
 
     def _decide(self, request: Request, index: int | None) -> _Arrival:
-        """Returns the outcome for an arriving request. index: the queue that it may wait in, if any.
-
-        index: of the queue that it may wait in, if any.
-        """
+        """Returns the outcome for an arriving request. index: the queue that it may wait in, if any."""
         fits = self._fits(request.seats)
         if index is None:
             return _Arrival.BEGINS if fits else _Arrival.FINDS_NO_SEAT
@@ -442,10 +437,7 @@ class QueueSet:
     # ---- the next request
 
     def _fits(self, seats: int) -> bool:
-        """Whether enough seats are free. A request that is wider than an open level runs alone.
-
-        A request that is wider than an open level runs alone.
-        """
+        """Whether enough seats are free. A request that is wider than an open level runs alone."""
         in_use = self.seats_in_use
         return in_use + seats <= self.limit or not (in_use or self.rules.is_closed)
 

@@ -93,8 +93,6 @@ class SeatUsage:
     def end_period(self, seats: int) -> SeatDemand:
         """Begin a new period, and return the demand with the one that ends. seats: the demand now.
 
-        seats: the demand now.
-
         Source: k8s.io/apiserver, pkg/util/flowcontrol/apf_controller.go, seatDemandStats.
         """
         demand = self.demand

@@ -25,10 +25,7 @@ class WatchCounts:
         self._open: dict[_GroupResource, Counter[tuple[str, str]]] = {}
 
     def add(self, target: RequestInfo, name: str) -> None:
-        """Count a watch that opens. name: that of the only object that it watches; empty for all.
-
-        name: that of the only object that is watched; empty for all.
-        """
+        """Count a watch that opens. name: that of the only object that it watches; empty for all."""
         self._open.setdefault((target.group, target.resource), Counter())[target.namespace, name] += 1
 
     def discard(self, target: RequestInfo, name: str) -> None:

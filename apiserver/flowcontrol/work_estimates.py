@@ -25,10 +25,7 @@ WATCHED_VERBS: Final = frozenset({"create", "update", "patch", "delete"})
 
 
 class WorkEstimate(NamedTuple):
-    """The seats that a request takes. final_seats: those kept for `lingers_s` seconds after the response.
-
-    final_seats: those kept for `lingers_s` seconds after the answer.
-    """
+    """The seats that a request takes. final_seats: those kept for `lingers_s` seconds after the response."""
 
     seats: int = 1
     final_seats: int = 0
@@ -60,10 +57,7 @@ SizeOf: TypeAlias = Callable[[RequestInfo], ResourceSize | None]
 
 
 class ListSize(NamedTuple):
-    """The target of a list. is_single: whether its selector allows only one object.
-
-    is_single: its selector allows only one object.
-    """
+    """The target of a list. is_single: whether its selector allows only one object."""
 
     resource: ResourceSize
     is_single: bool

@@ -1,6 +1,6 @@
-"""The rules of Go's standard library that clients of Kubernetes can see.
+"""Rules of Go's standard library that clients of Kubernetes can observe.
 
-Kubernetes is written in Go, so what its API accepts as a URL, an IP address, a regular expression or a
-duration is what Go's packages accept, and its error messages quote values as Go prints them. The modules
-here implement these rules, and know nothing of this server.
+Kubernetes is written in Go, so its API accepts the URLs, IP addresses, regular expressions and durations that
+Go's packages accept, and its error messages quote values as Go prints them. The modules implement these
+rules, and do not depend on this server.
 """

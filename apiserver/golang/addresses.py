@@ -10,18 +10,18 @@ from apiserver.golang.quoting import go_quote
 V4_BITS: Final = 32
 V6_BITS: Final = 128
 
-_MARK: Final = re.compile("[.:%]")  # the first of them tells the kind of address
+_MARK: Final = re.compile("[.:%]")  # the first of them determines the kind of address
 _GROUP: Final = re.compile("[0-9a-fA-F]*")
 _BITS: Final = re.compile("[1-9][0-9]*|[0-9]")
 _BITS_LENGTH_MAX: Final = 18  # the digits that Go parses
 
 
 class InvalidAddress(Exception):
-    """The text is not a valid address or prefix. The message is Go's."""
+    """A text that is not a valid address or prefix. The message is Go's."""
 
 
 class Address(NamedTuple):
-    """An IP address. bits: V4_BITS or V6_BITS. zone: of an IPv6 address, or empty."""
+    """An IP address. bits: V4_BITS or V6_BITS. zone: that of an IPv6 address, or empty."""
 
     number: int
     bits: int
@@ -29,7 +29,7 @@ class Address(NamedTuple):
 
 
 class _Invalid(Exception):
-    """A part of the text is not valid. at: the rest of the text from there on, or empty."""
+    """An invalid part of a text. at: the rest of the text from there on, or empty."""
 
     def __init__(self, message: str, at: str = "") -> None:
         super().__init__(message)
@@ -46,7 +46,7 @@ def parse_address(text: str) -> Address:
 
 
 def parse_prefix(text: str) -> tuple[Address, int]:
-    """Parse a prefix: its address, of which any bits may be set, and its length. Raises InvalidAddress."""
+    """Parse a prefix: an address with any bits set, and a length. Raises InvalidAddress."""
     try:
         return _prefix(text)
     except (_Invalid, InvalidAddress) as invalid:

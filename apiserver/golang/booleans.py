@@ -1,4 +1,4 @@
-"""Reads truth values as Go's strconv.ParseBool does."""
+"""Parses booleans as Go's strconv.ParseBool does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
 def parse_bool(text: str | None) -> bool | None:
-    """Returns what a text says; None if it is no truth value."""
+    """Returns the boolean in a text; None if it is not one."""
     if text in _TRUE:
         return True
     return False if text in _FALSE else None

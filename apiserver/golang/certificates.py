@@ -1,4 +1,4 @@
-"""What Go writes into certificates. Pure. Source: crypto/x509, CreateCertificate."""
+"""The parts of certificates that Go computes. Pure. Source: crypto/x509, CreateCertificate."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_EXTENSION: Final = (
 
 
 def authority_key_identifier(ca: x509.Certificate) -> x509.AuthorityKeyIdentifier:
-    """Returns what tells the CA that signs: as it says itself, or clients take it for another one."""
+    """Returns the AuthorityKeyIdentifier of a signing CA, equal to its SubjectKeyIdentifier if it has one."""
     try:
         own = ca.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     except NO_EXTENSION:

@@ -13,7 +13,7 @@ _parts = re.compile(rf"({_NUMBER})({_UNIT})").findall
 
 
 def parse_duration(text: str) -> float:
-    """The duration in seconds. Raises ValueError, also for negative ones."""
+    """Returns the duration in seconds. Raises ValueError for invalid or negative ones."""
     if text == "0":
         return 0.0
     if not _is_duration(text):
@@ -38,7 +38,7 @@ def duration_text(seconds: float) -> str:
 
 
 def short_duration(seconds: float) -> str:
-    """Returns a duration as people write it, without units that are zero: `1h`, `8760h`, `1m30s`, `0s`."""
+    """Returns a duration in short form, without units that are zero: `1h`, `8760h`, `1m30s`, `0s`."""
     text = duration_text(seconds)
     for unit, zero in (("m", "0s"), ("h", "0m")):
         if text.endswith(unit + zero):
@@ -47,7 +47,7 @@ def short_duration(seconds: float) -> str:
 
 
 def _decimal(amount: int, unit: int) -> str:
-    """Returns a number of units, without zeros at its end."""
+    """Returns a number of units, without trailing zeros."""
     whole, rest = divmod(amount, unit)
     if not rest:
         return str(whole)

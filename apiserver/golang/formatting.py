@@ -14,7 +14,7 @@ TEXT_DEPTH_MAX: Final = 50
 
 
 def go_text(value: Any) -> str:
-    """A decoded JSON value as `%v` prints it: `map[image:z name:c2]`, `[a b]`, `<nil>`."""
+    """Returns a decoded JSON value as `%v` prints it: `map[image:z name:c2]`, `[a b]`, `<nil>`."""
     text, length = [], 0
     for piece in _pieces(value, TEXT_DEPTH_MAX):
         text.append(piece)
@@ -25,7 +25,7 @@ def go_text(value: Any) -> str:
 
 
 def go_type(value: Any) -> str:
-    """The Go type of a decoded JSON value as `%T` prints it."""
+    """Returns the Go type of a decoded JSON value as `%T` prints it."""
     match value:
         case None:
             return "<nil>"
@@ -50,19 +50,19 @@ HTML_ESCAPES: Final = str.maketrans(
 
 
 def go_json(value: Any) -> str:
-    """A value as JSON, as Go's encoder writes it. The order of fields is the caller's."""
+    """Returns a value as JSON, as Go's encoder writes it. The order of fields is the caller's."""
     return orjson.dumps(value).decode().translate(HTML_ESCAPES)
 
 
 def go_struct_fields(value: Any) -> Any:
-    """Returns a structure as Kubernetes prints those that have no JSON names."""
+    """Returns the text of a struct without JSON names, as Kubernetes prints it."""
     if isinstance(value, dict):
         return {key[:1].upper() + key[1:]: go_struct_fields(child) for key, child in value.items()}
     return [go_struct_fields(child) for child in value] if isinstance(value, list) else value
 
 
 def json_type(value: object) -> str:
-    """The JSON type of a decoded value, as messages of Go's decoder call it."""
+    """Returns the JSON type of a decoded value, as messages of Go's decoder call it."""
     match value:
         case bool():
             return "bool"
@@ -104,7 +104,7 @@ def _pieces(value: Any, depth_left: int) -> Iterator[str]:
 
 
 def number_text(value: float) -> str:
-    """The number as Go's %v prints it: floats from a million on have an exponent, as `1e+06`."""
+    """Returns the number as Go's %v prints it: floats from a million on have an exponent, as `1e+06`."""
     if isinstance(value, int):
         return str(value)
     sign, digits, exponent = Decimal(repr(value)).as_tuple()

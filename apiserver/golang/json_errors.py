@@ -1,7 +1,7 @@
-"""Describes errors in JSON as Go's package encoding/json does, by what our parser says of them.
+"""Translates errors of the JSON parser to the messages of Go's package encoding/json.
 
-Both stop at the same character; Go also says what it was looking for, which is told here for the first error
-alone: nothing is parsed again but a leading zero, of which only its surroundings know what may follow it.
+Both stop at the same character; Go also names what it expected. This is derived from the first error alone,
+without parsing again, except after a leading zero, whose allowed successors depend on its context.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SPACE: Final = " \t\r\n"
 
 
 def syntax_error(error: orjson.JSONDecodeError, text: bytes) -> str:
-    """Returns the message of an error. text: what was parsed."""
+    """Returns the message of an error. text: the parsed text."""
     characters, at = text.decode("utf-8", "replace"), error.pos
     problem, rest = error.msg.partition(": line")[0], characters[at:]
     if "UTF-8: " in problem or "surrogate" in problem:
@@ -78,7 +78,9 @@ def _in_literal(rest: str, literal: str) -> str:
 
 
 def _in_escape(rest: str) -> str:
-    """rest: begins with the escape, or with one that needs another half after it."""
+    """Returns the message about an escape. rest: begins with the escape, or with one that needs another half
+    after it.
+    """
     found = _ESCAPE.match(rest)
     if found is None:
         return _unexpected(rest[1:], "in string escape code")
@@ -88,7 +90,7 @@ def _in_escape(rest: str) -> str:
 
 
 def _after_zero(until: str, rest: str) -> str:
-    """What follows a zero is no part of the number. until: all of the text up to the zero."""
+    """Returns the message about text after a leading zero. until: all of the text up to the zero."""
     try:
         orjson.loads(until + "!")
     except orjson.JSONDecodeError as error:

@@ -27,7 +27,7 @@ _unescape = re.compile(_ESCAPED).sub
 def parse_media_type(text: str) -> str:
     """Returns the media type without its parameters, in lower case.
 
-    Raises ValueError if it is none, if a parameter is malformed, and if one has two values.
+    Raises ValueError if it is invalid, if a parameter is malformed, or if one has two values.
     """
     media_type = text.partition(";")[0]
     rest, values = text[len(media_type) :], dict[str, str]()

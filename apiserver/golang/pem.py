@@ -1,4 +1,4 @@
-"""Reads PEM as Go's encoding/pem does, and CA bundles as Go's crypto/x509 does."""
+"""Parses PEM as Go's encoding/pem does, and CA bundles as Go's crypto/x509 does."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DASHES: Final = b"-----"
 
 
 class PemBlock(NamedTuple):
-    """One block. has_headers: lines like `Proc-Type: 4,ENCRYPTED` stand before the content."""
+    """A PEM block. has_headers: whether lines like `Proc-Type: 4,ENCRYPTED` precede the content."""
 
     label: str
     content: bytes
@@ -30,7 +30,7 @@ class PemBlock(NamedTuple):
 
 
 def pem_blocks(data: bytes) -> Iterator[PemBlock]:
-    """Yields the blocks of a file. What is no block is skipped: other text, and blocks that are broken.
+    """Yields the blocks of a file. Other text and broken blocks are skipped.
 
     Lines may end as on Windows, and with spaces and tabs.
     """
@@ -63,11 +63,11 @@ def _content(lines: Sequence[bytes]) -> bytes | None:
 
 
 class NoCertificate(ValueError):
-    """A CA bundle has no certificate. The message is for the client."""
+    """A CA bundle without certificates. The message is for the client."""
 
 
 def bundle_certificates(bundle: bytes) -> list[bytes]:
-    """Returns the certificates of a CA bundle in DER, without those that cannot be read.
+    """Returns the certificates of a CA bundle in DER, without invalid ones.
 
     Raises NoCertificate.
     Sources: crypto/x509, CertPool.AppendCertsFromPEM; k8s.io/client-go, transport, rootCertPool.

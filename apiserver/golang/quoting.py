@@ -1,6 +1,6 @@
 """Quotes texts in messages as Go's package strconv does, and lists them as Go and Kubernetes print lists.
 
-Clients' tests compare them to the letter.
+Clients' tests compare them literally.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ESCAPES: Final = str.maketrans(
 
 
 def go_quote(text: str) -> str:
-    """Go's %q: printable characters stay, the rest is escaped."""
+    """Returns a text as Go's %q prints it: printable characters stay, the rest is escaped."""
     inner = text.translate(ESCAPES)
     if not inner.isprintable():
         inner = "".join(
@@ -35,12 +35,12 @@ def go_quote(text: str) -> str:
 
 
 def quoted_list(texts: Iterable[str]) -> str:
-    """A list of texts as Go's %q prints it: `["get" "list"]`."""
+    """Returns a list of texts as Go's %q prints it: `["get" "list"]`."""
     return f"[{' '.join(map(go_quote, texts))}]"
 
 
 def aggregate(errors: Iterable[object]) -> str:
-    """Several errors as Kubernetes' aggregates print them: each once, and in brackets unless there is one.
+    """Returns errors as Kubernetes' aggregates print them: each once, and in brackets unless there is one.
 
     Source: k8s.io/apimachinery, pkg/util/errors/errors.go.
     """
@@ -49,7 +49,7 @@ def aggregate(errors: Iterable[object]) -> str:
 
 
 def strconv_error(function: str, text: str, problem: str) -> str:
-    """The message of a strconv.NumError: `strconv.ParseUint: parsing "x": invalid syntax`."""
+    """Returns the message of a strconv.NumError: `strconv.ParseUint: parsing "x": invalid syntax`."""
     return f"strconv.{function}: parsing {go_quote(text)}: {problem}"
 
 

@@ -1,4 +1,4 @@
-"""Go's regular expressions (RE2), matched in linear time, whatever the pattern and the text.
+"""Go's regular expressions (RE2), matched in linear time for any pattern and text.
 
 Patterns come from clients, in schemas and in CEL expressions. Python's `re` gives some of them another
 meaning, and takes exponential time for others. For those where it could replace RE2, it would save a
@@ -22,8 +22,8 @@ LARGE_CACHE_MAX: Final = 8
 MEMORY_MAX: Final = 1 << 20
 LARGE_MEMORY_MAX: Final = 8 << 20
 
-# Nobody else does anything while RE2 compiles. It takes up to two microseconds for each character that there
-# is when repetitions are written out, and some patterns that are wrong quadratic time for their length.
+# RE2 blocks all other work while it compiles. It takes up to two microseconds for each character of the
+# pattern with expanded repetitions, and for some invalid patterns quadratic time in their length.
 PATTERN_LENGTH_MAX: Final = 32 * 1024
 EXPANDED_MAX: Final = 32 * 1024
 # What is smaller takes a millisecond, even if RE2 takes quadratic time.
@@ -58,11 +58,11 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class InvalidPattern(ValueError):
-    """The pattern is not a valid regular expression. The message is Go's, for the client."""
+    """A pattern that is not a valid regular expression. The message is Go's, for the client."""
 
 
 class TooMuchWork(Exception):
-    """Finding all matches would take too long."""
+    """A search for all matches that would take too long."""
 
 
 class Regex:
@@ -76,24 +76,25 @@ class Regex:
         self.pattern, self._search, self._spans = pattern, search, spans
 
     def search(self, text: str) -> bool:
-        """Does the pattern match anywhere in the text?"""
+        """Returns whether the pattern matches anywhere in the text."""
         return self._search(text) is not None
 
     def find(self, text: str) -> str | None:
-        """The first match, or None."""
+        """Returns the first match, or None."""
         for start, end in self._spans(text):
             return text[start:end]
         return None
 
     def find_all(self, text: str, limit: int = -1) -> list[str]:
-        """The first `limit` matches, or all if it is negative. An empty match right after another is skipped.
+        """Returns the first `limit` matches, or all if it is negative. An empty match right after another is
+        skipped.
 
         Raises TooMuchWork.
         """
         return [text[start:end] for start, end in self.spans(text, limit)]
 
     def spans(self, text: str, limit: int = -1) -> list[tuple[int, int]]:
-        """The positions of the matches of `find_all`. Raises TooMuchWork."""
+        """Returns the positions of the matches of `find_all`. Raises TooMuchWork."""
         spans: list[tuple[int, int]] = []
         end_before, work = -1, 0
         for start, end in self._spans(text) if limit else ():
@@ -126,9 +127,9 @@ def compile_pattern(pattern: str) -> Regex:
 
 
 def compilation_cost(pattern: str) -> int:
-    """Returns what compiling a pattern costs, in CEL's units: one for each two microseconds.
+    """Returns the cost of compiling a pattern, in CEL's units: one for each two microseconds.
 
-    That is nothing for all but patterns with thousands of repetitions, which take milliseconds.
+    It is 0 except for patterns with thousands of repetitions, which take milliseconds.
     """
     if len(pattern) <= _SMALL_EXPANDED and "{" not in pattern and "\\" not in pattern:
         return 0
@@ -148,11 +149,11 @@ def _compile_large(pattern: str, source: str) -> Regex:
 
 
 class _TooLarge(Exception):
-    """The compiled pattern takes more memory than allowed."""
+    """A compiled pattern that takes more memory than allowed."""
 
 
 def _with_re2(pattern: str, source: str, memory_max: int) -> Regex:
-    """source: what is compiled, which means the same as the pattern."""
+    """Compile a pattern with RE2. source: the text to compile, which is equivalent to the pattern."""
     import re2  # 2 ms, which a server that has no patterns saves
 
     options = re2.Options()
@@ -173,7 +174,7 @@ def _with_re2(pattern: str, source: str, memory_max: int) -> Regex:
 
     @cache
     def finder() -> Callable[[str], Iterator[Any]]:
-        """Most patterns are only searched for, which wants bytes."""
+        """Returns the pattern for searches in bytes. Most patterns are only searched for."""
         find_all: Callable[[str], Iterator[Any]] = re2.compile(source, options).finditer
         re2.purge()
         return find_all

@@ -1,9 +1,8 @@
-"""How large patterns become when their repetitions are written out, which is what RE2 does to compile them.
+"""The size of patterns with repetitions expanded, as RE2 compiles them.
 
-RE2 holds the interpreter while it compiles, and its own bound of memory does not bound the time: it joins
-repetitions of the same character that follow each other, `a{0,1000}a{0,1000}` to `a{0,2000}`, beyond the
-largest count that it lets anybody write, and what is optional in what is optional takes quadratic time.
-Pure.
+RE2 holds the interpreter while it compiles, and its memory limit does not limit the time: it joins
+consecutive repetitions of the same character, `a{0,1000}a{0,1000}` to `a{0,2000}`, beyond the largest count
+that it accepts, and nested optional parts take quadratic time. Pure.
 """
 
 from __future__ import annotations
@@ -37,9 +36,10 @@ _TOKEN: Final = re.compile(
 
 
 def expanded_size(pattern: str, size_max: int) -> int:
-    """Returns how many characters, classes and branches a pattern has with its repetitions written out.
+    """Returns the number of characters, classes and branches in a pattern with expanded repetitions.
 
-    Of a pattern with more than `size_max` it returns any number beyond that. A wrong pattern has a size, too.
+    For a pattern with more than `size_max` it returns any number above that. Invalid patterns have a size,
+    too.
     """
     total, last = 0, 0
     outer: list[int] = []  # the totals before each group that is open
@@ -73,7 +73,7 @@ def _size(kind: str | None, text: str) -> int:
 
 
 def with_repetitions_apart(pattern: str) -> str:
-    """Returns a pattern that means the same, of which RE2 joins no repetitions."""
+    """Returns an equivalent pattern in which RE2 joins no repetitions."""
     return "".join(_apart(pattern))
 
 

@@ -1,9 +1,9 @@
 """Parses and writes times in RFC 3339 as Go's package time does, with its errors.
 
-It takes more than the standard: an hour of one digit, a fraction of any length, also after a comma, and
-offsets of 24 hours and 60 minutes. The year 0 is a year like others, and an offset or a number of seconds may
-lead beyond the years of four digits: `-0001-12-31T23:00:00Z`, `10000-01-01T00:00:00Z`. Go writes these, but
-does not parse them.
+It accepts more than the standard: an hour of one digit, a fraction of any length, also after a comma, and
+offsets of 24 hours and 60 minutes. The year 0 is valid, and an offset or a number of seconds may lead beyond
+the years of four digits: `-0001-12-31T23:00:00Z`, `10000-01-01T00:00:00Z`. Go writes these, but does not
+parse them.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _BEYOND: Final = re.compile(
 
 
 class InvalidTime(ValueError):
-    """A text is not a time. The message is Go's."""
+    """A text that is not a time. The message is Go's."""
 
 
 class FarTime(str):
-    """The text of a time beyond the years of four digits that came as a number, as in protobuf.
+    """The text of a time beyond the years of four digits, decoded from a number, as in protobuf.
 
-    It counts as it is written, though Go would not parse it.
+    It is valid, although Go would not parse it.
     """
 
     __slots__ = ()
@@ -50,7 +50,7 @@ class FarTime(str):
 class GoTime(NamedTuple):
     """A point in time, of any year.
 
-    seconds: since 1970, in UTC. nanoseconds: after these. offset: how many seconds ahead of UTC the text was.
+    seconds: since 1970, in UTC. nanoseconds: the fraction. offset: the UTC offset of the text in seconds.
     """
 
     seconds: int
@@ -65,7 +65,7 @@ def days_since_epoch(year: int, month: int, day: int) -> int:
 
 
 def calendar_day(days: int) -> tuple[int, date]:
-    """Returns the year of a day since 1970, and the same day in a year that Python's calendar has."""
+    """Returns the year of a day since 1970, and the same day in a year of Python's calendar."""
     cycles, of_cycle = divmod(days + _EPOCH - 1, _CYCLE_DAYS)
     day = date.fromordinal(of_cycle + 1)
     return day.year + cycles * _CYCLE_YEARS, day
@@ -83,7 +83,7 @@ def time_text(seconds: int, fraction: str = "") -> str:
 
 
 def written_time(text: str) -> GoTime:
-    """Returns a time that was written in UTC, of any year, or that Go can parse. Raises InvalidTime."""
+    """Returns the time in a text: in UTC of any year, or in any form that Go parses. Raises InvalidTime."""
     if (found := _BEYOND.fullmatch(text)) is None:
         return parse_time(text)
     year, month, day, hour, minute, second = map(int, found.groups()[:6])
@@ -101,9 +101,9 @@ def _moment(text: str, numbers: tuple[int, int, int, int, int, int], fraction: s
 
 
 class _Element(NamedTuple):
-    """An element of a layout, after what stands before it.
+    """An element of a layout, with the text before it.
 
-    pattern: of its text. name, least, most: of its range, which is checked at once.
+    pattern: that of its text. name, least, most: those of its range, which is checked at once.
     """
 
     before: str
@@ -131,9 +131,9 @@ _ZONE: Final = _Element("", "Z07:00", _OFFSET)
 
 
 def parse_time(text: str, *, is_micro: bool = False) -> GoTime:
-    """Parses a time. Raises InvalidTime.
+    """Parse a time. Raises InvalidTime.
 
-    is_micro: it has six digits of a second, as a MicroTime.
+    is_micro: whether it has six digits of a second, as a MicroTime.
     """
     layout = _MICROSECONDS if is_micro else _SECONDS
     rest, numbers = text, []
@@ -157,7 +157,7 @@ _clock = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]+)?(?:z|[+-][0-9]
 
 
 def is_date(text: str) -> bool:
-    """Whether a text is a date as JSON schemas have it. Source: k8s.io/kube-openapi, strfmt, IsDate."""
+    """Returns whether a text is a date of JSON schemas. Source: k8s.io/kube-openapi, strfmt, IsDate."""
     try:
         return bool(_is_date(text)) and days_since_epoch(*map(int, text.split("-"))) is not None
     except ValueError:
@@ -165,7 +165,7 @@ def is_date(text: str) -> bool:
 
 
 def is_date_time(text: str) -> bool:
-    """Whether a text is a time as JSON schemas have it, with any offset. Source: strfmt, IsDateTime."""
+    """Returns whether a text is a time of JSON schemas, with any offset. Source: strfmt, IsDateTime."""
     day, t, rest = text.lower().partition("t")
     clock = _clock(rest.partition("t")[0]) if t and is_date(day) else None
     return clock is not None and all(map(le, clock.groups(), ("23", "59", "59")))
@@ -204,7 +204,7 @@ def _out_of_range(text: str, what: str) -> InvalidTime:
 
 
 def _quoted(text: str) -> str:
-    """A text as the package quotes it: all but printable ASCII byte by byte."""
+    """Returns a text as the package quotes it: all but printable ASCII byte by byte."""
     shown = "".join(
         f"\\{chr(byte)}" if byte in b'"\\' else chr(byte) if 0x20 <= byte < 0x80 else f"\\x{byte:02x}"
         for byte in text.encode("utf-8", "surrogatepass")

@@ -23,7 +23,7 @@ _PRIVATE: Final = (RSAPrivateKey, EllipticCurvePrivateKey, Ed25519PrivateKey)
 
 
 def pair_problem(certificates: bytes, keys: bytes) -> str:
-    """Returns what is wrong; empty if a server can use the pair. Both are in PEM."""
+    """Returns the problem of the pair; empty if a server can use it. Both are in PEM."""
     of_certificates = list(pem_blocks(certificates))
     certificate = next((block.content for block in of_certificates if block.label == CERTIFICATE), None)
     if certificate is None:

@@ -40,14 +40,14 @@ _COMMON: Final = re.compile(
 
 
 class InvalidUrl(Exception):
-    """The text is not a valid URL. The message is Go's."""
+    """A text that is not a valid URL. The message is Go's."""
 
 
 class Url(NamedTuple):
     """A parsed URL.
 
     user: escaped as Go does it. path: unescaped.
-    raw_path: the path as it was in the text if escaping `path` would give another one; else empty.
+    raw_path: the path in the text, if escaping `path` would give another one; else empty.
     """
 
     scheme: str = ""
@@ -84,7 +84,7 @@ class Url(NamedTuple):
 
     @property
     def queries(self) -> Mapping[str, list[str]]:
-        """The values of the query by their keys; invalid parts are left out."""
+        """The values of the query by key, without invalid parts."""
         values: dict[str, list[str]] = {}
         for part in self.query.split("&"):
             if not part or ";" in part:
@@ -100,7 +100,7 @@ class Url(NamedTuple):
 
 
 class _Invalid(Exception):
-    """A part of a URL is not valid. The message is Go's, without the URL."""
+    """An invalid part of a URL. The message is Go's, without the URL."""
 
 
 def parse_request_uri(text: str) -> Url:
@@ -112,7 +112,7 @@ def parse_request_uri(text: str) -> Url:
 
 
 def is_request_uri(text: str) -> bool:
-    """Does parse_request_uri accept the text?"""
+    """Returns whether parse_request_uri accepts the text."""
     if _COMMON.fullmatch(text):
         return True
     try:

@@ -1,6 +1,7 @@
-"""Whole numbers that are written with a fraction or an exponent, as 3.0 and 1e2.
+"""Whole numbers with a fraction or an exponent, as 3.0 and 1e2.
 
-They are integers in YAML, and where Kubernetes makes Go objects of maps; to a decoder of JSON they are not.
+They are integers in YAML, and where Kubernetes converts maps to Go objects; for a decoder of JSON they are
+not.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ _WHOLE_MAX: Final = float(1 << 63)
 
 
 def is_whole(value: float) -> bool:
-    """Is a float one that becomes an integer of 64 bits?"""
+    """Returns whether a float becomes an integer of 64 bits."""
     return value.is_integer() and -_WHOLE_MAX <= value < _WHOLE_MAX
 
 
 def has_whole(value: Any) -> bool:
-    """Is a whole number that is no integer in a decoded value?"""
+    """Returns whether a decoded value contains a whole number as a float."""
     todo = [value]
     while todo:
         each = todo.pop()
@@ -33,7 +34,7 @@ def has_whole(value: Any) -> bool:
 
 
 def make_whole(value: dict[str, Any] | list[Any]) -> None:
-    """Put integers in place of all other whole numbers in a decoded value."""
+    """Replace all whole floats in a decoded value by integers."""
     todo: list[Any] = [value]
     while todo:
         each = todo.pop()

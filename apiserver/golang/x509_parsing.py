@@ -1,10 +1,10 @@
-"""Parses certificates, requests and public keys that others have made, as Go's crypto/x509 does.
+"""Parses certificates, requests and public keys of other parties, as Go's crypto/x509 does.
 
-`cryptography` warns of some that Go takes: of a serial number that is zero, as some root CAs have, of names
-that are longer than X.520 allows, as those of many nodes are, and of keys for Diffie-Hellman. Nobody here can
-do anything about that. Each would be a line on stderr, and an exception where warnings are errors, as in
-tests with a server in their process; so these warnings, and no others, are ignored where this package gives
-rise to them. What Go does not take is refused: a serial number that is negative.
+`cryptography` warns about some that Go accepts: about serial numbers of zero, as some root CAs have, about
+names that are longer than X.520 allows, as those of many nodes, and about keys for Diffie-Hellman. The server
+cannot change them. Each warning would be a line on stderr, and an exception where warnings are errors, as in
+tests with a server in their process; so exactly these warnings are ignored for calls from this package.
+Negative serial numbers are refused, as in Go.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ _FILTER: Final = ("ignore", re.compile(_MESSAGES, re.IGNORECASE), Warning, re.co
 
 
 def parse_certificate(der: bytes) -> x509.Certificate:
-    """Returns the certificate that is encoded as DER. Raises pem.UNREADABLE."""
+    """Returns the certificate in DER. Raises pem.UNREADABLE."""
     _ignore_warnings()
     return _checked(x509.load_der_x509_certificate(der))
 
 
 def parse_pem_certificate(pem: bytes) -> x509.Certificate:
-    """Returns the first certificate. Raises pem.UNREADABLE."""
+    """Returns the first certificate in PEM. Raises pem.UNREADABLE."""
     _ignore_warnings()
     return _checked(x509.load_pem_x509_certificate(pem))
 
 
 def parse_pem_certificates(pem: bytes) -> list[x509.Certificate]:
-    """Returns the certificates, of which there must be one. Raises pem.UNREADABLE."""
+    """Returns the certificates in PEM, at least one. Raises pem.UNREADABLE."""
     _ignore_warnings()
     return [_checked(each) for each in x509.load_pem_x509_certificates(pem)]
 
 
 def parse_request(der: bytes) -> x509.CertificateSigningRequest:
-    """Returns a request in PKCS#10; its signature and what is in it are read when they are asked for.
+    """Returns a PKCS#10 request; its signature and its content are parsed at their first use.
 
     Raises pem.UNREADABLE.
     """
@@ -54,29 +54,32 @@ def parse_request(der: bytes) -> x509.CertificateSigningRequest:
 
 
 def parse_public_key(der: bytes) -> PublicKeyTypes:
-    """Returns the public key that is encoded as DER. Raises pem.UNREADABLE."""
+    """Returns the public key in DER. Raises pem.UNREADABLE."""
     _ignore_warnings()
     return load_der_public_key(der)
 
 
 def parse_pem_public_key(pem: bytes) -> PublicKeyTypes:
-    """Returns the public key that is encoded as PEM. Raises pem.UNREADABLE."""
+    """Returns the public key in PEM. Raises pem.UNREADABLE."""
     _ignore_warnings()
     return load_pem_public_key(pem)
 
 
 def _checked(certificate: x509.Certificate) -> x509.Certificate:
-    """Refuses with a ValueError what Go refuses since 1.23. Source: crypto/x509, parseCertificate."""
+    """Returns a certificate unless Go refuses it since 1.23: then raises ValueError.
+
+    Source: crypto/x509, parseCertificate.
+    """
     if certificate.serial_number < 0:
         raise ValueError("negative serial number")
     return certificate
 
 
 def _ignore_warnings() -> None:
-    """Put the filter before all others, if it is not there: whoever runs the server may have set some since.
+    """Put the filter before all others, if it is not there: code in the process may have added filters since.
 
-    It stays. To take it away again, as `warnings.catch_warnings` does, would undo what other threads do to
-    the filters, which all share.
+    It stays. Removing it, as `warnings.catch_warnings` does, would undo changes of other threads to the
+    filters, which all share.
     """
     if warnings.filters[:1] != [_FILTER]:
         warnings.filterwarnings("ignore", message=_MESSAGES, module=_MODULES)

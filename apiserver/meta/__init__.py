@@ -1,11 +1,11 @@
-"""The words that all packages share: errors, groups and versions, metadata, selectors, options, tables.
+"""The vocabulary of all packages: errors, groups and versions, metadata, selectors, options, tables.
 
-    vocabulary     types and constants: documents, group versions, users, what requests are about
+    vocabulary     types and constants: documents, group versions, users, attributes of requests
     brand          the two words that a deployment may choose, and the names made from them
-    errors         what a request is answered when it fails, as a Status
-    field_errors   what is wrong with one field of an object
+    errors         the errors that clients receive as a Status
+    field_errors   errors about one field of an object
     object_meta, names, owners, timestamps, conditions, quantity
-                   the parts of objects that many kinds have
+                   the parts of objects that many kinds share
     selectors      label and field selectors
     options        the options of verbs
     table          the columns of Tables
@@ -13,5 +13,5 @@
                    responses of other servers that remain valid for some time
     text_caches    caches of results for texts, which can be emptied when memory is short
 
-Nothing here does I/O or reads a clock; callers pass the time.
+No module does I/O or reads a clock; callers pass the time.
 """

@@ -17,7 +17,7 @@ class Brand:
     vendor: str = "kubernetes"
 
     def group(self, first_part: str) -> str:
-        """`rbac.authorization` -> `rbac.authorization.k8s.io`."""
+        """Returns an API group: `rbac.authorization` -> `rbac.authorization.k8s.io`."""
         return f"{first_part}.{self.group_domain}"
 
     @cached_property
@@ -48,10 +48,10 @@ class Brand:
         return f"{self.vendor}.io/metadata.name"
 
     def extension(self, name: str) -> str:
-        """`list-type` -> `x-kubernetes-list-type`."""
+        """Returns the key of a schema extension: `list-type` -> `x-kubernetes-list-type`."""
         return extension_key(self.vendor, name)
 
 
 def extension_key(vendor: str, name: str) -> str:
-    """The key of a schema extension: `kubernetes`, `list-type` -> `x-kubernetes-list-type`."""
+    """Returns the key of a schema extension: `kubernetes`, `list-type` -> `x-kubernetes-list-type`."""
     return f"x-{vendor}-{name}"

@@ -6,7 +6,7 @@ from apiserver.meta.vocabulary import Document
 
 
 def find_condition(document: Document, kind: str) -> Document | None:
-    """Returns the condition of this type, if there is one."""
+    """Returns the condition of this type; None if there is none."""
     conditions = (document.get("status") or {}).get("conditions") or ()
     return next((each for each in conditions if each.get("type") == kind), None)
 
@@ -27,7 +27,7 @@ def applied_condition(document: Document, kind: str) -> Document:
 
 
 def set_condition(document: Document, condition: Document, now: str) -> None:
-    """Set the condition of this type. Its transition time is kept unless its status changes.
+    """Set the condition of this type. Its transition time only changes with its status.
 
     Fields that `condition` lacks are kept, too.
     """
@@ -35,7 +35,7 @@ def set_condition(document: Document, condition: Document, now: str) -> None:
 
 
 def replace_condition(document: Document, condition: Document, now: str) -> None:
-    """Sets a condition as `set_condition` does, but drops fields that `condition` lacks.
+    """Set a condition as `set_condition` does, but drop fields that `condition` lacks.
 
     Source: pkg/api/pod, UpdatePodCondition.
     """

@@ -56,7 +56,7 @@ class ApiError(Exception):
     """An error with its Status. Subclasses set `code` and `reason`.
 
     details: the Status' details; None leaves them out.
-    is_termination: whether the server ends a request by it to protect itself, or because it takes too long.
+    is_termination: whether the server ends a request with it to protect itself, or because it takes too long.
     retry_after_s: sent as Retry-After and, in details, as retryAfterSeconds.
     """
 
@@ -77,11 +77,11 @@ class ApiError(Exception):
         self.warnings: list[str] = []
 
     def add_warnings(self, earlier: Iterable[str]) -> None:
-        """Put the warnings of what came before the failure first."""
+        """Put earlier warnings before those of the error."""
         self.warnings = [*earlier, *self.warnings]
 
     def status(self) -> Document:
-        """The response body, with its fields in the order of Kubernetes."""
+        """Returns the response body, with its fields in the order of Kubernetes."""
         document: Document = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -107,9 +107,9 @@ class BadRequest(ApiError):
 class Unauthorized(ApiError):
     """The credentials are not valid.
 
-    why: what is wrong with a token. Callers do not see it; users who may create TokenReviews do.
-    annotations: of the request's audit event, about the credentials: names in the group of authentication,
-        and values.
+    why: the problem of a token. Callers do not see it; users who may create TokenReviews do.
+    annotations: those of the request's audit event about the credentials: names in the group of
+        authentication, and values.
     """
 
     code, reason = 401, "Unauthorized"
@@ -134,7 +134,9 @@ class Forbidden(ApiError):
     def to_resource(
         cls, resource: GroupResource, name: str, why: str, *, causes: Sequence[dict[str, Any]] = ()
     ) -> Forbidden:
-        """The user may not do this to the object, or to the collection if `name` is empty."""
+        """Returns the error that the user may not do this to the object, or to the collection if `name` is
+        empty.
+        """
         subject = f'{resource} "{name}"' if name else f"{resource}"
         return cls(f"{subject} is forbidden: {why}", causes=causes, details=details_of(resource, name))
 
@@ -189,7 +191,7 @@ class Conflict(ApiError):
 
 
 class ApplyConflict(ApiError):
-    """Other managers own fields that are applied with another value.
+    """Other managers own applied fields with other values.
 
     causes: one for each field and manager (row F10).
     """
@@ -212,7 +214,7 @@ class RequestEntityTooLarge(ApiError):
 
     @classmethod
     def because(cls, reason: str) -> RequestEntityTooLarge:
-        """The error about another bound than that of bytes."""
+        """Returns the error about another limit than that of bytes."""
         error = cls(0)
         error.message = f"Request entity too large: {reason}"
         return error
@@ -233,7 +235,7 @@ class Invalid(ApiError):
     code, reason = 422, "Invalid"
 
     def __init__(self, kind: GroupKind, name: str, errors: Sequence[FieldError]) -> None:
-        """errors: the Status has as many of them as fit, from the first on."""
+        """errors: the Status includes the first of them, as many as fit."""
         details: Document = {"name": name} if name else {}
         if kind.group:
             details["group"] = kind.group
@@ -245,7 +247,7 @@ class Invalid(ApiError):
         self.kind, self.name, self.errors = kind, name, reported
 
     def with_errors(self, redacted: Callable[[FieldError], FieldError]) -> Invalid:
-        """Returns the same error with what a function makes of each of its errors about fields."""
+        """Returns the same error with a function applied to each of its field errors."""
         return Invalid(self.kind, self.name, [redacted(each) for each in self.errors])
 
 
@@ -261,24 +263,24 @@ class UnprocessablePatch(ApiError):
 class UnmergeablePatch(ApiError):
     """A strategic merge patch or an apply contradicts the object, the schema or itself.
 
-    kube-apiserver answers 500 here.
+    kube-apiserver responds with 500 in this case.
     """
 
     code, reason = 422, "Invalid"
 
 
 class TooManyRequests(ApiError):
-    """A bound is reached; the client may try again after `retry_after_s` seconds.
+    """A limit is reached; the client may retry after `retry_after_s` seconds.
 
-    What is refused                               where
+    Refused request                               Module
     a request without a seat or slot              `endpoints.priority_and_fairness`, `endpoints.request_slots`
-    a body for which there is no room             `endpoints.body_limits`
+    a body that exceeds the memory             `endpoints.body_limits`
     a watch beyond its user's share               `endpoints.watch_stream`
-    work for a lane that is full                  `load.offload`
-    requests while memory is short                `endpoints.load_shedding`
+    work for a full lane                  `load.offload`
+    requests while memory is low                `endpoints.load_shedding`
     a token while too many are being reviewed     `auth.authn.token_cache`
-    a question to a busy authorization webhook    `webhooks.authorizer`
-    one proxied request too many                  `endpoints.reverse_proxy.forwarder`
+    a call of a busy authorization webhook    `webhooks.authorizer`
+    a proxied request beyond the limit                  `endpoints.reverse_proxy.forwarder`
     an event beyond its rate                      `admission.plugins.event_rate_limit`
     an eviction that a disruption budget forbids  `endpoints.handlers.subresources.eviction`
     """
@@ -297,7 +299,9 @@ class InternalError(ApiError):
 
     @classmethod
     def of(cls, cause: str) -> InternalError:
-        """What is not the client's fault, told with its cause, as Kubernetes' NewInternalError does."""
+        """Returns the error for a failure that is not the client's fault, with its cause, as Kubernetes'
+        NewInternalError.
+        """
         return cls(f"Internal error occurred: {cause}", details={"causes": [{"message": cause}]})
 
 
@@ -345,7 +349,7 @@ class Timeout(ApiError):
 
     @classmethod
     def too_large_resource_version(cls, *, requested: int, current: int) -> Timeout:
-        """The error of row K37; clients recognise it by the reason of its cause."""
+        """Returns the error of row K37; clients recognize it by the reason of its cause."""
         cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
         return cls(
             f"Timeout: Too large resource version: {requested}, current: {current}",
@@ -362,7 +366,7 @@ _MODIFIED: Final = (
 
 
 def details_of(resource: GroupResource, name: str, uid: str = "") -> Document:
-    """The details of a Status about one object. `kind` holds the resource, as in kube-apiserver."""
+    """Returns the details of a Status about one object. `kind` holds the resource, as in kube-apiserver."""
     details: Document = {}
     if name:
         details["name"] = name
@@ -375,7 +379,7 @@ def details_of(resource: GroupResource, name: str, uid: str = "") -> Document:
 
 
 def from_storage(error: StorageError, resource: GroupResource, name: str) -> ApiError:
-    """Translate a storage error for a client; no other code does."""
+    """Translate a storage error for a client; no other function does."""
     match error:
         case KeyExists():
             return AlreadyExists(resource, name)

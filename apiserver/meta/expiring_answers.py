@@ -1,4 +1,4 @@
-"""Answers of other servers that count for some time."""
+"""A cache of responses of other servers, each of which is valid for some time."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _T = TypeVar("_T")
 
 
 class ExpiringAnswers(Generic[_T]):
-    """Keeps answers by the digests of their questions, and drops the oldest ones first.
+    """Caches responses by the digests of their requests, and drops the oldest ones first.
 
-    clock: seconds since some time. length_max: of all answers together, by `length_of`.
+    clock: seconds since any fixed time. length_max: the limit for the total of all responses, by `length_of`.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class ExpiringAnswers(Generic[_T]):
         return found[1] if found is not None and self._clock() < found[0] else None
 
     def put(self, key: bytes, answer: _T, until: float) -> None:
-        """Keeps an answer until a time of the clock, unless that has passed."""
+        """Cache a response until a time of the clock, unless that has passed."""
         if until > self._clock():
             self._drop(key)
             self._answers[key] = until, answer

@@ -25,20 +25,20 @@ PATH_LENGTH_MAX: Final = 1_024
 INVALID: Final = "FieldValueInvalid"
 # How Kubernetes shows the path of errors that are about no single field.
 NO_FIELD: Final = "[]"
-# What errors show in place of a value that nobody is to read.
+# The text that errors show in place of a confidential value.
 REDACTED: Final = '"<secret contents redacted>"'
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One error about one field.
+    """An error about one field.
 
     field: the path, as `spec.containers[0].name`.
     reason: Kubernetes' cause type, as `FieldValueInvalid`.
     message: the text after the path.
-    origin: which rule is broken, where one field has several that say "invalid", and declarative validation
-        looks for the same (`validation.declarative`). Clients do not see it.
-    quoted: the value as `message` shows it, of `invalid` errors.
+    origin: the violated rule, where a field has several "invalid" errors, and declarative validation finds
+        the same (`validation.declarative`). Clients do not see it.
+    quoted: the value as `message` shows it, for `invalid` errors.
     """
 
     field: str
@@ -51,7 +51,7 @@ class FieldError:
         return f"{self.field}: {self.message}"
 
     def without_value(self) -> FieldError:
-        """Returns the same error with its value redacted. The rest of its text may tell of that."""
+        """Returns the same error with its value redacted. The rest of its text may reveal parts of it."""
         if not self.quoted:
             return self
         return FieldError(self.field, self.reason, self.message.replace(self.quoted, REDACTED, 1))
@@ -111,7 +111,7 @@ def too_long(field: str, limit_bytes: int) -> FieldError:
 
 
 def longer_than(field: str, limit: int) -> FieldError:
-    """The error that Kubernetes had until 1.31 for long texts and long lists alike: TooLongMaxLength."""
+    """Returns Kubernetes' error until 1.31 for long texts and long lists alike: TooLongMaxLength."""
     return FieldError(field, "FieldValueTooLong", f"Too long: may not be longer than {limit}")
 
 
@@ -132,7 +132,7 @@ def too_many(field: str, count: int, limit: int) -> FieldError:
 
 
 def quote(value: object) -> str:
-    """A value as messages show it: strings quoted as in Go, all others as JSON."""
+    """Returns a value as messages show it: strings quoted as in Go, all others as JSON."""
     if isinstance(value, str):
         return truncated(go_quote(value[: VALUE_LENGTH_MAX + 1]))  # What is cut off need not be quoted.
     try:
@@ -143,7 +143,7 @@ def quote(value: object) -> str:
 
 
 def truncated(text: str) -> str:
-    """A text that a client sent, in at most VALUE_LENGTH_MAX characters and an ellipsis."""
+    """Returns a client's text, in at most VALUE_LENGTH_MAX characters and an ellipsis."""
     return text if len(text) <= VALUE_LENGTH_MAX else f"{text[:VALUE_LENGTH_MAX]}..."
 
 
@@ -151,20 +151,21 @@ def truncated(text: str) -> str:
 
 
 def field_below(path: str, name: str) -> str:
-    """The path of a field of the object at `path`, which is empty for the root: `spec` and `a` -> `spec.a`.
+    """Returns the path of a field of the object at `path`, which is empty for the root: `spec`, `a` ->
+    `spec.a`.
 
-    Of a path that is too long, the beginning.
+    Paths that are too long are cut.
     """
     return _below(path, f".{name[:PATH_LENGTH_MAX]}") if path else truncated_path(name)
 
 
 def item_below(path: str, index: int) -> str:
-    """The path of an item of the list at `path`. Of a path that is too long, the beginning."""
+    """Returns the path of an item of the list at `path`. Paths that are too long are cut."""
     return _below(path, f"[{index}]")
 
 
 def key_below(path: str, key: str) -> str:
-    """The path of a value of the map at `path`. Of a path that is too long, the beginning."""
+    """Returns the path of a value of the map at `path`. Paths that are too long are cut."""
     return _below(path, f"[{key[:PATH_LENGTH_MAX]}]")
 
 
@@ -173,7 +174,7 @@ def _below(path: str, step: str) -> str:
 
 
 def truncated_path(path: str) -> str:
-    """A path in at most PATH_LENGTH_MAX characters and an ellipsis."""
+    """Returns a path in at most PATH_LENGTH_MAX characters and an ellipsis."""
     return path if len(path) <= PATH_LENGTH_MAX else f"{path[:PATH_LENGTH_MAX]}..."
 
 
@@ -193,7 +194,7 @@ def reported(errors: Iterable[FieldError]) -> list[FieldError]:
 
 
 def causes(errors: Iterable[FieldError]) -> list[dict[str, Any]]:
-    """The errors as `details.causes` of a Status."""
+    """Returns the errors as `details.causes` of a Status."""
     return [{"reason": e.reason, "message": e.message, "field": e.field} for e in errors]
 
 

@@ -70,14 +70,14 @@ _VALUE_TEXT: Final = (
 
 
 def dns_subdomain(name: str) -> list[str]:
-    """The rule for most names: dots allowed, up to 253 characters."""
+    """Checks the rule for most names: dots allowed, up to 253 characters."""
     if len(name) <= SUBDOMAIN_MAX and _is_subdomain(name):
         return []
     return _too_long(name, SUBDOMAIN_MAX) + ([] if _is_subdomain(name) else [_SUBDOMAIN_TEXT])
 
 
 def dns_label(name: str) -> list[str]:
-    """The rule for names that become part of a host name, as Namespaces' and Services'."""
+    """Checks the rule for names that become part of a host name, as those of Namespaces and Services."""
     if len(name) <= LABEL_MAX and _is_label(name):
         return []
     problems = _too_long(name, LABEL_MAX)
@@ -96,14 +96,14 @@ def _too_long(text: str, most: int, unit: str = "characters") -> list[str]:
 
 
 def path_segment(name: str) -> list[str]:
-    """The rule for names that only have to be a segment of a URL path, as those of roles."""
+    """Checks the rule for names that only have to be a segment of a URL path, as those of roles."""
     if name in (".", ".."):
         return [f"may not be '{name}'"]
     return path_segment_part(name)
 
 
 def path_segment_part(part: str) -> list[str]:
-    """The rule for parts of such names."""
+    """Checks the rule for parts of such names."""
     return [f"may not contain '{character}'" for character in "/%" if character in part]
 
 
@@ -119,7 +119,9 @@ def cached(rule: NameRule) -> NameRule:
 
 @cached
 def qualified_name(name: str) -> list[str]:
-    """The rule for keys of labels and annotations, and for finalizers: `example.com/name` or `name`."""
+    """Checks the rule for keys of labels and annotations, and for finalizers: `example.com/name` or
+    `name`.
+    """
     prefix, slash, last = name.rpartition("/")
     problems = []
     if slash:
@@ -153,7 +155,7 @@ _DATA_KEY_TEXT: Final = (
 
 @cached
 def config_map_key(key: str) -> list[str]:
-    """The rule for keys of ConfigMaps and Secrets, which can become names of files."""
+    """Checks the rule for keys of ConfigMaps and Secrets, which can become names of files."""
     problems = _too_long(key, SUBDOMAIN_MAX)
     if not _is_data_key(key):
         problems.append(_DATA_KEY_TEXT)
@@ -167,6 +169,6 @@ def config_map_key(key: str) -> list[str]:
 def byte_length(text: str) -> int:
     """Returns the length in bytes, which Go counts, although messages say characters.
 
-    Half a surrogate pair has three.
+    Half a surrogate pair counts as three.
     """
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -16,7 +16,7 @@ from apiserver.meta.field_errors import FieldError, forbidden, invalid, required
 from apiserver.meta.names import NameRule
 from apiserver.meta.vocabulary import Document
 
-# More are not reported: nobody reads them, and each of these errors may repeat a long value.
+# The maximum of reported errors; each may repeat a long value.
 ERRORS_MAX: Final = 20
 ANNOTATIONS_BYTES_MAX: Final = 256 * 1024
 # The finalizers of the garbage collector, which have no domain.
@@ -33,7 +33,7 @@ _SET_BY_SERVER: Final = frozenset(
 
 
 def wipe_server_fields(meta: Document) -> None:
-    """Remove what a client has sent of the fields of a new object that the server sets."""
+    """Remove the values that a client sent for server-set fields of a new object."""
     for field in _SET_BY_SERVER & meta.keys():
         del meta[field]
 
@@ -52,7 +52,7 @@ def generate_name(prefix: str, suffix: str) -> str:
 
 
 def prepare_update(meta: Document, old: Document) -> None:
-    """Keep the old values of the fields that the server owns and clients may omit."""
+    """Keep the old values of server-set fields that clients may omit."""
     meta.pop("selfLink", None)
     if not meta.get("uid"):
         _keep(meta, old, "uid")
@@ -73,7 +73,7 @@ def _keep(meta: Document, old: Document, field: str) -> None:
 
 
 def remove_duplicate_owners(meta: Document) -> list[str]:
-    """Remove duplicate entries of ownerReferences; returns the UIDs of these."""
+    """Remove duplicate entries of ownerReferences; returns their UIDs."""
     owners = meta.get("ownerReferences")
     if not owners or len(owners) < 2:
         return []
@@ -94,9 +94,9 @@ def remove_duplicate_owners(meta: Document) -> list[str]:
 def validate(
     meta: Document, *, is_namespaced: bool, name_rule: NameRule, allows_unqualified_finalizers: bool = False
 ) -> list[FieldError]:
-    """The errors in the metadata of an object that is about to be stored.
+    """Returns the errors in the metadata of an object that is about to be stored.
 
-    allows_unqualified_finalizers: finalizers need no domain, as in custom resources.
+    allows_unqualified_finalizers: whether finalizers need no domain, as in custom resources.
     """
     errors = []
     if prefix := meta.get("generateName"):
@@ -122,7 +122,7 @@ def validate(
 
 
 def validate_path_segments(meta: Document) -> list[FieldError]:
-    """The errors in a new object's name as a segment of a path, which it is, whatever its kind allows."""
+    """Returns the errors in a new object's name as a path segment, which must be valid for every kind."""
     prefix, name = meta.get("generateName"), meta["name"]
     errors = [invalid("metadata.name", name, each) for each in names.path_segment(name)]
     if prefix:
@@ -132,7 +132,7 @@ def validate_path_segments(meta: Document) -> list[FieldError]:
 
 
 def validate_update(meta: Document, old: Document) -> list[FieldError]:
-    """The errors in an update from `old` to `meta`."""
+    """Returns the errors in an update from `old` to `meta`."""
     errors = _validate_finalizer_additions(meta, old)
     errors += [
         invalid(f"metadata.{field}", meta.get(field), "field is immutable")
@@ -165,14 +165,16 @@ def validate_labels(labels: dict[str, str] | None, field: str) -> list[FieldErro
 
 
 def validate_finalizer_name(name: str, field: str) -> list[FieldError]:
-    """The errors in a finalizer's name: it needs a domain, unless it is a standard one."""
+    """Returns the errors in a finalizer's name: it needs a domain, unless it is a standard one."""
     if is_unqualified_finalizer(name):
         return [invalid(field, name, "name is neither a standard finalizer name nor is it fully qualified")]
     return []
 
 
 def _example_name(prefix: str) -> str:
-    """A name that the prefix may become. As in Kubernetes, a dash at its end hides what is before it, too."""
+    """Returns a name that the prefix may become. As in Kubernetes, a final dash also hides the character
+    before it.
+    """
     return prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
 
 
@@ -249,7 +251,7 @@ def _kind_and_name(owner: Document) -> str:
 
 
 def is_unqualified_finalizer(name: str) -> bool:
-    """Tells whether a finalizer's name lacks a domain without being a standard one."""
+    """Returns whether a finalizer's name lacks a domain without being a standard one."""
     return "/" not in name and name not in _STANDARD_FINALIZERS
 
 
@@ -268,7 +270,9 @@ def _validate_finalizers(finalizers: list[str], *, allows_unqualified: bool) -> 
 
 
 def _validate_finalizer_additions(meta: Document, old: Document) -> list[FieldError]:
-    """The errors in added finalizers: an object that is being deleted can only lose some (row B07)."""
+    """Returns the errors in added finalizers: none may be added to an object that is being deleted (row
+    B07).
+    """
     if "deletionTimestamp" not in old:
         return []
     added = sorted(set(meta.get("finalizers") or ()) - set(old.get("finalizers") or ()))
@@ -285,6 +289,6 @@ def _validate_finalizer_additions(meta: Document, old: Document) -> list[FieldEr
 
 
 def finalizers(document: Document) -> list[str]:
-    """The finalizers of an object."""
+    """Returns the finalizers of an object."""
     listed: list[str] = document["metadata"].get("finalizers") or []
     return listed

@@ -38,19 +38,19 @@ _INT64_MAX: Final = (1 << 63) - 1
 
 
 def first(query: Query, parameter: str) -> str:
-    """The first value of a parameter, or an empty string."""
+    """Returns the first value of a parameter, or an empty string."""
     values = query.get(parameter)
     return values[0] if values else ""
 
 
 def is_true(query: Query, parameter: str) -> bool:
-    """Tells whether kube-apiserver takes a parameter for true: present, and neither `false` nor `0`."""
+    """Returns whether kube-apiserver treats a parameter as true: present, and neither `false` nor `0`."""
     values = query.get(parameter)
     return values is not None and values[0].lower() not in ("false", "0")
 
 
 def _integer(query: Query, parameter: str) -> int | None:
-    """The value of a parameter. Raises BadRequest if it is not an int64 (row J06), an empty one included."""
+    """Returns the value of a parameter. Raises BadRequest if it is not an int64 (row J06), or empty."""
     if parameter not in query:
         return None
     text = first(query, parameter)
@@ -72,7 +72,7 @@ def _require_valid(kind: str, meta_group: str, errors: Sequence[FieldError]) -> 
 class ListOptions(NamedTuple):
     """The options of list, watch and deletecollection.
 
-    at: the state that is read, or that a watch's initial events are from.
+    at: the state to read, or the state of a watch's initial events.
     limit: 0 means all.
     """
 
@@ -147,7 +147,7 @@ class ListOptions(NamedTuple):
 
 
 def read_at_for_get(query: Query) -> ReadAt:
-    """The state that a get reads: rows K01-K03. Raises BadRequest."""
+    """Returns the state that a get reads: rows K01-K03. Raises BadRequest."""
     version = first(query, "resourceVersion")
     if not version:
         return MOST_RECENT
@@ -156,7 +156,7 @@ def read_at_for_get(query: Query) -> ReadAt:
 
 
 def _read_at_for_list(version: str, match: str, *, has_limit: bool, token: str) -> ReadAt:
-    """The state that a list reads: rows K04-K24. A continue token contains the revision."""
+    """Returns the state that a list reads: rows K04-K24. A continue token contains the revision."""
     if token:
         if version not in ("", "0"):
             raise BadRequest("specifying resource version is not allowed when using continue")
@@ -240,8 +240,8 @@ def _validate_watch(query: Query) -> list[FieldError]:
 class WriteOptions(NamedTuple):
     """The options of create, update and patch.
 
-    field_validation: Ignore, Warn or Strict; sent_field_validation: the same, or empty if the client has not
-    said it.
+    field_validation: Ignore, Warn or Strict; sent_field_validation: the client's value, or empty if it sent
+    none.
     """
 
     dry_run: bool = False
@@ -276,7 +276,9 @@ class WriteOptions(NamedTuple):
         return cls(dry_run, validation or "Warn", manager, force, validation, warnings)
 
     def document(self, operation: str, meta_group: str) -> Document:
-        """Returns them as webhooks and policies see them. operation: CREATE or UPDATE, for a patch too."""
+        """Returns the options as webhooks and policies see them. operation: CREATE or UPDATE, for a patch
+        too.
+        """
         kind = "CreateOptions" if operation == "CREATE" else "UpdateOptions"
         document: Document = {"kind": kind, "apiVersion": f"{meta_group}/v1"}
         if self.dry_run:
@@ -301,7 +303,7 @@ EMPTY_DRY_RUN: Final = (
 def _dry_run(
     values: Sequence[str] | None, allows_empty: bool
 ) -> tuple[bool, list[FieldError], tuple[str, ...]]:
-    """Whether it is a dry run, the errors and the warnings."""
+    """Returns whether the write is a dry run, and errors and warnings."""
     if not values:
         return False, [], ()
     errors = []
@@ -346,8 +348,8 @@ class DeleteOptions(NamedTuple):
     """The options of delete and deletecollection.
 
     propagation: Orphan, Foreground, Background, or empty if the client sets none.
-    orphan_dependents: the older field with the same meaning, if the client has used that.
-    ignores_read_error: remove an object that cannot be read, whatever depends on it.
+    orphan_dependents: the older field with the same meaning, if the client used it.
+    ignores_read_error: whether to remove an object that cannot be read, without regard to its dependents.
     """
 
     dry_run: bool = False
@@ -365,7 +367,7 @@ class DeleteOptions(NamedTuple):
     ) -> DeleteOptions:
         """Returns the options in a query. Raises BadRequest, Invalid.
 
-        Each precondition is a parameter of its own; an empty one asks for nothing.
+        Each precondition is a separate parameter; an empty one has no effect.
         allows_unsafe: as for `from_body`.
         Source: k8s.io/apimachinery, pkg/apis/meta/v1/conversion.go, Convert_url_Values_To_v1_DeleteOptions.
         """
@@ -434,7 +436,7 @@ class DeleteOptions(NamedTuple):
         )
 
     def document(self, operation: str, meta_group: str) -> Document:
-        """Returns them as webhooks and policies see them."""
+        """Returns the options as webhooks and policies see them."""
         document: Document = {"kind": "DeleteOptions", "apiVersion": f"{meta_group}/v1"}
         if self.grace_period_s is not None:
             document["gracePeriodSeconds"] = self.grace_period_s
@@ -452,7 +454,9 @@ class DeleteOptions(NamedTuple):
         return document
 
     def finalizers(self, document: Document, *, orphans_by_default: bool) -> list[str]:
-        """The object's finalizers, with those of the garbage collector that this deletion requires."""
+        """Returns the object's finalizers, with those of the garbage collector that this deletion
+        requires.
+        """
         meta: dict[str, Any] = document["metadata"]
         present: list[str] = meta.get("finalizers") or []
         others = [name for name in present if name not in (FINALIZER_ORPHAN, FINALIZER_FOREGROUND)]

@@ -12,7 +12,7 @@ def controller_of(document: Document) -> Document | None:
 
 
 def controller_reference(owner: Document) -> Document:
-    """Returns the reference by which an object says that `owner` manages it, as metav1.NewControllerRef."""
+    """Returns the reference that makes `owner` the controller of an object, as metav1.NewControllerRef."""
     return {
         "apiVersion": owner["apiVersion"],
         "kind": owner["kind"],

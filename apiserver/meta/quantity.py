@@ -1,14 +1,14 @@
 """Quantities: numbers with a suffix, as `500m`, `1.5Gi` or `12e6`, and their canonical form. Rows R15-R17.
 
 As in Kubernetes, decimal quantities have no largest value; those with a binary suffix are capped at 2^63 - 1.
-What is finer than a billionth is rounded away from zero. A text that Kubernetes takes for canonical stays as
-it is, although some numbers then have several (`1.500` and `1500m`).
+Values below a billionth are rounded away from zero. A text that Kubernetes treats as canonical is not
+changed, although some numbers then have several (`1.500` and `1500m`).
 
 Kubernetes has no suffix for 10^21 and more, and writes such a number without any: 1000E becomes 1. Here it
-keeps its value, with the largest suffix that there is, or as a power of ten.
+keeps its value, with the largest suffix, or as a power of ten.
 
-What is bounded is the work: Kubernetes has no bound, and computes for minutes with 1e999999999. Here numbers
-are digits and an exponent, and nothing writes out the zeros between them.
+The work is bounded: Kubernetes has no limit, and computes for minutes with 1e999999999. Here numbers are
+digits and an exponent, and the zeros are never written out.
 
 Source: k8s.io/apimachinery, pkg/api/resource: quantity.go, amount.go, suffix.go.
 """
@@ -31,7 +31,7 @@ DIGITS_MAX: Final = 10_000
 LENGTH_MAX: Final = DIGITS_MAX + 256
 # Longer texts are hardly ever seen twice, and would fill the caches.
 _CACHED_LENGTH_MAX: Final = 64
-# Kubernetes keeps exponents in 32 bits, and goes on with what is left of larger ones: 1e4294967296 is 1.
+# Kubernetes keeps exponents in 32 bits, and uses the low bits of larger ones: 1e4294967296 is 1.
 EXPONENT_MAX: Final = (1 << 31) - 1
 # Numbers from this power of ten on are not written out, nor counted with as integers.
 _WRITTEN_OUT_BELOW: Final = 200
@@ -71,7 +71,7 @@ _WRONG_NUMBER: Final = "unable to parse numeric part of quantity"
 
 
 class InvalidQuantity(ValueError):
-    """The text is not a valid quantity. The message is for the client."""
+    """A text that is not a valid quantity. The message is for the client."""
 
 
 @total_ordering
@@ -79,8 +79,8 @@ class InvalidQuantity(ValueError):
 class Quantity:
     """An exact number and its format: `BinarySI`, `DecimalSI` or `DecimalExponent`.
 
-    scale: Kubernetes holds the parsed value as a 64-bit integer times this power of ten; None if it holds it
-        in arbitrary precision. Of sums only CEL knows it (`cel.library.quantity`).
+    scale: the power of ten, where Kubernetes holds the parsed value as a 64-bit integer times it; None if it
+        holds it in arbitrary precision. For sums only CEL sets it (`cel.library.quantity`).
     text: the canonical text, if it was parsed from that.
     """
 
@@ -99,11 +99,11 @@ class Quantity:
         return hash(self.value)
 
     def __str__(self) -> str:
-        """The canonical text: an integer with the largest suffix possible."""
+        """Returns the canonical text: an integer with the largest suffix possible."""
         return self.text or _canonical(self.value, self.form)
 
     def __add__(self, other: Quantity) -> Quantity:
-        """The sum, in the form of what is not zero."""
+        """Returns the sum, in the format of an operand that is not zero."""
         return Quantity(EXACT.add(self.value, other.value), self.form if self.value else other.form)
 
     def __sub__(self, other: Quantity) -> Quantity:
@@ -114,13 +114,15 @@ class Quantity:
         return self.value == self.value.to_integral_value()
 
     def rounded_up(self) -> int:
-        """The next whole number; of those that are larger than anything counts to, a power of ten."""
+        """Returns the next whole number; for numbers beyond all practical values, a power of ten."""
         if self.value.adjusted() >= _WRITTEN_OUT_BELOW:
             return _COUNTED_MAX if self.value > 0 else -_COUNTED_MAX
         return int(self.value.to_integral_value(rounding=ROUND_CEILING))
 
     def with_scale(self, scale: int) -> Quantity:
-        """The quantity with no digits below this power of ten, rounded away from zero. It is never finer."""
+        """Returns the quantity without digits below this power of ten, rounded away from zero. It is never
+        finer.
+        """
         if self.scale is not None and self.scale >= scale:
             return self
         return Quantity(_rounded(self.value, scale), self.form, None if self.scale is None else scale)
@@ -159,7 +161,7 @@ _parsed_before: Final = text_cache(4_096)(_parsed)
 
 
 def canonical_quantity(text: str) -> str:
-    """The canonical text of a quantity. Raises InvalidQuantity."""
+    """Returns the canonical text of a quantity. Raises InvalidQuantity."""
     return _canonical_before(text) if len(text) <= _CACHED_LENGTH_MAX else str(_parsed(text))
 
 
@@ -169,9 +171,9 @@ def _canonical_before(text: str) -> str:
 
 
 def quantity_text(value: object) -> str:
-    """The text of a quantity in a document, where it may also be a number.
+    """Returns the text of a quantity in a document, where it may also be a number.
 
-    Of a fraction it is the text that Go's encoder gives it: with an exponent if it is very small or large.
+    A fraction has the text of Go's encoder: with an exponent if it is very small or large.
     """
     if not isinstance(value, float):
         return str(value)
@@ -181,7 +183,7 @@ def quantity_text(value: object) -> str:
 
 
 def ratio_text(one: Decimal, other: Decimal) -> str:
-    """Returns how many times as large a number is as another, which is not zero, as Go's %f shows it."""
+    """Returns the ratio of a number to another, which is not zero, as Go's %f shows it."""
     ratio = float(one) / float(other)
     return f"{ratio:.6f}" if math.isfinite(ratio) else "NaN" if math.isnan(ratio) else f"{ratio:+}".title()
 
@@ -212,7 +214,7 @@ def _exponent(suffix: str) -> int:
 
 
 def _rounded(value: Decimal, scale: int) -> Decimal:
-    """A number without the digits below a power of ten, rounded away from zero."""
+    """Returns a number without the digits below a power of ten, rounded away from zero."""
     exponent = value.as_tuple().exponent
     assert isinstance(exponent, int)
     if exponent >= scale:

@@ -1,11 +1,11 @@
-"""Parses label and field selectors, and tests labels and fields of objects by them.
+"""Parses label and field selectors, and tests labels and fields of objects with them.
 
 The grammar and the errors of label selectors are those of k8s.io/apimachinery, pkg/labels/selector.go; those
 of field selectors, pkg/fields/selector.go. Rows I17, I18.
 
-Selectors are tested for every object of a list and every event of a watch, so they are compiled: what is
-required of one key is merged into one condition, and a test costs a look-up for each key, however many values
-there are. What contradicts itself selects nothing, without a look at any object.
+Selectors are tested for every object of a list and every event of a watch, so they are compiled: all
+requirements for a key are merged into one condition, and a test costs one lookup for each key, for any number
+of values. Contradictory selectors select nothing, without a test of any object.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ T = TypeVar("T")
 
 
 class SelectorSyntaxError(ValueError):
-    """The text is not a valid selector. The message is for the client."""
+    """A text that is not a valid selector. The message is for the client."""
 
 
 class TooManyTerms(SelectorSyntaxError):
-    """The selector has more terms than the server is ready to test."""
+    """A selector with more terms than the server allows."""
 
     def __init__(self, problem: str) -> None:
         super().__init__(f"Too many: {problem}")
@@ -48,7 +48,7 @@ LABEL_KEYS_MAX: Final = 100
 
 
 class Requirement(NamedTuple):
-    """One condition on one label. operator: in, notin, exists, !, gt or lt (`=` is in, `!=` is notin)."""
+    """A condition on one label. operator: in, notin, exists, !, gt or lt (`=` is in, `!=` is notin)."""
 
     key: str
     operator: str
@@ -57,7 +57,7 @@ class Requirement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """Selects by labels; all requirements must hold. conditions: what they come to."""
+    """Selects by labels; all requirements must hold. conditions: the merged requirements."""
 
     requirements: tuple[Requirement, ...] = ()
     conditions: LabelConditions = field(init=False, repr=False, compare=False)
@@ -75,7 +75,7 @@ _INT64_MAX: Final = (1 << 63) - 1
 
 
 class _Condition:
-    """What a selector requires of one label, collected from all requirements that name it."""
+    """The merged requirements of a selector for one label."""
 
     def __init__(self) -> None:
         self.allowed: frozenset[str] | None = None  # None: any value
@@ -104,7 +104,7 @@ class _Condition:
                 self.greatest = min(self.greatest, int(next(iter(values))) - 1)
 
     def values(self) -> frozenset[str] | None:
-        """Returns the values that meet all requirements, if these name the ones to choose from."""
+        """Returns the values that meet all requirements, if these list the allowed values."""
         if self.allowed is None:
             return None
         values = self.allowed - self.forbidden
@@ -129,14 +129,14 @@ class _Condition:
 
 @dataclass(frozen=True, slots=True)
 class LabelConditions:
-    """The conditions that labels have to meet to be selected.
+    """The conditions that labels must meet to be selected.
 
     Selectors that mean the same have equal conditions.
 
-    equal: the value of each label that has only one to choose from. one_of: the values of others.
-    exist: labels of any value, but for those forbidden; ranges: labels that are numbers, within bounds.
+    equal: the only allowed value of each of some labels. one_of: the allowed values of others.
+    exist: labels with any value except forbidden ones; ranges: labels that are numbers, within bounds.
     forbidden: values that labels must not have, if they exist. absent: labels that must not exist.
-    is_never: no labels are selected.
+    is_never: whether nothing is selected.
     """
 
     equal: frozenset[tuple[str, str]] = frozenset()
@@ -183,7 +183,7 @@ class LabelConditions:
         )
 
     def __len__(self) -> int:
-        """The number of conditions, of which there is about one for each label."""
+        """Returns the number of conditions, about one for each label."""
         return sum(map(len, (self.equal, self.one_of, self.exist, self.ranges, self.forbidden, self.absent)))
 
     @property
@@ -208,7 +208,7 @@ class LabelConditions:
 
         def matches(labels: Mapping[str, str]) -> bool:
             if len(labels) < required:
-                return False  # Each condition needs a label of its own.
+                return False  # Each condition needs a separate label.
             for key, value in equal:
                 if labels.get(key) != value:
                     return False
@@ -251,7 +251,7 @@ _OPERATORS_OF_OBJECTS: Final = {"In": "in", "NotIn": "notin", "Exists": "exists"
 
 
 def label_selector_of(document: Document) -> LabelSelector:
-    """Returns the selector in a LabelSelector that has been validated. Raises TooManyTerms."""
+    """Returns the selector in a validated LabelSelector. Raises TooManyTerms."""
     found = [
         Requirement(key, "in", frozenset((value,)))
         for key, value in (document.get("matchLabels") or {}).items()
@@ -280,7 +280,7 @@ _OPERATORS: Final = {"in": "in", "notin": "notin", "=": "in", "==": "in", "!=": 
 
 
 class _LabelParser:
-    """Reads no further than to the first error."""
+    """Parses a label selector up to the first error."""
 
     def __init__(self, text: str) -> None:
         self._tokens = _tokens(text)
@@ -398,7 +398,7 @@ def _bad_requirement(why: str) -> SelectorSyntaxError:
 
 
 def _integer(text: str) -> int | None:
-    """Parse an integer of 64 bits; None if the text is none."""
+    """Parse an integer of 64 bits; None if it is invalid."""
     if text.isdecimal() and text.isascii() and len(text) < len(str(_INT64_MAX)):
         return int(text)  # what most are, without a pattern
     if not re.fullmatch(r"[+-]?[0-9]{1,100}", text):
@@ -420,7 +420,7 @@ class FieldRequirement(NamedTuple):
 class FieldSelector:
     """Selects by the values of a few fields, compared as text; all requirements must hold.
 
-    conditions: what they come to.
+    conditions: the merged requirements.
     """
 
     requirements: tuple[FieldRequirement, ...] = ()
@@ -434,14 +434,14 @@ class FieldSelector:
         return not self.requirements
 
     def required_value(self, field: str) -> str | None:
-        """The value that the selector requires of a field; None if it requires none."""
+        """Returns the value that the selector requires of a field; None if it requires none."""
         for requirement in self.requirements:
             if requirement.field == field and requirement.is_equal:
                 return requirement.value
         return None
 
     def without(self, tested: Collection[tuple[str, str]]) -> FieldSelector:
-        """The selector without some equalities, of fields and values, which the caller has tested."""
+        """Returns the selector without some equalities, of fields and values, which the caller has tested."""
         if not self.requirements:
             return self
         remaining = tuple(r for r in self.requirements if not r.is_equal or (r.field, r.value) not in tested)
@@ -449,12 +449,12 @@ class FieldSelector:
 
 
 class FieldConditions(NamedTuple):
-    """The conditions that fields have to meet to be selected.
+    """The conditions that fields must meet to be selected.
 
     Selectors that mean the same have equal conditions.
 
-    equal: the value that each of some fields must have. unequal: those that others must not have.
-    is_never: nothing is selected.
+    equal: the required value of each of some fields. unequal: the forbidden values of others.
+    is_never: whether nothing is selected.
     """
 
     equal: frozenset[tuple[str, str]] = frozenset()
@@ -478,7 +478,7 @@ class FieldConditions(NamedTuple):
         )
 
     def test(self, getter: Callable[[str], Callable[[T], str]]) -> Callable[[T], bool]:
-        """Returns a function that tests objects. getter: returns what gets a field of an object."""
+        """Returns a function that tests objects. getter: returns the getter of a field."""
         if self.is_never:
             return lambda found: False
         equal = [(getter(field), value) for field, value in self.equal]
@@ -498,9 +498,9 @@ ALL_FIELDS: Final = FieldSelector()
 
 
 class OwnFields(frozenset[str]):
-    """The fields of a type that can be selected by more than name and namespace. Errors do not list them.
+    """The additional selectable fields of a type, beyond name and namespace. Errors do not list them.
 
-    refusal: what they say of another field, as {field} or {quoted}.
+    refusal: the error about other fields, with {field} or {quoted}.
     """
 
     refusal = "field label not supported: {field}"
@@ -524,7 +524,8 @@ def parse_field_selector(text: str, known: Collection[str] | None) -> FieldSelec
     if len(terms) > REQUIREMENTS_MAX:
         raise TooManyTerms(f"must have at most {REQUIREMENTS_MAX} requirements")
     requirements: list[FieldRequirement] = []
-    # In this order Kubernetes reads them: it decides which of two names counts, and which error is told.
+    # Kubernetes reads them in this order: it determines which of two names counts, and which error is
+    # reported.
     for term in sorted(terms):
         match = re.match(r"((?:[^\\=!]|\\.|!(?!=))*)(!=|==|=)(.*)\Z", term, re.DOTALL)
         if match is None:
@@ -540,12 +541,12 @@ def parse_field_selector(text: str, known: Collection[str] | None) -> FieldSelec
 
 
 def _terms(text: str) -> Iterator[str]:
-    """Yields what stands between commas that are not escaped, unless that is nothing."""
+    """Yields the non-empty parts between commas that are not escaped."""
     return (match.group() for match in re.finditer(r"(?:[^\\,]|\\.|\\\Z)+", text, re.DOTALL))
 
 
 def _unescape(value: str) -> str:
-    r"""Replace the escape sequences `\,` `\=` and `\\`; these characters must not occur otherwise."""
+    r"""Replace the escape sequences `\,` `\=` and `\\`; these characters must not occur unescaped."""
     characters = []
     remaining = iter(value)
     for character in remaining:

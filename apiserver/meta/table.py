@@ -61,7 +61,7 @@ class Columns:
 
 
 def columns(*more: Column) -> Columns:
-    """The name column and others."""
+    """Returns the name column, followed by others."""
     return Columns((NAME, *more))
 
 
@@ -71,12 +71,12 @@ def name_of(document: Document, now: float) -> str:
 
 
 def age(document: Document, now: float) -> str:
-    """The time since an object was created: `5m`, or `<unknown>`."""
+    """Returns the time since an object was created: `5m`, or `<unknown>`."""
     return age_of(document["metadata"].get("creationTimestamp"), now)
 
 
 def age_of(time: str | None, now: float) -> str:
-    """The time since `time`, a text in RFC 3339: `5m`, or `<unknown>`."""
+    """Returns the time since `time`, a text in RFC 3339: `5m`, or `<unknown>`."""
     then = timestamps.from_text(time) if time else None
     return duration(now - then) if then is not None else "<unknown>"
 
@@ -86,7 +86,9 @@ _DURATION_MAX_S: Final = ((1 << 63) - 1) / 1e9
 
 
 def duration(seconds: float) -> str:
-    """A time span in one or two units, as kubectl prints it. Source: apimachinery, pkg/util/duration."""
+    """Returns a time span in one or two units, as kubectl prints it. Source: apimachinery,
+    pkg/util/duration.
+    """
     s = int(min(seconds, _DURATION_MAX_S))
     if s < -1:
         return "<invalid>"
@@ -129,7 +131,7 @@ def field_cell(*steps: str, default: Any = "") -> Callable[[Document, float], An
 
 
 def count(*steps: str) -> Callable[[Document, float], int]:
-    """Returns the cell function of the number of entries in some fields at the top together."""
+    """Returns the cell function of the total number of entries in some top-level fields."""
     return lambda document, now: sum(len(document.get(step) or ()) for step in steps)
 
 
@@ -141,7 +143,7 @@ DEFAULT: Final = columns(CREATED)
 
 
 def selector_text(selector: Document | None) -> str:
-    """The text of a label selector in an object."""
+    """Returns the text of a label selector in an object."""
     if selector is None:
         return "<none>"
     terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
@@ -159,5 +161,5 @@ def selector_text(selector: Document | None) -> str:
 
 
 def joined(items: Sequence[Document], field_name: str) -> str:
-    """The values of a field of some objects, with commas between them."""
+    """Returns the values of a field of some objects, with commas between them."""
     return ",".join(str(item.get(field_name, "")) for item in items)

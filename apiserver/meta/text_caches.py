@@ -1,8 +1,8 @@
-"""Caches of results for texts: whether a name is valid, what a path means, how large a quantity is.
+"""Caches of results for texts, such as validity of names, meaning of paths, and values of quantities.
 
-Clients send the same texts again and again, so the last results are cached, each cache within a bound. They
-are small, and can be computed again. But they outlive the large documents whose texts they are for, and keep
-the memory around them in use (`memory_keeper`): so all caches can be emptied.
+Clients send the same texts again and again, so the last results are kept in bounded caches. The results are
+small, and can be computed again. But they outlive the large documents of their texts, and keep the memory
+around them in use (`memory_keeper`): so all caches can be emptied.
 """
 
 from __future__ import annotations
@@ -28,6 +28,6 @@ def text_cache(maxsize: int) -> Callable[[Callable[..., _T]], _lru_cache_wrapper
 
 
 def empty_text_caches() -> None:
-    """Empty all caches. Takes some microseconds for each thousand results."""
+    """Empty all caches. It takes some microseconds for each thousand results."""
     for cache in _CACHES:
         cache.cache_clear()

@@ -15,7 +15,7 @@ _is_rfc3339 = re.compile(
 
 
 def to_text(unix_s: float) -> str:
-    """The text of a time in seconds since 1970: `1700000000.9` -> `2023-11-14T22:13:20Z`."""
+    """Returns the text of a time in seconds since 1970: `1700000000.9` -> `2023-11-14T22:13:20Z`."""
     return _cached_text(int(unix_s))
 
 
@@ -23,12 +23,12 @@ _cached_text = lru_cache(maxsize=8)(time_text)  # writes of the same second shar
 
 
 def to_micro_text(unix_s: float) -> str:
-    """The text of a MicroTime: `1700000000.5` -> `2023-11-14T22:13:20.500000Z`."""
+    """Returns the text of a MicroTime: `1700000000.5` -> `2023-11-14T22:13:20.500000Z`."""
     return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def from_text(text: str) -> float | None:
-    """The time in seconds since 1970; None if the text is not a time that Go parses or writes."""
+    """Returns the time in seconds since 1970; None if the text is not a time that Go parses or writes."""
     try:
         if _is_rfc3339(text):
             return datetime.fromisoformat(text).timestamp()

@@ -30,7 +30,7 @@ class GroupVersion(NamedTuple):
     version: str
 
     def __str__(self) -> str:
-        """The apiVersion of objects: `apps/v1`, or `v1` in the core group."""
+        """Returns the apiVersion of objects: `apps/v1`, or `v1` in the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
@@ -40,7 +40,7 @@ class Deprecation(NamedTuple):
     since, removed_in: releases, as `1.33`; removed_in is empty if the API will not be removed.
     replacement: as `discovery.k8s.io/v1 EndpointSlice`, or empty.
     text: the warning of a custom resource's definition, in place of the standard one.
-    is_announced: whether warnings, audit annotations and a metric tell of it; older releases have none.
+    is_announced: whether warnings, audit annotations and a metric report it; older releases have none.
     """
 
     since: str
@@ -50,7 +50,7 @@ class Deprecation(NamedTuple):
     is_announced: bool = True
 
     def warning(self, api: str) -> str:
-        """The warning for clients. api: the deprecated API, as `v1 Endpoints`."""
+        """Returns the warning for clients. api: the deprecated API, as `v1 Endpoints`."""
         if self.text:
             return self.text
         text = f"{api} is deprecated in v{self.since}+"
@@ -60,7 +60,7 @@ class Deprecation(NamedTuple):
 
 
 class Removal(NamedTuple):
-    """The end of an API. release: the first without it, as `1.38`; empty if it is not known.
+    """The removal of an API. release: the first without it, as `1.38`; empty if it is unknown.
 
     replacement: as `discovery.k8s.io/v1 EndpointSlice`, or empty.
     """
@@ -69,7 +69,7 @@ class Removal(NamedTuple):
     replacement: str = ""
 
     def is_in(self, minor: int) -> bool:
-        """Whether it has gone in release 1.`minor`."""
+        """Returns whether release 1.`minor` no longer has the API."""
         return bool(self.release) and int(self.release.partition(".")[2]) <= minor
 
 
@@ -104,9 +104,9 @@ class UserInfo(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RequestInfo:
-    """What a request is about.
+    """The attributes of a request.
 
-    For paths of no resource only `method`, `path` and `verb` (the method in lower case) are set.
+    For paths that are not of a resource, only `method`, `path` and `verb` (the method in lower case) are set.
     """
 
     method: str

@@ -33,10 +33,7 @@ class AdmissionDurations(NamedTuple):
 
 
 class AdmissionMetrics:
-    """Times all plugins and steps of admission. Steps and operations are named as in the labels.
-
-    A step, and an operation, are named as in the labels.
-    """
+    """Times all plugins and steps of admission. Steps and operations are named as in the labels."""
 
     def __init__(self) -> None:
         self._plugins: dict[tuple[str, str, str], AdmissionDurations] = {}

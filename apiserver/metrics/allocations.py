@@ -134,10 +134,7 @@ class AllocationMetrics:
             yield family(name, [((scope,), count) for scope, count in by_scope.items()])
 
     def _used(self, network: IPNetwork) -> int:
-        """Returns the number of a network's addresses that Services use. Networks may overlap.
-
-        Networks may overlap.
-        """
+        """Returns the number of a network's addresses that Services use. Networks may overlap."""
         numbers = self._addresses[network.version]
         return bisect_right(numbers, int(network[-1])) - bisect_left(numbers, int(network[0]))
 

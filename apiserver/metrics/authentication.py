@@ -34,8 +34,6 @@ class AuthenticationMetrics:
     """Counts authentication attempts by token and by issuer. The number of issuers is that of the
     configuration.
 
-    Series of issuers are as many as are configured.
-
     server: the name of this server. clock: seconds since 1970.
     """
 
@@ -109,10 +107,7 @@ class AuthenticationMetrics:
     # ---- service accounts
 
     def legacy_token_used(self, *, is_looked_up: bool, is_of_account: bool) -> None:
-        """Count a use of a token that is in a Secret. is_of_account: whether its account names the Secret.
-
-        is_of_account: its account names the Secret.
-        """
+        """Count a use of a token that is in a Secret. is_of_account: whether its account names the Secret."""
         self._legacy_tokens["all"] += 1
         if is_looked_up:
             self._legacy_tokens["auto" if is_of_account else "manual"] += 1

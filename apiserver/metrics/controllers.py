@@ -23,7 +23,7 @@ _OTHER: Final = "other"
 
 @dataclass(slots=True)
 class ElectionStatus:
-    """Whether this server is the leader in one election. name: of the Lease. name: of the Lease."""
+    """Whether this server is the leader in one election. name: of the Lease."""
 
     name: str
     is_leader: bool = False
@@ -113,20 +113,14 @@ class StorageMigrationMetrics:
 
 
 class ApiServiceMetrics:
-    """Counts checks of APIServices, by name and by the reason in the condition. Deleted ones are dropped.
-
-    Deleted ones are dropped.
-    """
+    """Counts checks of APIServices, by name and by the reason in the condition. Deleted ones are dropped."""
 
     def __init__(self) -> None:
         self._unavailable: dict[str, bool] = {}
         self._times: dict[tuple[str, str], int] = {}
 
     def observe(self, name: str, reason: str, *, is_available: bool, was_available: bool) -> None:
-        """Count a check. was_available: the state before the check, or before the first one.
-
-        was_available: what was known before the first one.
-        """
+        """Count a check. was_available: the state before the check, or before the first one."""
         is_new = not self._unavailable.get(name, not was_available)
         if not is_available and is_new:
             self._times[name, reason] = self._times.get((name, reason), 0) + 1

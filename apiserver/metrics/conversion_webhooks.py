@@ -28,19 +28,13 @@ class ConversionWebhookMetrics:
         self._conversions = Histograms[tuple[str, str, str, str]](_CONVERSIONS)
 
     def called(self, seconds: float, failure: str = "") -> None:
-        """Count a call. failure: one of `conversion_reviews.WebhookFailure`; empty if it succeeded.
-
-        failure: one of `conversion_reviews.WebhookFailure`; empty if it has succeeded.
-        """
+        """Count a call. failure: one of `conversion_reviews.WebhookFailure`; empty if it succeeded."""
         self._calls[failure].observe(seconds)
 
     def converted(
         self, definition: str, versions: tuple[str, str], seconds: float, *, succeeded: bool
     ) -> None:
-        """Count a conversion, which may have taken several calls. versions: the old and the new one.
-
-        versions: from which to which one.
-        """
+        """Count a conversion, which may have taken several calls. versions: the old and the new one."""
         key = (definition, *versions, "true" if succeeded else "false")
         if key not in self._conversions and len(self._conversions) >= SERIES_MAX:
             key = (OTHER, OTHER, OTHER, key[-1])

@@ -19,10 +19,7 @@ _BUCKETS: Final = "buckets "
 
 
 class MetricStability(StrEnum):
-    """The stability of a metric. Metrics of the process itself have none: nothing is promised.
-
-    Metrics of the process itself have none: nothing is promised.
-    """
+    """The stability of a metric. Metrics of the process itself have none: nothing is promised."""
 
     INTERNAL = "INTERNAL"
     ALPHA = "ALPHA"
@@ -57,7 +54,7 @@ class MetricStage(StrEnum):
 
 
 class Metric(NamedTuple):
-    """The declaration of a metric. kind: as in its TYPE line. kind: as in its TYPE line.
+    """The declaration of a metric. kind: as in its TYPE line.
 
     labels: in the order of their values. text: that of its HELP line.
     bounds: the upper bounds of its buckets, if it is a histogram.

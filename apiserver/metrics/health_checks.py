@@ -27,8 +27,6 @@ class HealthCheckMetrics:
     def observe(self, endpoint: str, reasons: Mapping[str, str]) -> None:
         """Count the checks of one response. reasons: of failures, by the name of the check; empty if it
         passed.
-
-        reasons: why each has failed, by name; empty if it passed.
         """
         for name, reason in reasons.items():
             self._last[name, endpoint] = not reason

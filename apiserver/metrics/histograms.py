@@ -66,10 +66,7 @@ class Histogram:
 
 
 class Histograms(dict[_K, Histogram], Generic[_K]):
-    """The histograms of a metric, by the values of its labels. Missing ones are made.
-
-    What it does not have is made.
-    """
+    """The histograms of a metric, by the values of its labels. Missing ones are made."""
 
     def __init__(self, *names: str) -> None:
         """names: the metric, or all metrics that the histograms are served as."""

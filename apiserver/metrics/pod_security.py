@@ -17,10 +17,7 @@ WARN: Final = "warn"
 
 
 class EvaluatedWrite(NamedTuple):
-    """A write, described by its labels. operation: create or update. resource: pod or controller.
-
-    operation: create or update. resource: pod or controller.
-    """
+    """A write, described by its labels. operation: create or update. resource: pod or controller."""
 
     request_operation: str
     resource: str

@@ -22,10 +22,7 @@ _CONDITIONS_STEP: Final = "validate"
 
 
 class ConditionsCheck(Protocol):
-    """The result of a policy's match conditions. errors: the number of conditions that failed.
-
-    errors: how many of them had an error.
-    """
+    """The result of a policy's match conditions. errors: the number of conditions that failed."""
 
     @property
     def policy(self) -> str: ...
@@ -50,10 +47,7 @@ class PolicyMetrics:
         self._pairs: set[tuple[str, str]] = set()
 
     def observe(self, policy: str, binding: str, labels: Sequence[str], seconds: float) -> None:
-        """Count an evaluation. labels: the values of the labels after policy and binding.
-
-        labels: the values of those beside policy and binding.
-        """
+        """Count an evaluation. labels: the values of the labels after policy and binding."""
         pair = policy, binding
         if pair not in self._pairs:
             if len(self._pairs) >= PAIRS_MAX:

@@ -46,10 +46,7 @@ def process_families() -> Iterable[Family]:
 
 @cache
 def process_collectors() -> Sequence[Collector]:
-    """Returns the collectors of prometheus-client. The first call imports it, in 10 to 25 ms.
-
-    The first call imports it: 10 to 25 ms, not part of a start.
-    """
+    """Returns the collectors of prometheus-client. The first call imports it, in 10 to 25 ms."""
     from prometheus_client import PLATFORM_COLLECTOR, PROCESS_COLLECTOR
 
     return PROCESS_COLLECTOR, PLATFORM_COLLECTOR

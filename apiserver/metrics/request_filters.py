@@ -21,20 +21,14 @@ _CHECKS: Final = "apiserver_impersonation_authorization_attempts_duration_second
 
 
 class ImpersonationMetrics:
-    """Counts impersonation by mode. The modes are few and fixed: they bound the series.
-
-    The modes are few and fixed: they bound the series.
-    """
+    """Counts impersonation by mode. The modes are few and fixed: they bound the series."""
 
     def __init__(self) -> None:
         self._attempts = Histograms[tuple[str, str]](_ATTEMPTS, FILTER_DURATIONS)
         self._checks = Histograms[tuple[str, str]](_CHECKS)
 
     def attempted(self, mode: str, is_allowed: bool, seconds: float) -> None:
-        """Count a request that impersonates a user. mode: empty if none allowed it.
-
-        mode: empty if none has allowed it.
-        """
+        """Count a request that impersonates a user. mode: empty if none allowed it."""
         self._attempts[mode, _DECISIONS[is_allowed]].observe(seconds)
 
     def authorized(self, mode: str, is_allowed: bool, seconds: float) -> None:

@@ -80,8 +80,6 @@ _ENDED_BY: Final = {RequestEnding.TERMINATED: _COMPONENT, RequestEnding.UNAVAILA
 class ServedCall(Protocol):
     """A request, with the attributes of `endpoints.api_call.ApiCall`. found_resource: None if it is not
     served.
-
-    found_resource: None if it is not served.
     """
 
     @property
@@ -116,10 +114,7 @@ class RequestCount:
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """The number of requests in flight. Watches with seats count until they have begun.
-
-    Watches count until they have begun, if they need seats.
-    """
+    """The number of requests in flight. Watches with seats count until they have begun."""
 
     read_only: RequestCount = field(default_factory=RequestCount)
     mutating: RequestCount = field(default_factory=RequestCount)
@@ -158,8 +153,6 @@ class _Kind:
 class _Waits:
     """The time that requests waited for others. moved: for each bucket, the additional requests without
     waits.
-
-    moved: how many they are more in each bucket without it.
     """
 
     __slots__ = ("moved", "seconds")

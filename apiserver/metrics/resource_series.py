@@ -29,10 +29,7 @@ _S = TypeVar("_S")
 
 
 class ServedState(enum.Enum):
-    """The state of a resource for metrics. GONE: it is not served, or not any more.
-
-    GONE: nobody serves it, or nobody does any more.
-    """
+    """The state of a resource for metrics. GONE: it is not served, or not any more."""
 
     BUILT_IN = enum.auto()
     CUSTOM = enum.auto()
@@ -73,8 +70,6 @@ class ServedNames:
 
 class ResourceSeries(dict[tuple[Any, ...], _S], Generic[_R, _S]):
     """The series of one metric, by keys whose first item is a resource. Missing series are made.
-
-    What it does not have is made.
 
     state: returns the state of a resource. other: the key for all resources without their own series.
     new: makes a series.

@@ -103,10 +103,7 @@ def _number_writer(metric: Metric) -> Callable[[str, Any], str]:
 
 
 def _summary_writer(metric: Metric) -> Callable[[str, Any], str]:
-    """Returns a writer for the sum and the count of a histogram. There are no quantiles.
-
-    There are no quantiles: a histogram does not know them.
-    """
+    """Returns a writer for the sum and the count of a histogram. There are no quantiles."""
     name = metric.name
 
     def lines(labels: str, histogram: Histogram) -> str:

@@ -97,18 +97,13 @@ class StorageMetrics:
         self._series[self.resource_of(key), operation].observe(time.perf_counter() - began)
 
     def count_list(self, key: str, objects: int) -> None:
-        """Count a list that read a number of objects. key: any key of its range. key: any one of its
-        range.
-        """
+        """Count a list that read a number of objects. key: any key of its range."""
         listed = self._listed[self.resource_of(key),]
         listed.lists += 1
         listed.objects += objects
 
     def observe_read_wait(self, key: str, seconds: float) -> None:
-        """Count a read that waited for the watch cache to catch up. key: any key that it reads.
-
-        key: any one of what it reads.
-        """
+        """Count a read that waited for the watch cache to catch up. key: any key that it reads."""
         self._waits[self.resource_of(key),].observe(seconds)
 
     def count_decode_error(self, key: str) -> None:

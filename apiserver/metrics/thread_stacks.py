@@ -57,10 +57,7 @@ def _file_in_memory() -> IO[bytes]:
 
 
 def place_in(text: str, thread: int, root: str) -> str:
-    """Returns the place in the output of `faulthandler`. root: the folder of the server's packages.
-
-    root: of the server's own packages.
-    """
+    """Returns the place in the output of `faulthandler`. root: the folder of the server's packages."""
     headings = list(_THREAD.finditer(text))
     for heading, following in zip(headings, [*headings[1:], None], strict=True):
         if int(heading[1], 16) == thread:

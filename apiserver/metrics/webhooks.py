@@ -23,10 +23,7 @@ CODE_MAX: Final = 600
 
 
 class WebhookMetrics:
-    """Counts and times the calls of all webhooks. The step is `admit` or `validating`.
-
-    A step is `admit` or `validating`.
-    """
+    """Counts and times the calls of all webhooks. The step is `admit` or `validating`."""
 
     def __init__(self, conditions: MatchConditionMetrics | None = None) -> None:
         """conditions: the counts for conditions of all policies and webhooks, which are separate metrics."""
@@ -40,10 +37,7 @@ class WebhookMetrics:
     def observe(
         self, webhook: str, step: str, operation: str, seconds: float, refusal: ApiError | None
     ) -> None:
-        """Count a call. refusal: the error with which it refuses the write.
-
-        refusal: the error by which it refuses the write.
-        """
+        """Count a call. refusal: the error with which it refuses the write."""
         name, rejected = self._label(webhook), "false" if refusal is None else "true"
         self._durations[name, step, operation, rejected].observe(seconds)
         code = "200" if refusal is None else str(min(refusal.code, CODE_MAX))
@@ -60,8 +54,6 @@ class WebhookMetrics:
         self, webhook: str, step: str, operation: str, seconds: float, *, errors: int, is_excluded: bool
     ) -> None:
         """Count an evaluation of the conditions of a webhook. errors: the number of conditions that failed.
-
-        errors: of how many of them.
 
         is_excluded: whether the webhook is not called.
         """

@@ -19,9 +19,8 @@ _WORK_DURATIONS: Final = "workqueue_work_duration_seconds"
 
 @dataclass(slots=True)
 class QueueCounters:
-    """The counters and durations of one queue. undone: its controller's writes that other clients reverted.
-
-    undone: writes of its controller that others have undone.
+    """The counters and durations of one queue. undone: its controller's writes that other clients
+    reverted.
     """
 
     adds: int = 0

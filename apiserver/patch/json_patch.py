@@ -34,7 +34,7 @@ _INDEX: Final = re.compile("0|[1-9][0-9]{0,9}")
 
 
 class MalformedJsonPatch(ValueError):
-    """A document that is not a JSON patch. The message is for the client. The message is for the client."""
+    """A document that is not a JSON patch. The message is for the client."""
 
 
 class TooManyOperations(ValueError):
@@ -180,10 +180,7 @@ def pointer_steps(pointer: str) -> list[str]:
 
 
 def _operations(patch: list[dict[str, Any]]) -> list[jsonpatch.PatchOperation]:
-    """Returns the operations, ready to be applied. Raises the library's errors, and CannotApply.
-
-    Raises what the library does, and CannotApply.
-    """
+    """Returns the operations, ready to be applied. Raises the library's errors, and CannotApply."""
     _moved.set([0])
     made: Mapping[str, Callable[..., jsonpatch.PatchOperation]] = {
         "add": _Add,

@@ -6,9 +6,8 @@ from typing import Any
 
 
 def apply(target: Any, patch: Any) -> Any:
-    """Returns the target with the patch merged in. It may change the target, and shares parts with the patch.
-
-    May change the target, and shares parts with the patch.
+    """Returns the target with the patch merged in. It may change the target, and shares parts with the
+    patch.
     """
     if not isinstance(patch, dict):
         return patch

@@ -38,10 +38,7 @@ _NOTHING: Final = object()
 
 
 class CannotMerge(ValueError):
-    """A patch that contradicts the object, or itself. The message is for the client.
-
-    The message is for the client.
-    """
+    """A patch that contradicts the object, or itself. The message is for the client."""
 
 
 class MalformedStrategicPatch(CannotMerge):
@@ -55,8 +52,6 @@ class ListOfLists(CannotMerge):
 
 def apply(document: Document, patch: Document, schema: Schema) -> Document:
     """Returns the document with the patch merged in. It may change both, even if it fails.
-
-    May change both, even if it fails.
 
     The result shares parts with both; it is not checked by the schema. Raises CannotMerge.
     """
@@ -312,7 +307,7 @@ def _key_of(item: Any, key: str) -> _Identity:
 
 
 def _type_of_items(live: list[Any], patch: list[Any]) -> type:
-    """Returns the common type of the items of both lists. Raises CannotMerge. Raises CannotMerge."""
+    """Returns the common type of the items of both lists. Raises CannotMerge."""
     types = {type(item) for item in (*live, *patch)}
     if not types:
         raise CannotMerge("no elements in any of the given slices")
@@ -324,7 +319,7 @@ def _type_of_items(live: list[Any], patch: list[Any]) -> type:
 
 
 def _field(schema: Schema, name: str) -> Schema:
-    """Returns the schema of a field that is an object or a list. Raises CannotMerge. Raises CannotMerge."""
+    """Returns the schema of a field that is an object or a list. Raises CannotMerge."""
     if schema.kind is ValueKind.MAP:
         raise CannotMerge("merging an object in json but data type is not struct, instead is: map")
     field = schema.fields.get(name)

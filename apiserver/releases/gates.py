@@ -31,10 +31,7 @@ class InvalidGates(ValueError):
 
 
 class GateStage(NamedTuple):
-    """The stage of a gate from a release on. since: its minor number. name: as metrics have it.
-
-    since: its minor number. name: as metrics have it.
-    """
+    """The stage of a gate from a release on. since: its minor number. name: as metrics have it."""
 
     since: int
     name: str
@@ -44,8 +41,6 @@ class GateStage(NamedTuple):
 
 class Gate(NamedTuple):
     """A feature gate. life: its stages, the first one first. needs: the gates that must be on with it.
-
-    life: its stages, the first one first. needs: the gates without which it must not be on.
 
     removed: the first release without it, by its minor number; None if all later ones have it.
     """
@@ -137,9 +132,8 @@ class FeatureGates:
         return any(self._given.get(name) is False for name in names)
 
     def is_default(self, name: str) -> bool:
-        """Whether a gate has its default state, also by a switch for all gates of a stage. Raises KeyError.
-
-        Raises KeyError, likewise.
+        """Whether a gate has its default state, also by a switch for all gates of a stage. Raises
+        KeyError.
         """
         if name in self._together:
             return not self._together[name]
@@ -162,7 +156,7 @@ class FeatureGates:
         ]
 
     def _checked(self, given: Mapping[str, bool]) -> Iterator[str]:
-        """Check the given gates, and yield warnings. Raises InvalidGates. Raises InvalidGates."""
+        """Check the given gates, and yield warnings. Raises InvalidGates."""
         for name, is_on in given.items():
             if name in _OF_STAGE:
                 continue

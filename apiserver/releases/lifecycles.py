@@ -50,8 +50,6 @@ class Replacement(NamedTuple):
 class Lifecycle(NamedTuple):
     """The lifecycle of one version of one resource. Releases are minor numbers, of 1.x.
 
-    Releases are minor numbers, of 1.x.
-
     group_version: with Kubernetes' domain, as `networking.k8s.io/v1`. resource: its name, or the path of a
         subresource.
     introduced: 0 if that was before the first release. deprecated, removed: the first release in which it is
@@ -87,7 +85,7 @@ class Lifecycle(NamedTuple):
 
     @property
     def is_on_by_default(self) -> bool:
-        """Whether a release that has it serves it by default. Rows H01-H03. Rows H01-H03."""
+        """Whether a release that has it serves it by default. Rows H01-H03."""
         if self.stability is Stability.BETA:
             return self.introduced < BETA_OFF_SINCE
         return self.stability is Stability.GA

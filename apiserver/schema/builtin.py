@@ -112,7 +112,7 @@ class BuiltinSchemas:
         return definitions
 
     def get(self, name: str) -> Schema:
-        """Returns the schema of a definition. Raises KeyError. Raises KeyError."""
+        """Returns the schema of a definition. Raises KeyError."""
         schema = self._schemas.get(name)
         if schema is not None:
             return schema

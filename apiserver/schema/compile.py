@@ -105,26 +105,18 @@ class CompiledSchema:
     __slots__ = ("_walk",)
 
     def walk(self, value: Any) -> None:
-        """Check a value within a document, without reporting unknown fields. Raises Mismatch.
-
-        Raises Mismatch.
-        """
+        """Check a value within a document, without reporting unknown fields. Raises Mismatch."""
         self._walk(value, WalkReport())
 
     def __init__(self, walk: _Walk) -> None:
         self._walk = walk
 
     def __call__(self, document: Any, *, is_merged: bool = False) -> list[str]:
-        """Check a document, and return the paths of its unknown fields. Raises TypeMismatch.
-
-        Raises TypeMismatch.
-        """
+        """Check a document, and return the paths of its unknown fields. Raises TypeMismatch."""
         return self.checked(document, is_merged=is_merged).unknown
 
     def checked(self, document: Any, *, is_merged: bool = False) -> CheckedDocument:
         """Check a document, and return the parts that were removed from it. Raises TypeMismatch.
-
-        Raises TypeMismatch.
 
         is_merged: see `served_resource.SchemaCheck`.
         """
@@ -170,7 +162,7 @@ class Mismatch(Exception):
 
 
 class _Malformed(Mismatch):
-    """A string that does not have its format. The message has no path. The message has no path."""
+    """A string that does not have its format. The message has no path."""
 
     def __init__(self, message: str) -> None:
         Exception.__init__(self)
@@ -216,7 +208,7 @@ _ENCODES_NOTHING_UNSET: Final = frozenset({"io.k8s.apimachinery.pkg.apis.meta.v1
 
 
 class SchemaCompiler:
-    """Compiles schemas that share definitions; each definition is compiled once. Thread-safe. In any thread.
+    """Compiles schemas that share definitions; each definition is compiled once. Thread-safe.
 
     defaults: by definition, as `io.k8s.api.core.v1.Container`.
     """
@@ -584,10 +576,7 @@ def _time(timespec: str) -> Callable[[Schema], _Walk]:
 
 
 def _lenient_time(text: str, *, is_micro: bool) -> str:
-    """Returns a time of any form and year that Kubernetes accepts, in normal form. Raises _Malformed.
-
-    Raises _Malformed.
-    """
+    """Returns a time of any form and year that Kubernetes accepts, in normal form. Raises _Malformed."""
     try:
         time = parse_time(text, is_micro=is_micro)
     except InvalidTime as error:

@@ -46,10 +46,7 @@ def read_definitions(release: Release, *, described: bool) -> dict[str, Any]:
 
 
 def write_table(package: Path, target: Path) -> None:
-    """Write the table. package: the folder of the package kubernetes-validate.
-
-    package: the folder of the package kubernetes-validate.
-    """
+    """Write the table. package: the folder of the package kubernetes-validate."""
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as table:
         for (major, minor), definitions in _definitions_in(package):
             schemas = _without_descriptions(definitions)

@@ -1,7 +1,5 @@
 """Finds duplicate members of JSON objects; the last one counts, and clients are warned. Rows E04, E08.
 
-Rows E04, E08.
-
 No fast decoder reports them. But most clients send JSON without whitespace: then the decoded document, when
 encoded again, is equal to the body. In other bodies the quotation marks are counted: a duplicate member adds
 some. If there are more than expected, or if the count is inconclusive, the standard library decodes the body

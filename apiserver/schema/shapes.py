@@ -26,10 +26,7 @@ _CONTAINERS: Final[dict[ValueKind, tuple[type, Callable[[Any], Any]]]] = {
 
 
 class ShapeCompiler:
-    """Compiles schemas to type checks; definitions that they share are compiled once. Thread-safe.
-
-    In any thread.
-    """
+    """Compiles schemas to type checks; definitions that they share are compiled once. Thread-safe."""
 
     def __init__(self) -> None:
         self._checks: dict[Schema, _Check] = {}

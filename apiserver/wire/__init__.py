@@ -1,5 +1,5 @@
 """The encodings of documents, and their media types.
 
-orjson parses JSON; that of clients within the bounds of `json_text`. The objects in configuration files are
-read by `configuration_fields`.
+orjson parses JSON; that of clients within the limits of `json_text`. `configuration_fields` reads objects in
+configuration files.
 """

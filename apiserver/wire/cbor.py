@@ -35,7 +35,7 @@ _UNDEFINED: Final = 23
 
 
 class InvalidCbor(ValueError):
-    """The bytes are not a valid document. The message is for the client."""
+    """Bytes that are not a valid document. The message is for the client."""
 
 
 # ---- decoding
@@ -74,9 +74,9 @@ def _error(error: cbor2.CBORDecodeError) -> InvalidCbor:
 
 
 class _CountedReads(io.BytesIO):
-    """A body of which cbor2 reads only what it needs at a time, since it is not seekable.
+    """A body from which cbor2 only reads as much as it needs at a time, since it is not seekable.
 
-    So a body of millions of values is refused before they fill the memory.
+    So a body with millions of values is refused before they fill the memory.
     """
 
     def __init__(self, body: bytes) -> None:
@@ -94,14 +94,14 @@ class _CountedReads(io.BytesIO):
 
 
 class _Tags(dict[int, Callable[[Any, bool], Any]]):
-    """The decoders of tags, in place of those of cbor2, which have references, too."""
+    """The decoders of tags, which replace those of cbor2, since these include references."""
 
     def __missing__(self, tag: int) -> Callable[[Any, bool], Any]:
         return _content
 
 
 def _content(content: Any, _: bool) -> Any:
-    """Decode byte strings at once, so that no other tag takes them for bytes."""
+    """Decode byte strings at once, before another tag can decode them as bytes."""
     return _text(content) if type(content) is bytes else content
 
 
@@ -159,7 +159,9 @@ class _JsonValues:
         self._left = VALUES_MAX
 
     def convert(self, value: Any) -> Any:
-        """Returns a value as JSON has it. It is recursive: the decoder has limited the depth to DEPTH_MAX."""
+        """Returns a value in JSON's types. It is recursive: the decoder has limited the depth to
+        DEPTH_MAX.
+        """
         kind = type(value)
         if kind is str or kind is bool or value is None:
             return value
@@ -249,7 +251,7 @@ def _head(major_type: int, length: int) -> bytes:
 
 
 def _deterministic(value: Any) -> Any:
-    """Strings as bytes, and keys in the deterministic order of RFC 8949: shorter ones first.
+    """Returns a value with strings as bytes, and keys in RFC 8949's deterministic order: shorter ones first.
 
     The options `canonical` and `encoders` of cbor2 are similar, but shorten numbers and are slower.
     """
@@ -257,7 +259,7 @@ def _deterministic(value: Any) -> Any:
     if kind is str:
         return value.encode()
     if kind is dict:
-        if not value:  # There are as many of these in managedFields as fields that somebody owns.
+        if not value:  # managedFields has as many of these as owned fields.
             return value
         encoded = {
             name.encode(): child.encode() if type(child) is str else _deterministic(child)

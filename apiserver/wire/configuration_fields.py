@@ -1,4 +1,4 @@
-"""Reads the objects of configuration files strictly: what nobody asks for is a mistake."""
+"""Reads the objects of configuration files strictly: an unknown field is an error."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _TYPES: Final = {str: "a string", int: "an integer", bool: "true or false", list
 
 
 class InvalidConfiguration(ValueError):
-    """A configuration file is not valid. The message, one line, is for who starts the server."""
+    """A configuration file that is not valid. The message, one line, is for the operator."""
 
 
 def decode(content: bytes, ignored: list[str] | None = None) -> Any:
     """Returns the document in a file: YAML, or JSON. Raises InvalidConfiguration.
 
-    ignored: gets the members that are there twice, which are mistakes without it.
+    ignored: collects duplicate members, which are errors without it.
     """
     try:
         document, duplicates = yaml.load(content)
@@ -36,8 +36,8 @@ def decode(content: bytes, ignored: list[str] | None = None) -> Any:
 class ConfigurationObject:
     """The fields of one object. At the end of a `with` block all of them must have been read.
 
-    path: of the object in its file, as `plugins[0]`. An absent field and null are its default.
-    ignored: gets the fields that were not read, in words, where they are no mistakes.
+    path: that of the object in its file, as `plugins[0]`. An absent field and null mean the default.
+    ignored: collects messages about unread fields, where these are not errors.
     All methods raise InvalidConfiguration.
     """
 
@@ -71,7 +71,7 @@ class ConfigurationObject:
         return self._fields.get(name) is not None
 
     def any(self, name: str) -> Any:
-        """Returns the value of a field, of whatever type; None if it is absent."""
+        """Returns the value of a field of any type; None if it is absent."""
         self._known.add(name)
         return self._fields.get(name)
 
@@ -104,7 +104,7 @@ class ConfigurationObject:
             yield ConfigurationObject(each, f"{self.at(name)}[{index}]", self._ignored)
 
     def require_kind(self, *kinds: tuple[str, str]) -> None:
-        """Checks that apiVersion and kind are one of some pairs."""
+        """Checks that apiVersion and kind are one of several pairs."""
         api_version, kind = self.text("apiVersion"), self.text("kind")
         if (api_version, kind) not in kinds:
             expected = " or ".join(f"{kind} of {api_version}" for api_version, kind in kinds)
@@ -121,7 +121,7 @@ class ConfigurationObject:
 
 
 def one_of(fields: ConfigurationObject, name: str, value: str, allowed: Sequence[str]) -> str:
-    """Returns the value if it is one of those allowed. Raises InvalidConfiguration."""
+    """Returns the value if it is one of the allowed ones. Raises InvalidConfiguration."""
     if value not in allowed:
         raise fields.fail(name, f'"{value}" is not one of {", ".join(allowed)}')
     return value

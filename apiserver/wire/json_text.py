@@ -1,8 +1,8 @@
-"""Parses JSON of clients, of which the number of values is bounded before it is parsed.
+"""Parses JSON of clients, with a limit on the number of values that is checked before parsing.
 
-Three megabytes of `{},` are a million values: the parser holds the interpreter while it makes them, so does
-the garbage collector that visits them, and what is done with them afterwards takes seconds. Commas and
-opening brackets are as many as values, and are counted by the megabyte in a millisecond.
+Three megabytes of `{},` are a million values: the parser holds the interpreter while it makes them, as does
+the garbage collector that visits them, and further work on them takes seconds. There are as many commas and
+opening brackets as values, and a megabyte is counted in a millisecond.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import orjson
 from apiserver.golang.json_errors import syntax_error
 
 # Objects that can be stored have fewer: of those that are 1.5 MiB long, CustomResourceDefinitions have some
-# 100,000, and ConfigMaps with the shortest entries 180,000, with who owns them. To parse so many takes 40 ms
-# at most.
+# 100,000, and ConfigMaps with the shortest entries 180,000, with their managed fields. Parsing so many takes
+# 40 ms at most.
 VALUES_MAX: Final = 250_000
 _CHUNK_BYTES: Final = 64 * 1024
 
 
 class TooManyValues(ValueError):
-    """The text stands for more values than are parsed."""
+    """A text with more values than allowed."""
 
     def __init__(self) -> None:
         super().__init__(f"document has more than {VALUES_MAX} values")
 
 
 class InvalidJson(ValueError):
-    """The text is no JSON; the message is that of Go's parser."""
+    """A text that is not JSON; the message is that of Go's parser."""
 
 
 def load(text: bytes) -> Any:

@@ -1,4 +1,4 @@
-"""The media types in which documents are read and written."""
+"""The media types of documents in requests and responses."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ APPLY_CBOR: Final = "application/apply-patch+cbor"
 def supported_media_types(
     brand: Brand, *, has_protobuf: bool = True, has_cbor: bool = False
 ) -> tuple[str, ...]:
-    """The media types that documents can be read and written in, the preferred one first.
+    """Returns the media types of documents, the preferred one first.
 
-    has_protobuf: False for kinds without a protobuf encoding. has_cbor: its feature gate is on.
+    has_protobuf: False for kinds without a protobuf encoding. has_cbor: whether its feature gate is on.
     """
     types = [JSON, YAML]
     if has_protobuf:

@@ -24,7 +24,7 @@ _DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 DEPTH_MAX: Final = 200
 _TOO_DEEP: Final = f"document is nested more than {DEPTH_MAX} deep"
-# libyaml looks ahead, and has a bound of its own since 0.2.6.
+# libyaml looks ahead, and has its own limit since 0.2.6.
 _LIBYAML_TOO_DEEP: Final = "exceeded maximum nesting depth"
 # In a document, with all aliases expanded. The largest object that can be stored has fewer.
 VALUES_MAX: Final = 100_000
@@ -34,14 +34,14 @@ MESSAGE_LENGTH_MAX: Final = 1_000
 
 
 class InvalidYaml(ValueError):
-    """The text is not a valid document. The message is for the client."""
+    """A text that is not a valid document. The message is for the client."""
 
 
 def load(body: bytes) -> tuple[Any, list[str]]:
     """Decode the first document in a body; also returns a warning for each duplicate key.
 
-    What comes after it is not read, as in Kubernetes. The last value of a duplicate key counts.
-    `strict_error` makes one error of the warnings.
+    Later documents are not read, as in Kubernetes. The last value of a duplicate key counts. `strict_error`
+    makes one error of the warnings.
     Raises InvalidYaml.
     """
     reader = _Reader()
@@ -59,12 +59,12 @@ def load(body: bytes) -> tuple[Any, list[str]]:
 
 
 def strict_error(duplicates: Sequence[str]) -> str:
-    """The error about all duplicate keys, as Go's decoder words it."""
+    """Returns the error about all duplicate keys, in the words of Go's decoder."""
     return "\n  ".join(["yaml: unmarshal errors:", *duplicates])
 
 
 def _where(error: yaml.MarkedYAMLError) -> str:
-    """The line as Go's decoder counts it; errors of its parser name the line before."""
+    """Returns the line as Go's decoder counts it; errors of its parser name the line before."""
     marks = (error.context_mark, error.problem_mark)
     line = next((mark.line for mark in marks if mark is not None and mark.line), 0)
     if line and isinstance(error, yaml.scanner.ScannerError):
@@ -97,7 +97,7 @@ class _Reader:
         self._values = 0
 
     def take(self, event: Any) -> None:
-        """Adds one event. Raises InvalidYaml."""
+        """Add one event. Raises InvalidYaml."""
         match event:
             case yaml.ScalarEvent():
                 self._count(event)
@@ -179,7 +179,7 @@ class _Reader:
 
 
 def _fail(event: Any, why: str) -> NoReturn:
-    """Raise InvalidYaml. why: may contain text of the client, of any length."""
+    """Raise InvalidYaml. why: the reason, which may contain text of the client, of any length."""
     message = why if len(why) <= MESSAGE_LENGTH_MAX else f"{why[:MESSAGE_LENGTH_MAX]}..."
     raise InvalidYaml(f"yaml: line {event.start_mark.line + 1}: {message}")
 
@@ -191,7 +191,7 @@ _TAGS: Final = frozenset(
 
 
 def _is_text(event: Any) -> bool:
-    """Is a scalar always a string: quoted, a block, or tagged as one?"""
+    """Returns whether a scalar is always a string: quoted, a block, or tagged as one."""
     if event.tag is not None:
         return event.tag in ("!", "tag:yaml.org,2002:str")
     return not event.implicit[0]
@@ -212,7 +212,7 @@ def _key_of(value: Any, event: Any) -> str:
 
 
 def _copy(value: Any) -> Any:
-    """A copy of an aliased value. Recursive, since the depth of documents is limited."""
+    """Returns a copy of an aliased value. Recursive, since the depth of documents is limited."""
     match value:
         case dict():
             return {name: _copy(child) for name, child in value.items()}
@@ -243,7 +243,7 @@ _DIGITS_MAX: Final = 400
 
 
 def resolve(text: str) -> Any:
-    """The value of a plain scalar."""
+    """Returns the value of a plain scalar."""
     if text in _WORDS:
         return _WORDS[text]
     if not _MAY_BE_NUMBER.match(text) or len(text) > _DIGITS_MAX:
@@ -265,7 +265,7 @@ def resolve(text: str) -> Any:
 
 
 def _whole(number: int, text: str) -> Any:
-    """The number, or the text if it is too large for a float, as in Go."""
+    """Returns the number, or the text if it is too large for a float, as in Go."""
     try:
         return number if _INTEGER_MIN <= number <= _INTEGER_MAX else float(number)
     except OverflowError:
@@ -343,7 +343,7 @@ def _text_event(text: str) -> yaml.Event:
 
 
 def _float_text(value: float) -> str:
-    """The text of a float with a point; some decoders take it for a string without one."""
+    """Returns the text of a float with a point; some decoders read it as a string without one."""
     mantissa, mark, exponent = repr(value).partition("e")
     return f"{mantissa}.0e{exponent}" if mark and "." not in mantissa else repr(value)
 

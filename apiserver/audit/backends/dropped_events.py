@@ -16,10 +16,7 @@ SAID_AGAIN_AFTER_S: Final = 60.0
 
 
 class DroppedEvents:
-    """Counts and logs lost events. plugin: log, webhook, buffered or truncate, as in metrics.
-
-    plugin: log, webhook, buffered or truncate, as metrics have it.
-    """
+    """Counts and logs lost events. plugin: log, webhook, buffered or truncate, as in metrics."""
 
     def __init__(
         self, plugin: str, metrics: AuditMetrics, clock: Callable[[], float] = time.monotonic

@@ -37,10 +37,7 @@ _END: Final = b"}\n"
 
 
 class Group(NamedTuple):
-    """Lines that are written together. on_written: called on the event loop with the error, if any.
-
-    on_written: called on the event loop, with what has gone wrong.
-    """
+    """Lines that are written together. on_written: called on the event loop with the error, if any."""
 
     pieces: Sequence[bytes]
     on_written: Callable[[OSError | None], None]
@@ -85,10 +82,7 @@ class WriterThread:
 
 
 class LogBackend:
-    """Writes events as lines; requests wait for them in blocking modes. head: the start of a JSON line.
-
-    head: of a line of JSON.
-    """
+    """Writes events as lines; requests wait for them in blocking modes. head: the start of a JSON line."""
 
     def __init__(
         self,

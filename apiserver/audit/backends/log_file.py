@@ -42,10 +42,7 @@ class LogOutput(Protocol):
     """A destination of lines."""
 
     def write(self, pieces: Sequence[bytes]) -> None:
-        """Write whole lines. Raises OSError; then none of them is written, if that can be undone.
-
-        Raises OSError; then none of them is there, if that can be undone.
-        """
+        """Write whole lines. Raises OSError; then none of them is written, if that can be undone."""
         ...
 
     def release(self) -> None:

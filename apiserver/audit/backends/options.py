@@ -1,4 +1,4 @@
-"""The options of `--audit-log-*` and `--audit-webhook-*`. Pure. Pure.
+"""The options of `--audit-log-*` and `--audit-webhook-*`. Pure.
 
 Source: k8s.io/apiserver, pkg/server/options/audit.go.
 """
@@ -17,16 +17,11 @@ FORMATS: Final = (JSON, LEGACY)
 
 
 class InvalidOptions(ValueError):
-    """The flags contradict each other. The message, one line, is for the operator.
-
-    The message, one line, is for who starts the server.
-    """
+    """The flags contradict each other. The message, one line, is for the operator."""
 
 
 class DeliveryOptions(NamedTuple):
     """The delivery of events to a backend. Times are in seconds; all but `mode` count in batch mode only.
-
-    Times are in seconds; all but `mode` count in batch mode only.
 
     buffer_size: the number of events that may wait. max_size: the events of a batch. max_wait_s: the time for
         which its first event waits for more.
@@ -116,9 +111,6 @@ class WebhookOptions(NamedTuple):
 
 
 def check_version(version: str, *known: str) -> None:
-    """Check the version of audit events. known: the names of the only one. Raises InvalidOptions.
-
-    known: the names of the only one. Raises InvalidOptions.
-    """
+    """Check the version of audit events. known: the names of the only one. Raises InvalidOptions."""
     if version not in known:
         raise InvalidOptions(f'invalid group version {version}, allowed versions are ["{known[0]}"]')

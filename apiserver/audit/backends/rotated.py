@@ -28,7 +28,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class Rotated(NamedTuple):
-    """A rotated file of the log. at: the time of its rotation. at: when."""
+    """A rotated file of the log. at: the time of its rotation."""
 
     path: Path
     at: datetime

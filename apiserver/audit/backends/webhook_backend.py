@@ -27,15 +27,13 @@ class EventServer(Protocol):
     """The server that receives events."""
 
     async def tell(self, body: bytes) -> None:
-        """Post a body, and retry if that fails. Raises CallFailed. Raises CallFailed."""
+        """Post a body, and retry if that fails. Raises CallFailed."""
         ...
 
 
 class WebhookBackend:
     """Posts events; requests wait for them in blocking modes. head: the start of an EventList, up to its
     items.
-
-    head: of an EventList, up to its items.
     """
 
     # What one request after the other posts may arrive in another order.

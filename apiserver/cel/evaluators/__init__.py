@@ -1,12 +1,13 @@
 """Evaluators: closures that evaluate the parts of an expression. `compiler` puts them together.
 
-An evaluator is a function of a frame (`frames`), which holds the variables and what is left of the budget. It
-charges for what depends on values. What a part always costs is returned to the compiler, which adds it up.
+An evaluator is a function of a frame (`frames`), which holds the variables and the remaining budget. It
+charges costs that depend on values. Constant costs of a part are returned to the compiler, which adds them
+up.
 
-    frames          the frame, and how costs are charged
-    bindings        variables: those an expression is given, and those it binds
+    frames          the frame, and the charging of costs
+    bindings        variables: those of the environment, and those that the expression binds
     calls           functions and operators
-    comprehensions  the loops that macros make
+    comprehensions  the loops of macros
     equality        `==`, `!=` and `in`
     literals        lists, maps and messages that an expression makes
     logic           `&&`, `||`, `?:`, `or` and `orValue`

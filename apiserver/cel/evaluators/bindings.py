@@ -1,4 +1,4 @@
-"""Reads variables: those that an expression is given, and those that it binds."""
+"""Evaluators that read variables: those of the environment, and those that an expression binds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from apiserver.cel.values import EvaluationError
 
 
 class _Failed:
-    """Stands in a frame for a value whose evaluation has failed."""
+    """Marks a slot of a frame whose value could not be evaluated."""
 
     __slots__ = ("error",)
 
@@ -32,7 +32,7 @@ def read_global(slot: int, name: str) -> Evaluator:
 
 
 def read_lazily(slot: int, value: Evaluator) -> Evaluator:
-    """Reads a binding, which is evaluated when it is first read."""
+    """Returns the evaluator of a binding, which evaluates it at the first read."""
 
     def evaluate(frame: Frame) -> Any:
         found = frame[slot]
@@ -57,9 +57,11 @@ def bound(slot: int, body: Evaluator) -> Evaluator:
 
 
 def bound_at_once(slot: int, value: Evaluator, cost: int, body: Evaluator) -> Evaluator:
-    """Binds a value that is evaluated at once. What that has cost is stored in the next slot.
+    """Returns the evaluator that binds a value at once, and stores its cost in the next slot.
 
-    cost: what has been charged for the value before.
+    What that has cost is stored in the next slot.
+
+    cost: the cost that was already charged for the value.
     """
 
     def evaluate(frame: Frame) -> Any:
@@ -72,7 +74,7 @@ def bound_at_once(slot: int, value: Evaluator, cost: int, body: Evaluator) -> Ev
 
 
 def read_again(slot: int) -> Evaluator:
-    """Reads a value that was bound at once, which costs as much again."""
+    """Returns the evaluator that reads a value bound at once, which costs as much again."""
 
     def evaluate(frame: Frame) -> Any:
         charge(frame, frame[slot + 1])

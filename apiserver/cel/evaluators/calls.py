@@ -1,4 +1,4 @@
-"""Calls of functions and of operators."""
+"""Evaluators of calls of functions and operators."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ from apiserver.cel.values import (
 def call(
     function: Callable[..., Any], evaluators: Sequence[Evaluator], constant: tuple[Any, ...] = ()
 ) -> Evaluator:
-    """A call that always costs the same. constant: the second of two arguments in a tuple, if it is known."""
+    """Returns the evaluator of a call with a constant cost.
+
+    constant: the second of two arguments in a tuple, if it is known.
+    """
     if len(evaluators) == 1:
         (only,) = evaluators
         return lambda frame: function(only(frame))
@@ -41,7 +44,7 @@ def call(
 
 
 def _evaluated(frame: Frame, evaluators: Sequence[Evaluator]) -> list[Any]:
-    """Evaluates the arguments of a call whose cost depends on them."""
+    """Evaluate the arguments of a call whose cost depends on them."""
     try:
         return [each(frame) for each in evaluators]
     except EvaluationError:
@@ -52,7 +55,7 @@ def _evaluated(frame: Frame, evaluators: Sequence[Evaluator]) -> list[Any]:
 def call_with_cost(
     function: Callable[..., Any], call_cost: CallCost, evaluators: Sequence[Evaluator]
 ) -> Evaluator:
-    """A call whose cost depends on values. It costs the same if it fails, or else failing would be free."""
+    """Returns the evaluator of a call whose cost depends on values. A failed call costs the same."""
     if call_cost is costs.string_traversal and len(evaluators) == 2:
         return _reading_call(function, *evaluators)
 
@@ -73,7 +76,7 @@ def call_with_cost(
 
 
 def _reading_call(function: Callable[..., Any], first: Evaluator, second: Evaluator) -> Evaluator:
-    """A call that costs what it takes to read its first argument, a string."""
+    """Returns the evaluator of a call that costs as much as reading its first argument, a string."""
 
     def evaluate(frame: Frame) -> Any:
         try:
@@ -91,7 +94,7 @@ def _reading_call(function: Callable[..., Any], first: Evaluator, second: Evalua
 
 
 def search(text: Evaluator, find: Callable[[str], bool], pattern_length: int) -> Evaluator:
-    """Evaluates `matches` of a pattern that is known. Costs what `costs.regex_cost` says."""
+    """Returns the evaluator of `matches` with a constant pattern. It costs as much as `costs.regex_cost`."""
     factor = ceil(pattern_length * REGEX_FACTOR)
 
     def evaluate(frame: Frame) -> bool:
@@ -140,14 +143,17 @@ def _fits(value: Any, type_: Type) -> bool:
 
 
 def _shows_in_class(type_: Type) -> bool:
-    """Whether the class of a value tells whether it is of the type."""
+    """Whether the class of a value determines whether it is of the type."""
     if type_.kind is TypeKind.OPAQUE:
         return False
     return type_.kind is not TypeKind.LIST or type_.element.kind in (TypeKind.DYN, TypeKind.PARAMETER)
 
 
 def dispatched(name: str, overloads: Sequence[Overload], evaluators: Sequence[Evaluator]) -> Evaluator:
-    """A call whose overload is chosen by the values. name: the function's in errors; empty for operators."""
+    """Returns the evaluator of a call whose overload depends on the values.
+
+    name: that of the function in errors; empty for operators.
+    """
 
     # What was chosen for values of some classes, where these alone decide.
     known: dict[tuple[type, ...], Overload] = {}

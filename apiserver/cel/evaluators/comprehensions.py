@@ -1,7 +1,7 @@
-"""Comprehensions: the loops that macros make.
+"""Evaluators of comprehensions, the loops of macros.
 
-An iteration costs what cel-go's accumulator costs: reading it, testing it, adding to it. Its initial value is
-a constant, such as the empty list, and costs nothing.
+An iteration costs as much as cel-go's accumulator: reading it, testing it, adding to it. Its initial value is
+a constant, such as the empty list, and is free.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from apiserver.cel.values import NO_SUCH_OVERLOAD, CostExceeded, EvaluationError
 
 
 class LoopPart(NamedTuple):
-    """A condition or a result, and what it always costs."""
+    """A condition or a result of a loop, and its constant cost."""
 
     evaluate: Evaluator
     cost: int
@@ -27,7 +27,7 @@ class LoopPart(NamedTuple):
 
 
 class Iteration(NamedTuple):
-    """What a loop iterates over.
+    """The iteration of a loop over a value.
 
     items: returns the values of the first variable; a second one is set with it.
     slot: that of the first variable.
@@ -79,7 +79,7 @@ LoopCompiler: TypeAlias = Callable[[Iteration, LoopPart | None, LoopPart | None]
 def _until(
     iteration: Iteration, condition: LoopPart | None, result: LoopPart | None, *, verdict: bool, test: int
 ) -> tuple[Evaluator, int]:
-    """Iterates until the condition is the verdict, whatever errors there are.
+    """Returns the evaluator that iterates until the condition is the verdict; errors before do not count.
 
     test: the cost of testing whether to go on.
     """
@@ -147,7 +147,7 @@ def _list(iteration: Iteration, condition: LoopPart | None, result: LoopPart | N
     # What is added is a list of one, which is there already if that is a constant.
     adding = _READ_COST + cost + (0 if is_constant else LIST_COST) + _CALL_COST
     if condition is None:
-        # A loop of its own: to test in each iteration whether there is a condition takes 5 % of the time.
+        # A separate loop: testing in each iteration whether there is a condition takes 5 % of the time.
         def evaluate_all(frame: Frame) -> list[Any]:
             made = []
             for item in items(frame):
@@ -179,7 +179,7 @@ def _list(iteration: Iteration, condition: LoopPart | None, result: LoopPart | N
 
 
 def _map(iteration: Iteration, condition: LoopPart | None, result: LoopPart | None) -> tuple[Evaluator, int]:
-    """A map of the results, whose keys are the first variable."""
+    """Returns the evaluator of a map of the results, whose keys are the first variable."""
     assert result is not None
     slot = iteration.slot
     make, cost, _ = result
@@ -191,7 +191,7 @@ def _map(iteration: Iteration, condition: LoopPart | None, result: LoopPart | No
 def _merged(
     iteration: Iteration, condition: LoopPart | None, result: LoopPart | None
 ) -> tuple[Evaluator, int]:
-    """A map of the entries of the results, which are maps."""
+    """Returns the evaluator that merges the results, which are maps."""
     assert result is not None
     return _entries(iteration, condition, result.evaluate, result.cost)
 

@@ -1,4 +1,4 @@
-"""`==`, `!=` and `in`."""
+"""Evaluators of `==`, `!=` and `in`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _DEEP: Final = frozenset({list, SetList, MapList, dict, Message, OptionalValue})
 def comparison(
     left: Evaluator, right: Evaluator, left_type: Type, right_type: Type, *, is_equal: bool
 ) -> tuple[Evaluator, int]:
-    """Returns the evaluator, and what it always costs."""
+    """Returns the evaluator of a comparison, and its constant cost."""
     kind, other = left_type.kind, right_type.kind
     if kind in _SIZELESS and (kind is other or (kind in _NUMBERS and other in _NUMBERS)):
         if is_equal:
@@ -59,7 +59,7 @@ def comparison(
 
 
 def _are_equal(frame: Frame, x: Any, y: Any) -> bool:
-    """Compares values, and charges for what is in them, too, which cel-go does not."""
+    """Compare values, and charge for the values in them, too, which cel-go does not."""
     if type(x) not in _DEEP:
         return values.equal(x, y)
     left = [values.COMPARISONS_MAX]
@@ -91,7 +91,7 @@ _HASHED: Final = frozenset({str, int, UInt, float, bytes, bool})
 def membership(
     item: Evaluator, container: Evaluator, item_type: Type, container_type: Type
 ) -> tuple[Evaluator, int]:
-    """Returns the evaluator, and what it always costs."""
+    """Returns the evaluator of `in`, and its constant cost."""
     if container_type.kind is TypeKind.MAP:
         return (lambda frame: _is_key(item(frame), container(frame))), 1
     # Python compares as the language does where no bool can be among numbers.
@@ -121,12 +121,12 @@ def _is_in(frame: Frame, value: Any, items: list[Any]) -> bool:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value holds no others, and is equal to what Python takes for equal, but for bools."""
+    """Whether a value contains no other values, and Python's equality applies to it, except for bools."""
     return type(value) in _HASHED
 
 
 def membership_of_constants(item: Evaluator, item_type: Type, items: Sequence[Any]) -> Evaluator:
-    """Evaluates `in` of a list of plain constants, which costs nothing."""
+    """Returns the evaluator of `in` with a list of plain constants, which is free."""
     known = frozenset(BoolKey(each) if type(each) is bool else each for each in items if each == each)
     if item_type.kind in _PLAIN:
         return lambda frame: item(frame) in known

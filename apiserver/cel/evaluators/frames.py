@@ -1,4 +1,4 @@
-"""Frames: what evaluators are called with. A frame has a slot for the budget and one for each variable."""
+"""Frames, the arguments of evaluators. A frame has a slot for the budget and one for each variable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COST_WITHOUT_ARGUMENTS: Final = 1
 
 
 class _NoValue:
-    """Stands in a frame where there is no value."""
+    """Marks a slot of a frame that has no value."""
 
     __slots__ = ()
 
@@ -30,10 +30,10 @@ UNSET: Final = _NoValue()
 
 
 def charge(frame: Frame, cost: int) -> None:
-    """Takes a cost from what is left of the budget. Raises CostExceeded.
+    """Take a cost from the remaining budget. Raises CostExceeded.
 
-    Loops, calls of functions and `charged` have these lines themselves: a call of this makes `all` and `map`
-    15 to 20 % slower, and a call of `startsWith` or `matches` 4 %.
+    Loops, calls of functions and `charged` repeat these lines: calling this function makes `all` and `map` 15
+    to 20 % slower, and `startsWith` or `matches` 4 %.
     """
     left = frame[BUDGET] - cost
     frame[BUDGET] = left
@@ -57,7 +57,7 @@ def charged(evaluate: Evaluator, cost: int) -> Evaluator:
 
 
 def in_steps(steps: Sequence[tuple[int, Evaluator]], last: Evaluator) -> Evaluator:
-    """Evaluates one step after the other, each into a slot that the next one reads."""
+    """Returns an evaluator of several steps, each of which fills a slot that the next one reads."""
 
     def evaluate(frame: Frame) -> Any:
         for slot, step in steps:

@@ -1,4 +1,4 @@
-"""Lists, maps and messages that an expression makes."""
+"""Evaluators of lists, maps and messages that an expression makes."""
 
 from __future__ import annotations
 

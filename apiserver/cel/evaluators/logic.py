@@ -1,4 +1,4 @@
-"""Operators that evaluate only some operands: `&&`, `||`, `?:`, `or`, `orValue`."""
+"""Evaluators of operators that evaluate only some operands: `&&`, `||`, `?:`, `or`, `orValue`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def boolean(evaluate: Evaluator, *, is_bool: bool) -> Evaluator:
 
 
 def conjunction(terms: Sequence[Evaluator]) -> Evaluator:
-    """False if a term is false, whatever errors others have; else the first error."""
+    """Returns the evaluator of `&&`: false if a term is false, else the first error."""
     if len(terms) > 2:
         return _combined(terms, outweighing=False)
     left, right = terms
@@ -47,7 +47,7 @@ def conjunction(terms: Sequence[Evaluator]) -> Evaluator:
 
 
 def disjunction(terms: Sequence[Evaluator]) -> Evaluator:
-    """True if a term is true, whatever errors others have; else the first error."""
+    """Returns the evaluator of `||`: true if a term is true, else the first error."""
     return _combined(terms, outweighing=True)
 
 
@@ -72,7 +72,7 @@ def conditional(condition: Evaluator, then: Evaluator, otherwise: Evaluator) -> 
 
 
 def alternative(optional: Evaluator, other: Evaluator, *, is_value: bool) -> Evaluator:
-    """The value of an optional, or else another optional or value."""
+    """Returns the evaluator of `or` and `orValue`: the value of an optional, or else the alternative."""
 
     def evaluate(frame: Frame) -> Any:
         found = optional(frame)

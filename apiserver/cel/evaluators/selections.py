@@ -1,4 +1,4 @@
-"""Selections of fields and items: `a.b`, `a[b]`, `has(a.b)`, `a.?b`, `a[?b]`."""
+"""Evaluators of selections of fields and items: `a.b`, `a[b]`, `has(a.b)`, `a.?b`, `a[?b]`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from apiserver.cel.values import NO_SUCH_OVERLOAD, NONE, EvaluationError, Messag
 
 
 def read_path(path: tuple[Any, ...]) -> Evaluator:
-    """Reads `a.b.c` in plain maps, which nearly all are; other values are handled if that fails."""
+    """Returns the evaluator of `a.b.c` for plain maps, which nearly all are; it falls back for other
+    values.
+    """
     variable, slot, first, *rest = path
 
     def slowly(frame: Frame) -> Any:
@@ -55,7 +57,9 @@ def read_path(path: tuple[Any, ...]) -> Evaluator:
 
 
 def select(operand: Evaluator, key: str, name: str, *, is_optional: bool) -> Evaluator:
-    """Selects a field. key: its name in documents. name: its name in the expression."""
+    """Returns the evaluator of a field's selection. key: its name in documents. name: its name in the
+    expression.
+    """
     if is_optional:
         return lambda frame: _found(frame, _optionally(_find_field, operand(frame), key))
 
@@ -70,14 +74,14 @@ def select(operand: Evaluator, key: str, name: str, *, is_optional: bool) -> Eva
 
 
 def _found(frame: Frame, value: Any) -> Any:
-    """Returns a selected value. An optional selection that finds nothing costs nothing."""
+    """Returns a selected value. An optional selection without a result is free."""
     if value is NONE:
         frame[BUDGET] += 1  # which has been charged before
     return value
 
 
 def _optionally(find: Callable[[Any, Any], Any], value: Any, key: Any) -> OptionalValue:
-    """Returns as an optional what is found in a value, or in the value of an optional."""
+    """Returns, as an optional, the selection from a value, or from the value of an optional."""
     if isinstance(value, OptionalValue):
         if not value.has_value:
             return NONE
@@ -106,7 +110,7 @@ def _field_of(value: Any, key: str, name: str) -> Any:
 
 
 def _find_field(value: Any, key: str) -> Any:
-    """Returns ABSENT if there is none."""
+    """Returns a field's value; ABSENT if there is none."""
     fields = _fields_of(value)
     if fields is None:
         raise EvaluationError(f"no such key: {key}")
@@ -162,7 +166,7 @@ def _item_of(value: Any, at: Any) -> Any:
 
 
 def _find_item(value: Any, at: Any) -> Any:
-    """Returns ABSENT if there is none."""
+    """Returns an item; ABSENT if there is none."""
     if isinstance(value, list):
         place = _list_index(at)
         return value[place] if 0 <= place < len(value) else ABSENT

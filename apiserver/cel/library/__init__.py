@@ -1,1 +1,1 @@
-"""The functions that expressions may call, one library to a module."""
+"""The functions of expressions, one library per module."""

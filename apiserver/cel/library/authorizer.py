@@ -1,6 +1,7 @@
-"""Authorization checks: `authorizer.group('apps').resource('deployments').check('create').allowed()`.
+"""The library of authorization checks:
+`authorizer.group('apps').resource('deployments').check('create').allowed()`.
 
-Who decides is a variable's value: an `AuthorizerValue` around an `ExpressionAuthorizer`.
+The value of the variable decides: it is an `AuthorizerValue` with an `ExpressionAuthorizer`.
 Source: k8s.io/apiserver, pkg/cel/library/authz.go.
 """
 
@@ -40,10 +41,10 @@ _CHECK_COST: Final = 350_000
 
 @dataclass(frozen=True, slots=True)
 class CheckAttributes:
-    """What a check is about: a path, if there is one, else a resource in any version.
+    """The attributes of a check: a path, or else a resource in any version.
 
-    service_account: (namespace, name) of who would do it; None: who makes the request.
-    field_selector, label_selector: as the expression has them; what does not parse does not count.
+    service_account: (namespace, name) of the user to check; None: the user of the request.
+    field_selector, label_selector: as in the expression; invalid ones are ignored.
     """
 
     verb: str = ""
@@ -60,7 +61,7 @@ class CheckAttributes:
 
 @dataclass(frozen=True, slots=True)
 class DecisionValue:
-    """The result of a check. error: why it could not be decided, in which case it is not allowed."""
+    """The result of a check. error: the reason for an undecided check, which does not allow."""
 
     cel_type: ClassVar[Type] = DECISION
     is_allowed: bool
@@ -70,12 +71,12 @@ class DecisionValue:
 
 class ExpressionAuthorizer(Protocol):
     def decide(self, attributes: CheckAttributes) -> DecisionValue:
-        """Decides at once. What it raises ends the evaluation."""
+        """Decide at once. Exceptions of it end the evaluation."""
 
 
 @dataclass(frozen=True, slots=True)
 class _CheckBuilder:
-    """An authorizer, and what is known so far of what it is to check."""
+    """An authorizer, and the attributes of the check so far."""
 
     authorizer: ExpressionAuthorizer
     attributes: CheckAttributes = CheckAttributes()
@@ -102,7 +103,7 @@ class GroupCheck(_CheckBuilder):
 
 
 class ResourceCheck(_CheckBuilder):
-    """The value of a variable `authorizer.requestResource`, too."""
+    """A check of a resource, which is also the value of a variable `authorizer.requestResource`."""
 
     __slots__ = ()
     cel_type: ClassVar[Type] = RESOURCE_CHECK
@@ -132,7 +133,9 @@ def _step(
 
 
 def _selector_cost(size: Bounds) -> Bounds:
-    """The cost of parsing a selector, and of a list and a struct for each requirement of two characters."""
+    """Returns the cost of parsing a selector, and of a list and a struct per requirement of two
+    characters.
+    """
     requirements = size.scaled(0.5).scaled(LIST_COST + MESSAGE_COST)
     return Bounds(LIST_COST, LIST_COST).plus(size.scaled(STRING_FACTOR)).plus(requirements)
 

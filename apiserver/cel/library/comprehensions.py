@@ -1,4 +1,4 @@
-"""Macros beyond the standard ones: cel-go ext/comprehensions.go, ext/bindings.go."""
+"""The macros beyond the standard ones: cel-go ext/comprehensions.go, ext/bindings.go."""
 
 from __future__ import annotations
 

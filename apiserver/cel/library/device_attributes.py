@@ -1,4 +1,4 @@
-"""What only selectors of devices have: `attribute.includes(value)`, of a list or of one value.
+"""The library for selectors of devices: `attribute.includes(value)`, for a list or a single value.
 
 Source: k8s.io/dynamic-resource-allocation, cel/compile.go (release 1.36).
 """

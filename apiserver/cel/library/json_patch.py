@@ -1,7 +1,7 @@
-"""JSON Patch in expressions of admission policies. Source: k8s.io/apiserver pkg/cel/library/jsonpatch.go,
-pkg/cel/mutation/jsonpatch.go.
+"""The library of JSON Patch for mutating admission policies.
 
-It is not in the base environment: only expressions that mutate have it.
+Source: k8s.io/apiserver pkg/cel/library/jsonpatch.go, pkg/cel/mutation/jsonpatch.go. It is not in the base
+environment: only expressions that mutate have it.
 """
 
 from __future__ import annotations

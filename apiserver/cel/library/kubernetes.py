@@ -1,6 +1,6 @@
 """The libraries that all of Kubernetes' expressions have: k8s.io/apiserver pkg/cel/environment/base.go.
 
-New expressions may use what their compatibility version has; stored ones may use all.
+New expressions may use the libraries of their compatibility version; stored ones may use all.
 `json_patch.JSON_PATCH` is added where expressions mutate.
 """
 

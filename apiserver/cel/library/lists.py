@@ -1,4 +1,4 @@
-"""Kubernetes' functions on lists. Source: k8s.io/apiserver pkg/cel/library/lists.go."""
+"""The library of Kubernetes' functions on lists. Source: k8s.io/apiserver pkg/cel/library/lists.go."""
 
 from __future__ import annotations
 
@@ -79,7 +79,9 @@ def _declared(id_: str, args: tuple[Type, ...], result: Type, call: Callable[...
 
 
 def _of_items(id_: str, call: Callable[[list[Any]], Any]) -> tuple[Overload, ...]:
-    """Overloads that return an item of a list of comparable type. id_: with a place for the type's name."""
+    """Returns overloads that return an item of a list of a comparable type. id_: with a place for the type's
+    name.
+    """
     return overloads(lambda name, type_: _declared(id_.format(name), (types.list_of(type_),), type_, call))
 
 

@@ -1,4 +1,4 @@
-"""More functions on lists. Source: cel-go ext/lists.go, version 3."""
+"""The library of further functions on lists. Source: cel-go ext/lists.go, version 3."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _slice(items: list[Any], start: int, end: int) -> list[Any]:
 
 
 def _flatten(items: list[Any], depth: int = 1) -> list[Any]:
-    """Replaces the lists in a list, to a depth, by their items."""
+    """Replace the lists in a list by their items, to a depth."""
     if depth < 0:
         raise EvaluationError("level must be non-negative")
     try:
@@ -88,7 +88,7 @@ def _sort_by(items: list[Any], keys: list[Any]) -> list[Any]:
 
 
 def _sort_by_macro(offset: int, receiver: Node | None, args: tuple[Node, ...]) -> Node:
-    """`list.sortBy(x, key)`: the list, by the keys that `list.map(x, key)` makes."""
+    """Expands `list.sortBy(x, key)`: the list, sorted by the keys that `list.map(x, key)` makes."""
     assert receiver is not None
     if not isinstance(receiver, CreateList | Select | Ident | Comprehension | Call):
         raise MacroError(
@@ -115,7 +115,7 @@ def _cost_of_flatten(args: Sequence[Any], result: Any) -> int:
 
 
 def _cost_of_compared(keys: int) -> CallCost:
-    """keys: the index of the argument that is sorted by."""
+    """Returns the cost of a sort. keys: the index of the argument with the sort keys."""
 
     def call_cost(args: Sequence[Any], result: Any) -> int:
         items = args[keys]

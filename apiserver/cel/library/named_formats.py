@@ -1,4 +1,4 @@
-"""Named formats of strings: `format.dns1123Label().validate(text)`.
+"""The library of named formats of strings: `format.dns1123Label().validate(text)`.
 
 Source: k8s.io/apiserver pkg/cel/library/format.go; k8s.io/kube-openapi pkg/validation/strfmt.
 """
@@ -28,7 +28,7 @@ _PATTERN_LENGTH_MAX: Final = 128
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A named format. pattern_length: what the cost of a check depends on, even without a pattern."""
+    """A named format. pattern_length: determines the cost of a check, even for a format without a pattern."""
 
     cel_type: ClassVar[Type] = FORMAT
     name: str

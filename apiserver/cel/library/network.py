@@ -1,4 +1,4 @@
-"""IP addresses and CIDR ranges: `ip('::1')`, `cidr('10.0.0.0/8')`.
+"""The library of IP addresses and CIDR ranges: `ip('::1')`, `cidr('10.0.0.0/8')`.
 
 Source: k8s.io/apiserver pkg/cel/library/ip.go and cidr.go; texts of errors: Go's net/netip.
 """
@@ -44,7 +44,7 @@ class Ip:
         return str(ipaddress.IPv6Address(self.number))
 
     def starts(self, bits: int) -> int:
-        """Returns the first bits of the address."""
+        """Returns the given number of leading bits of the address."""
         return self.number >> (self.bits - bits)
 
 
@@ -136,7 +136,7 @@ def _is_link_local_unicast(ip: Ip) -> bool:
 
 
 def _is_global_unicast(ip: Ip) -> bool:
-    """Whether an address is global unicast; those of private networks are, as in Go."""
+    """Whether an address is global unicast; as in Go, private addresses are."""
     is_broadcast = ip.bits == V4_BITS and ip.number == 0xFFFFFFFF
     others = (_is_loopback, _is_multicast, _is_link_local_unicast)
     return not is_broadcast and ip.number != 0 and not any(is_other(ip) for is_other in others)

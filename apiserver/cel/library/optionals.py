@@ -1,6 +1,7 @@
-"""Values that may be missing: `optional.…`, `?.`, `[?…]`. Source: cel-go cel/library.go, OptionalTypes.
+"""The library of optional values: `optional.…`, `?.`, `[?…]`.
 
-The compiler evaluates indexing, and `or` and `orValue`, whose argument is needed only if there is no value.
+Source: cel-go cel/library.go, OptionalTypes. The compiler evaluates indexing, and `or` and `orValue`, whose
+argument is only needed if there is no value.
 """
 
 from __future__ import annotations

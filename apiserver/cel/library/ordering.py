@@ -32,13 +32,13 @@ def overloads(
 
 
 def are_alike(items: Iterable[Any]) -> bool:
-    """Whether all items are of one comparable type."""
+    """Whether all items are of the same comparable type."""
     kinds = set(map(type, items))
     return len(kinds) <= 1 and kinds <= _KINDS
 
 
 def check_comparable(items: Iterable[Any]) -> None:
-    """Check that all items can be compared; numbers can across their types. Raises EvaluationError."""
+    """Check that all items can be compared; numbers can be, across their types. Raises EvaluationError."""
     kinds = set(map(type, items))
     if not (kinds <= _NUMBERS or (len(kinds) == 1 and kinds <= _KINDS)):
         raise EvaluationError(NO_SUCH_OVERLOAD)

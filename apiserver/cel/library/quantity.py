@@ -1,7 +1,8 @@
-"""Quantities: `quantity('1.5Gi')`. Source: k8s.io/apiserver pkg/cel/library/quantity.go.
+"""The library of quantities: `quantity('1.5Gi')`.
 
-Kubernetes holds a quantity as a number with a power of ten, or in arbitrary precision where it does not fit.
-Which it is shows: `isInteger()` is true only of the former, and not of one with a negative power.
+Source: k8s.io/apiserver pkg/cel/library/quantity.go. Kubernetes holds a quantity as a number with a power of
+ten, or in arbitrary precision where it does not fit. The difference is visible: `isInteger()` is only true of
+the former, and not of one with a negative power.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def _as_integer(cel: CelQuantity) -> int:
 
 
 def _as_float(cel: CelQuantity) -> float:
-    """Returns the value as a double, approximately, as it is rounded twice; infinite beyond its range."""
+    """Returns the value as a double, approximately, since it is rounded twice; infinite beyond its range."""
     value, scale = cel.quantity.value, cel.quantity.scale
     if scale is None:
         exponent = value.as_tuple().exponent
@@ -98,7 +99,7 @@ def _exactly(compute: Callable[[Decimal, Decimal], Decimal], a: Quantity, b: Qua
 
 
 def _cost_of_sum(args: Sequence[Any], result: CelQuantity) -> int:
-    """Returns 1, as Kubernetes counts, unless the result has very many digits: then as for a text of them."""
+    """Returns 1, like Kubernetes, unless the result has very many digits: then the cost of such a text."""
     value = result.quantity.value
     if value.adjusted() < _DIGITS_FREE:
         return 1

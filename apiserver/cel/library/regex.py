@@ -1,4 +1,6 @@
-"""Finds what patterns match in strings. Source: k8s.io/apiserver pkg/cel/library/regex.go."""
+"""The library that finds matches of patterns in strings. Source: k8s.io/apiserver
+pkg/cel/library/regex.go.
+"""
 
 from __future__ import annotations
 

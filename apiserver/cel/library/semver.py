@@ -1,4 +1,7 @@
-"""Versions: `semver('1.2.3-rc.1')`. Source: k8s.io/apiserver pkg/cel/library/semverlib.go, blang/semver."""
+"""The library of semantic versions: `semver('1.2.3-rc.1')`.
+
+Source: k8s.io/apiserver pkg/cel/library/semverlib.go, blang/semver.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ _LETTERS: Final = re.compile("[0-9A-Za-z-]*")
 
 
 class _Invalid(Exception):
-    """The text is not a semantic version."""
+    """A text that is not a semantic version."""
 
 
 @total_ordering
@@ -31,7 +34,8 @@ class _Invalid(Exception):
 class Semver:
     """A semantic version.
 
-    prerelease: numbers sort before texts, and versions with one before those without. Builds do not count.
+    prerelease: numbers sort before texts, and versions with a prerelease before those without. Builds are
+        ignored.
     """
 
     cel_type: ClassVar[Type] = SEMVER
@@ -103,7 +107,7 @@ def _parse(text: str) -> Semver:
 
 
 def parse_semver(text: str) -> Semver | None:
-    """Returns the version that a text is, as `1.2.3-rc.1`; None if it is none."""
+    """Returns the version in a text, as `1.2.3-rc.1`; None if it is invalid."""
     try:
         return _parse(text)
     except _Invalid:
@@ -111,7 +115,7 @@ def parse_semver(text: str) -> Semver | None:
 
 
 def _normalized(text: str) -> str:
-    """Normalizes a version: `v1.02` becomes 1.2.0."""
+    """Normalize a version: `v1.02` becomes 1.2.0."""
     parts = text.removeprefix("v").split(".", 2)
     for index, part in enumerate(parts):
         if len(part) > 1:

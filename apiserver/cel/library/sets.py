@@ -1,4 +1,4 @@
-"""Lists as sets: `sets.…`. Source: cel-go ext/sets.go."""
+"""The library of sets, which are lists: `sets.…`. Source: cel-go ext/sets.go."""
 
 from __future__ import annotations
 

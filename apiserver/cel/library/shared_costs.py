@@ -28,7 +28,7 @@ _SHORT_TEXT: Final = 10_000
 
 
 def actual_size(value: Any) -> int:
-    """Returns what `size()` does; 1 for values that have no size."""
+    """Returns the value of `size()`; 1 for values that have no size."""
     if isinstance(value, str | bytes | list | Mapping):
         return len(value)
     size = getattr(value, "size", 1)
@@ -36,12 +36,12 @@ def actual_size(value: Any) -> int:
 
 
 def of_text(factor: float = 1) -> CallCost:
-    """The cost of reading the first argument, a string, that many times."""
+    """Returns the cost of reading the first argument, a string, that many times."""
     return lambda args, _: math.ceil(actual_size(args[0]) * factor * STRING_FACTOR)
 
 
 def large_text_cost(length: int) -> int:
-    """Returns 1, as Kubernetes does, unless a text is so large that it takes long to make."""
+    """Returns 1, as Kubernetes does, unless a text is so large that making it takes long."""
     return 1 + math.ceil(max(length - _SHORT_TEXT, 0) * STRING_FACTOR)
 
 
@@ -60,7 +60,7 @@ def estimate_text(args: Sequence[Argument]) -> CallEstimate:
 
 
 def tree_traversal(value: Any) -> int:
-    """The cost of looking at all that is in a value, of strings at each byte."""
+    """Returns the cost of reading all parts of a value; strings cost as much as their bytes."""
     if isinstance(value, str):
         return int((len(value) if value.isascii() else len(value.encode())) * STRING_FACTOR)
     if isinstance(value, bytes):
@@ -93,7 +93,7 @@ def estimate_tree_traversal(args: Sequence[Argument]) -> CallEstimate:
 
 
 def of_list(factor: float, size: int) -> int:
-    """The cost of making a list; factor: what each of that many steps costs."""
+    """Returns the cost of making a list; factor: the cost of each step."""
     return int(size * factor) + 1 + LIST_COST
 
 
@@ -103,9 +103,9 @@ def estimate_list(factor: float, size: Bounds) -> CallEstimate:
 
 
 def check_cost(cost: float) -> None:
-    """Refuse a call that is sure to cost more than an evaluation may. Raises CostExceeded.
+    """Refuse a call that certainly exceeds the cost limit of an evaluation. Raises CostExceeded.
 
-    To be called before the call, whose cost is charged only after it: it could by then have taken all memory.
+    Use it before the call, whose cost is charged only afterwards, when it might have used up the memory.
     """
     if cost > PER_CALL_LIMIT:
         raise CostExceeded

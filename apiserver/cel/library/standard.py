@@ -1,6 +1,6 @@
-"""The standard definitions of the language: operators, conversions, strings, timestamps.
+"""The standard library: operators, conversions, strings, timestamps.
 
-Source of what they do: cel-spec doc/langdef.md; of ids and texts: cel-go common/stdlib and common/types.
+Source of the semantics: cel-spec doc/langdef.md; of ids and texts: cel-go common/stdlib and common/types.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _never(*args: Any) -> Any:
 
 
 def integer(number: int) -> int:
-    """Returns the number. Raises EvaluationError if it takes more than 64 bits."""
+    """Returns the number. Raises EvaluationError if it does not fit into 64 bits."""
     if INT_MIN <= number <= INT_MAX:
         return number
     raise EvaluationError(_INT_OVERFLOW)
@@ -76,12 +76,12 @@ def unsigned(number: int) -> UInt:
 
 
 def _product(a: int, b: int) -> int:
-    """Multiplies numbers only: `*` would repeat a string that is not of its declared type."""
+    """Multiply numbers only: `*` would repeat a string that is not of its declared type."""
     return int.__mul__(a, b)
 
 
 def _divide(a: int, b: int) -> int:
-    """Divides towards zero, as Go does."""
+    """Divide towards zero, as Go does."""
     if b == 0:
         raise EvaluationError("division by zero")
     quotient = abs(a) // abs(b)
@@ -107,7 +107,7 @@ def _divide_doubles(a: float, b: float) -> float:
 
 
 def _add_lists(a: list[Any], b: list[Any]) -> list[Any]:
-    """Adds two lists. In sets and map lists, items of the second replace the same of the first (row R30)."""
+    """Add two lists. In sets and map lists, items of the second replace equal ones of the first (row R30)."""
     if isinstance(a, SetList):
         known = {values.identity(item) for item in a}
         return SetList([*a, *(item for item in b if values.identity(item) not in known)])
@@ -236,7 +236,7 @@ _NUMBERS: Final = (INT, UINT, DOUBLE)
 
 
 def _as_doubles(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    """Compares integers as the nearest doubles, though Python would be exact."""
+    """Compare integers as the nearest doubles, though Python would be exact."""
     return lambda a, b: compare(float(a), float(b))
 
 
@@ -269,7 +269,7 @@ def _both_ways(id_: str, type_: Type) -> tuple[Overload, ...]:
 
 
 def _conversions(result: Type, ways: Mapping[Type, Callable[[Any], Any]]) -> tuple[Overload, ...]:
-    """ways: how a value of each type is converted."""
+    """Returns the overloads of a conversion. ways: the conversion for each type of value."""
     found = []
     for type_, convert in ways.items():
         call_cost: tuple[CallCost, CallEstimator | None] | tuple[()] = ()

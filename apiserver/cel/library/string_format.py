@@ -1,7 +1,7 @@
-"""`string.format()` as Kubernetes has it: cel-go ext/formatting.go.
+"""Implements `string.format()` as in Kubernetes: cel-go ext/formatting.go.
 
-It writes lists and maps as expressions are written, and numbers with a fraction as people in the United
-States write them.
+It writes lists and maps in the syntax of expressions, and numbers with a fraction in the format of the locale
+en_US.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Clause: TypeAlias = Callable[[Any, int | None], str]
 
 
 class _Unfit(Exception):
-    """The clause does not take values of this type."""
+    """A clause that does not accept values of this type."""
 
 
 def format_text(text: str, args: list[Any]) -> str:
-    """Replaces the clauses of a text, such as `%s`, by formatted values. Raises EvaluationError."""
+    """Replace the clauses of a text, such as `%s`, by formatted values. Raises EvaluationError."""
     parts: list[str] = []
     at = index = size = 0
     while (start := text.find("%", at)) >= 0:
@@ -65,7 +65,7 @@ def format_text(text: str, args: list[Any]) -> str:
 
 
 def _clause(text: str, at: int) -> tuple[str, int | None, int]:
-    """Returns the letter of a clause, its precision, and where it ends."""
+    """Returns the letter of a clause, its precision, and its end."""
     precision: int | None = None
     if text[at] == ".":
         end = at + 1
@@ -117,7 +117,7 @@ _BASES: Final = {letter: _in_base(letter) for letter in "boxX"}
 
 
 def _plain(value: Any) -> str | None:
-    """Formats a scalar; returns None for other values."""
+    """Format a scalar; returns None for other values."""
     match value:
         case None:
             return "null"
@@ -151,7 +151,7 @@ def _joined(parts: list[str], size: int) -> str:
 
 
 def _nested(value: Any) -> str:
-    """Formats a list or a map, whose parts are literals."""
+    """Format a list or a map, whose parts are literals."""
     if isinstance(value, list):
         parts, size = [], 0
         for item in value:
@@ -219,7 +219,7 @@ def _fixed(value: Any, precision: int | None) -> str:
 
 
 def _scientific(value: Any, precision: int | None) -> str:
-    """precision is a width there, and has no effect."""
+    """Format a number in scientific notation. precision: a width there, without an effect."""
     number = _double(value)
     if not math.isfinite(number):
         return _localized(number)
@@ -256,7 +256,7 @@ _TAKEN: Final[Mapping[str, frozenset[TypeKind]]] = {
 
 
 def misuse(text: str, args: Sequence[Node]) -> tuple[Node | None, str] | None:
-    """Returns the wrong argument, if it is one, and what is wrong with a format, as far as types show."""
+    """Returns the problem of a format as far as types show, and the wrong argument if it is one."""
     at = index = 0
     while (start := text.find("%", at)) >= 0:
         if text.startswith("%%", start):
@@ -284,7 +284,7 @@ def misuse(text: str, args: Sequence[Node]) -> tuple[Node | None, str] | None:
 
 
 def _unfit(node: Node, taken: frozenset[TypeKind]) -> Node | None:
-    """Returns the node, or one within a literal, whose type is not accepted; None if all are."""
+    """Returns the node, or a node in a literal, whose type is not accepted; None if all are."""
     if node.type.kind not in taken:
         return node
     if TypeKind.LIST not in taken:

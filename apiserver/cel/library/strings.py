@@ -1,4 +1,4 @@
-"""Functions on strings: versions 0 and 2 of cel-go's ext/strings.go, which Kubernetes has."""
+"""The library of functions on strings: versions 0 and 2 of cel-go's ext/strings.go, as in Kubernetes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _index_of(text: str, part: str, start: int = 0) -> int:
 
 
 def _last_index_of_from(text: str, part: str, start: int) -> int:
-    """start: the last offset at which a match may begin."""
+    """Returns the last index of a text. start: the last offset at which a match may begin."""
     if not part:
         return start
     if start < 0:
@@ -79,7 +79,7 @@ def _replace(text: str, old: str, new: str, count: int = -1) -> str:
 
 
 def _split(text: str, separator: str, limit: int = -1) -> list[str]:
-    """limit: the most pieces; the last one has the rest."""
+    """Split a string. limit: the maximum of pieces; the last one has the rest."""
     if limit == 0:
         return []
     if not separator:

@@ -1,4 +1,7 @@
-"""Timestamps and durations: parsed, formatted, and the parts of their dates. Go's rules (package time)."""
+"""The library of timestamps and durations: parsing, formatting, and the parts of dates.
+
+The rules are those of Go's package time.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +55,7 @@ def duration(nanoseconds: int) -> Duration:
 
 
 def parse_duration_ns(text: str) -> int | None:
-    """Returns the nanoseconds of `1h30m` or `-1.5s`; None if it is no duration, or longer than 292 years."""
+    """Returns the nanoseconds of `1h30m` or `-1.5s`; None if invalid, or longer than 292 years."""
     if not _DURATION.fullmatch(text):
         return None
     total = 0
@@ -68,13 +71,13 @@ def parse_duration_ns(text: str) -> int | None:
 
 
 def format_duration(nanoseconds: int) -> str:
-    """Formats a duration: `5400s`, `-0.5s`."""
+    """Format a duration: `5400s`, `-0.5s`."""
     shown = format(Decimal(repr(nanoseconds / SECOND)), "f")
     return (shown.rstrip("0").rstrip(".") if "." in shown else shown) + "s"
 
 
 def parse_timestamp(text: str) -> Timestamp | None:
-    """Parses an RFC 3339 time, which may be out of range; returns None if it is none."""
+    """Parse an RFC 3339 time, which may be out of range; returns None if it is invalid."""
     try:
         seconds, nanoseconds, offset = parse_time(text)
     except InvalidTime:
@@ -83,7 +86,7 @@ def parse_timestamp(text: str) -> Timestamp | None:
 
 
 def format_timestamp(when: Timestamp) -> str:
-    """Formats a timestamp in the offset that its text had."""
+    """Format a timestamp with the offset of its text."""
     seconds, fraction = divmod(when, SECOND)
     day, year, of_day = _date(seconds + when.offset)
     shown = f"{year:04}-{day:%m-%d}T{of_day // 3600:02}:{of_day // 60 % 60:02}:{of_day % 60:02}"
@@ -95,7 +98,7 @@ def format_timestamp(when: Timestamp) -> str:
 
 
 def _date(seconds: int) -> tuple[date, int, int]:
-    """Returns day, year and second of the day. A zone may lead out of the years of Python's calendar."""
+    """Returns day, year and second of the day. A zone may shift it out of the years of Python's calendar."""
     days, second = divmod(seconds, _DAY)
     year, day = calendar_day(days)
     return day, year, second
@@ -121,7 +124,9 @@ def _known_zone(name: str) -> ZoneInfo:
 
 
 def _zone(name: str) -> ZoneInfo:
-    """Returns a time zone. Files of unknown zones are not looked for, however often an expression asks."""
+    """Returns a time zone. Files of unknown zones are not searched, however often an expression names
+    them.
+    """
     if name and name not in _zones():
         raise EvaluationError(f"unknown time zone {name}")
     return _known_zone(name or "UTC")
@@ -162,7 +167,7 @@ PARTS: Final[Mapping[str, _Part]] = {
 
 
 def getter(part: str) -> Callable[..., int]:
-    """Returns a getter such as `getMonth` of timestamps, in UTC or a zone (`Europe/Berlin`, `+01:30`)."""
+    """Returns a getter of timestamps, such as `getMonth`, in UTC or a zone (`Europe/Berlin`, `+01:30`)."""
     of = PARTS[part]
 
     def get(when: int, zone: str = "UTC") -> int:
@@ -176,7 +181,7 @@ def getter(part: str) -> Callable[..., int]:
 
 
 def spans(part: str) -> Callable[[int], int]:
-    """Returns a getter such as `getHours` of durations: the whole duration in hours, without the rest."""
+    """Returns a getter of durations, such as `getHours`: the whole duration in hours, without the rest."""
     unit = {"getHours": 3_600 * SECOND, "getMinutes": 60 * SECOND, "getSeconds": SECOND}.get(part, 1_000_000)
 
     def get(length: int) -> int:

@@ -1,4 +1,7 @@
-"""URLs: `url('https://example.com:80/a?b=c')`. Source: k8s.io/apiserver pkg/cel/library/urls.go."""
+"""The library of URLs: `url('https://example.com:80/a?b=c')`.
+
+Source: k8s.io/apiserver pkg/cel/library/urls.go.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ URL: Final = types.opaque("kubernetes.URL")
 
 
 class CelUrl:
-    """A URL. Its parts are made once, since getting them costs the same whatever their size."""
+    """A URL. Its parts are made once, since getting them has a fixed cost."""
 
     cel_type: ClassVar[Type] = URL
 
@@ -41,7 +44,7 @@ class CelUrl:
 
 
 def _url(text: str) -> CelUrl:
-    """Parses a URL that has a scheme, or is an absolute path."""
+    """Parse a URL that has a scheme, or is an absolute path."""
     try:
         url = urls.parse_request_uri(text)
         # The parser takes a fragment for a part of the path, and a host only after a scheme.

@@ -1,4 +1,4 @@
-"""Sets of values by the equality of the language, hashed where that is possible."""
+"""Sets of values by the language's equality, hashed where possible."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ValueSet:
             self.add(item)
 
     def add(self, item: Any) -> bool:
-        """Adds an item. Returns whether it was not in the set."""
+        """Add an item. Returns whether it is new."""
         key = _key(item)
         if key is None:
             if any(equal(item, other) for other in self._others):
@@ -47,7 +47,7 @@ class ValueSet:
 
 
 def _key(item: Any) -> Hashable | None:
-    """Returns a key that is equal for equal values; None for values that have others in them."""
+    """Returns a key that is equal for equal values; None for values that contain others."""
     kind = type(item)
     if kind in _PLAIN:
         return (kind, item)

@@ -17,7 +17,7 @@ _TOLD_MAX: Final = 20
 
 
 class InvalidApplyConfiguration(ValueError):
-    """A configuration that cannot be merged. The message is for the client. The message is for the client."""
+    """A configuration that cannot be merged. The message is for the client."""
 
 
 def apply_configuration(live: Document, configuration: Document, type_def: TypeDef) -> Document:

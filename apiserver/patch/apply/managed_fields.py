@@ -173,15 +173,12 @@ def _entry_rank(entry: ManagedFieldsEntry) -> tuple[Any, ...]:
 
 
 def is_reset(documents: Any) -> bool:
-    """Returns whether a write with these managedFields removes all of them. Rows F21, F22. Rows F21, F22."""
+    """Returns whether a write with these managedFields removes all of them. Rows F21, F22."""
     return bool(documents == [{}])
 
 
 def cap_update_managers(managed: ManagedFields) -> ManagedFields:
-    """Merge the oldest Update managers, one for each version, until UPDATE_MANAGERS_MAX are left. Row F27.
-
-    Row F27.
-    """
+    """Merge the oldest Update managers, one for each version, until UPDATE_MANAGERS_MAX are left. Row F27."""
     updaters = [identity for identity in managed if identity[1] == UPDATE]
     count = len(updaters)
     if count <= UPDATE_MANAGERS_MAX:

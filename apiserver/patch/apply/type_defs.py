@@ -339,10 +339,7 @@ class NoPathElement(ValueError):
 
 
 def path_element(item: Any, type_def: TypeDef) -> str:
-    """Returns the path element of an item of a set list or map list. Raises NoPathElement.
-
-    Raises NoPathElement.
-    """
+    """Returns the path element of an item of a set list or map list. Raises NoPathElement."""
     if len(type_def.keys) == 1 and type(item) is dict:
         name, default = type_def.keys[0]
         value = item.get(name, default)

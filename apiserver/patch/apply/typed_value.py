@@ -228,8 +228,6 @@ def _go_value(value: Any) -> str:
 def prune_unknown(document: Document, type_def: TypeDef) -> list[UnknownField]:
     """Remove from a document, in place, the fields that its schema does not declare. Returns them.
 
-    Returns these.
-
     Raises DocumentTooDeep.
     """
     unknown: list[UnknownField] = []
@@ -304,8 +302,6 @@ class Comparison(NamedTuple):
 
 def compare(old: Document, new: Document, type_def: TypeDef) -> Comparison:
     """Compare two documents that have passed their schema. Equal parts cost nothing.
-
-    Equal parts cost nothing.
 
     Raises DocumentTooDeep.
     """

@@ -65,10 +65,7 @@ class FieldConflict(NamedTuple):
 
 
 class FieldConflicts(Exception):
-    """Other managers own applied fields with other values. There is at least one conflict.
-
-    There is at least one conflict.
-    """
+    """Other managers own applied fields with other values. There is at least one conflict."""
 
     def __init__(self, conflicts: Sequence[FieldConflict]) -> None:
         self.conflicts = conflicts
@@ -109,7 +106,7 @@ class Updater(NamedTuple):
     now: str
 
     def update(self, old: Document | None, new: Document, managed: ManagedFields) -> ManagedFields:
-        """Returns the managed fields after a write other than an apply. Rows F16, F17. Rows F16, F17.
+        """Returns the managed fields after a write other than an apply. Rows F16, F17.
 
         The writer becomes the only owner of changed fields; removed fields have no owner. The time of the
         writer's entry is that of its last change; entries that only lose fields keep their time.
@@ -214,7 +211,7 @@ class Updater(NamedTuple):
 
 
 class _Comparisons:
-    """Comparisons of two documents in each version in which fields are owned. Row F30. Row F30."""
+    """Comparisons of two documents in each version in which fields are owned. Row F30."""
 
     def __init__(self, old: Document, new: Document, version: TypeVersion, managed: ManagedFields) -> None:
         self._old, self._new, self._version, self._managed = old, new, version, managed
@@ -277,8 +274,6 @@ def _without_touched(
 ) -> ManagedFields:
     """Returns managed fields without changed and removed fields. keep: the manager whose entry does not
     change.
-
-    keep: the manager whose entry stays as it is.
     """
     left: ManagedFields = {}
     for identity, entry in managed.items():
@@ -297,7 +292,7 @@ def _without_touched(
 
 
 def _reconciled(managed: ManagedFields, version: TypeVersion) -> ManagedFields:
-    """Returns managed fields reconciled with the current schema. Rows F19, F20. Rows F19, F20."""
+    """Returns managed fields reconciled with the current schema. Rows F19, F20."""
     reconciled: ManagedFields = {}
     for identity, entry in managed.items():
         api_version = entry.manager.api_version

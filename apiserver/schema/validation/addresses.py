@@ -112,10 +112,7 @@ def parse_cidr(text: str) -> WrittenCidr | None:
 
 
 class AddressChecks(NamedTuple):
-    """The checks of fields that are older than the current rules. is_strict: the state of the gate.
-
-    is_strict: the state of the gate.
-    """
+    """The checks of fields that are older than the current rules. is_strict: the state of the gate."""
 
     is_strict: bool = True
 
@@ -143,10 +140,7 @@ class AddressChecks(NamedTuple):
 
 
 def canonical_ip(text: str) -> list[str]:
-    """Returns the errors about an address in a field with the current rules. Source: IsValidIP.
-
-    Source: IsValidIP.
-    """
+    """Returns the errors about an address in a field with the current rules. Source: IsValidIP."""
     found = parse_ip(text)
     if problem := _ip_problem(found, is_strict=True):
         return [problem]
@@ -154,10 +148,7 @@ def canonical_ip(text: str) -> list[str]:
 
 
 def canonical_cidr(path: str, text: str) -> Errors:
-    """Returns the errors about a range in a field with the current rules. Source: IsValidCIDR.
-
-    Source: IsValidCIDR.
-    """
+    """Returns the errors about a range in a field with the current rules. Source: IsValidCIDR."""
     found = parse_cidr(text)
     if problem := _cidr_problem(found, is_strict=True):
         return [invalid(path, text, problem)]

@@ -139,10 +139,7 @@ _has_letter = re.compile("[a-z]").search
 
 @names.cached
 def port_name(name: str) -> list[str]:
-    """Returns the errors about an IANA service name. Source: validation.IsValidPortName.
-
-    Source: validation.IsValidPortName.
-    """
+    """Returns the errors about an IANA service name. Source: validation.IsValidPortName."""
     problems = []
     if len(name) > 15:
         problems.append("must be no more than 15 characters")

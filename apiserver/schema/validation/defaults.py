@@ -10,7 +10,7 @@ from apiserver.schema.compile import Default
 
 
 def setting(**values: Any) -> Default:
-    """Returns a default that sets absent fields. Values are scalars. Values are scalars.
+    """Returns a default that sets absent fields. Values are scalars.
 
     The schema has already removed empty values of fields without pointers in Go; an empty value of a pointer
     is a value, and validation may refuse it.

@@ -1,11 +1,11 @@
 """Kubernetes' protobuf: an envelope with a message of the object's kind in it. Rows D03-D05.
 
-Messages are decoded to the documents that the same client would have sent as JSON, and encoded from those
-that it would have received. Fields that are not known here, of a later release, are skipped, as in every
-protobuf; `fieldValidation` is no rule for them. What is known but has another wire type is refused. Zero
-values that were not set are omitted; the Go types tell which can be set (`schema.go_fields`). Decoders and
-encoders are compiled from the schema once. Source: k8s.io/apimachinery, pkg/runtime/serializer/protobuf;
-the encoding itself: https://protobuf.dev/programming-guides/encoding/.
+Messages are decoded to the documents that the client would have sent as JSON, and encoded from those that it
+would have received. Unknown fields, of later releases, are skipped, as in all of protobuf; `fieldValidation`
+does not apply to them. Known fields with another wire type are refused. Unset zero values are omitted; the Go
+types determine which can be set (`schema.go_fields`). Decoders and encoders are compiled from the schema
+once. Source: k8s.io/apimachinery, pkg/runtime/serializer/protobuf; the encoding itself:
+https://protobuf.dev/programming-guides/encoding/.
 """
 
 from apiserver.wire.protobuf.decoder import DEPTH_MAX, FIELDS_MAX, MessageDecoder

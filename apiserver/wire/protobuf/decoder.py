@@ -52,10 +52,10 @@ _Add: TypeAlias = Callable[[Document, Any, _Progress], None]
 
 
 class MessageDecoder:
-    """Decodes messages of one kind."""
+    """Decodes messages of one kind to documents."""
 
     def __init__(self, schema: Schema) -> None:
-        """Raises LookupError for a kind whose protobuf fields are not known."""
+        """Raises LookupError for a kind with unknown protobuf fields."""
         self._decode = _Compiler().message(schema)
 
     def __call__(self, raw: bytes) -> Document:
@@ -75,7 +75,10 @@ class _Compiler:
         return done
 
     def _struct(self, schema: Schema, definition: str) -> _Decode:
-        """definition: the one with the field numbers; that of an inlined message is not the schema's own."""
+        """Returns the decoder of a struct.
+
+        definition: the one with the field numbers; that of an inlined message differs from the schema's.
+        """
         known = go_struct(definition, schema.vendor)
         if known is None:
             raise LookupError(f"{definition} has no known protobuf fields")
@@ -112,7 +115,7 @@ class _Compiler:
         return decode
 
     def _field(self, name: str, schema: Schema, go_field: GoField) -> dict[int, _Add]:
-        """What is done with a field, by the wire types that it may have."""
+        """Returns the decoder of a field, by the wire types that it may have."""
         if go_field.is_message:
             return {BYTES: _single(name, self._items_message(schema))}
         wire_type, decode = _wire_type(schema), self._value(schema)
@@ -135,7 +138,7 @@ class _Compiler:
         return {wire_type: _nonzero(name, decode) if drops_zero else _single(name, decode)}
 
     def _value(self, schema: Schema) -> _Decode:
-        """The decoder of a value; for a list that of one item, for a map that of one entry."""
+        """Returns the decoder of a value; for a list that of one item, for a map that of one entry."""
         match schema.kind:
             case ValueKind.STRUCT:
                 return lambda raw, progress: self.message(schema)(raw, progress)
@@ -151,7 +154,7 @@ class _Compiler:
                 return _SCALARS[kind]
 
     def _items_message(self, schema: Schema) -> _Decode:
-        """The decoder of a list that is a message with the items in its first field."""
+        """Returns the decoder of a list that is a message with the items in its first field."""
         decode_item, wire_types = self._value(schema), {1: _wire_type(schema)}
 
         def decode(raw: bytes, progress: _Progress) -> list[Any]:
@@ -162,7 +165,7 @@ class _Compiler:
         return decode
 
     def _either(self, schema: Schema) -> _Decode:
-        """The decoder of a message with the field `schema` for an object, and another one."""
+        """Returns the decoder of a message with the field `schema` for an object, and another one."""
         (number_of_object, element), (number_of_other, other) = either_fields(schema)
         is_list = other.kind is ValueKind.LIST
         wire_types = {number_of_object: BYTES, number_of_other: _wire_type(other)}
@@ -218,7 +221,7 @@ _KEY_OF_NAME: Final = 1 << 3 | BYTES
 
 
 def _wire_type(schema: Schema) -> int:
-    """The wire type of a value; for a list that of one item."""
+    """Returns the wire type of a value; for a list that of one item."""
     while schema.kind is ValueKind.LIST:
         assert schema.element is not None
         schema = schema.element
@@ -238,7 +241,7 @@ def _single(name: str, decode: _Decode) -> _Add:
 
 
 def _nonzero(name: str, decode: _Decode) -> _Add:
-    """A field whose zero value is the same as none."""
+    """Returns the decoder of a field whose zero value is the same as none."""
 
     def add(document: Document, raw: Any, progress: _Progress) -> None:
         value = decode(raw, progress)
@@ -249,7 +252,7 @@ def _nonzero(name: str, decode: _Decode) -> _Add:
 
 
 def _message(name: str, decode: _Decode) -> _Add:
-    """A message, which may come in parts."""
+    """Returns the decoder of a message, which may come in parts."""
 
     def add(document: Document, raw: Any, progress: _Progress) -> None:
         value = decode(raw, progress)
@@ -337,7 +340,7 @@ _CALENDAR_BEGIN_S: Final = -9_223_371_966_579_724_800
 
 
 def _time(raw: bytes, progress: _Progress) -> str | None:
-    """Decodes a Time: Kubernetes ignores its nanoseconds. Of no bytes it is the zero time: null in JSON."""
+    """Decode a Time: Kubernetes ignores its nanoseconds. No bytes are the zero time: null in JSON."""
     return _time_text(dict(known_fields(raw, _TIMESTAMP)).get(1, 0)) if raw else None
 
 
@@ -353,7 +356,7 @@ def _micro_time(raw: bytes, progress: _Progress) -> str | None:
 
 
 def _time_text(number: int, fraction: str = "") -> str:
-    """Returns the text of a number of seconds since 1970, of which Go takes the lowest 64 bits."""
+    """Returns the text of a number of seconds since 1970, of which Go uses the lowest 64 bits."""
     seconds = (number - _CALENDAR_BEGIN_S & 0xFFFF_FFFF_FFFF_FFFF) + _CALENDAR_BEGIN_S
     text = time_text(seconds, fraction)
     return text if YEAR_ZERO_S <= seconds < YEAR_10000_S else FarTime(text)

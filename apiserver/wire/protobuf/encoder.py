@@ -28,14 +28,14 @@ _THIRD: Final = key(3, BYTES)
 
 
 class NotEncodable(ValueError):
-    """A document cannot be encoded in protobuf. The message is for the client."""
+    """A document that cannot be encoded in protobuf. The message is for the client."""
 
 
 class MessageEncoder:
-    """Encodes documents of one kind."""
+    """Encodes documents of one kind as messages."""
 
     def __init__(self, schema: Schema) -> None:
-        """Raises LookupError for a kind whose protobuf fields are not known."""
+        """Raises LookupError for a kind with unknown protobuf fields."""
         self._encode = _Compiler().message(schema)
 
     def __call__(self, document: Document) -> bytes:
@@ -71,7 +71,7 @@ class _Compiler:
         return done
 
     def _checked(self, schema: Schema) -> _Encode:
-        """An encoder that refuses fields without a number, instead of losing them."""
+        """Returns an encoder that refuses fields without a number, instead of losing them."""
         encode = self._struct(schema, schema.definition)
         known = fields_of(schema.definition, schema.vendor).keys() | {"apiVersion", "kind"}
         go_type = schema.go_type
@@ -86,7 +86,10 @@ class _Compiler:
         return encode_checked
 
     def _struct(self, schema: Schema, definition: str) -> _Encode:
-        """definition: the one with the field numbers; that of an inlined message is not the schema's own."""
+        """Returns the encoder of a struct.
+
+        definition: the one with the field numbers; that of an inlined message differs from the schema's.
+        """
         known = go_struct(definition, schema.vendor)
         if known is None:
             raise LookupError(f"{definition} has no known protobuf fields")
@@ -152,7 +155,7 @@ class _Compiler:
         return write_all
 
     def _map(self, element: Schema, number: int) -> _Write:
-        """Encodes the entries in the order of their keys, as Go does."""
+        """Returns the encoder of a map, with the entries in the order of their keys, as in Go."""
         field_key, write_value = key(number, BYTES), self._entry_value(element)
 
         def write(pieces: list[bytes], values: Mapping[str, Any]) -> None:
@@ -170,7 +173,7 @@ class _Compiler:
         )
 
     def _items_message(self, schema: Schema, number: int) -> _Write:
-        """Encodes a list that is a message with the items in its first field."""
+        """Returns the encoder of a list that is a message with the items in its first field."""
         field_key, write_items = key(number, BYTES), self._field(schema, 1)
 
         def write(pieces: list[bytes], values: list[Any]) -> None:
@@ -201,7 +204,7 @@ class _Compiler:
                 return _SCALARS[kind]
 
     def _either(self, schema: Schema) -> _Encode:
-        """Encodes a message with the field `schema` for an object, and another one."""
+        """Returns the encoder of a message with the field `schema` for an object, and another one."""
         (number_of_object, element), (number_of_other, other) = either_fields(schema)
         write_object, write_other = (
             self._field(element, number_of_object),
@@ -223,7 +226,7 @@ class _Compiler:
 
 
 def _time_field(name: str, number: int) -> _Write:
-    """Encodes null, too: it is the zero time."""
+    """Returns the encoder of a time field. It also encodes null, which is the zero time."""
     field_key = key(number, BYTES)
 
     def write(pieces: list[bytes], document: Document) -> None:
@@ -256,7 +259,9 @@ def _int_or_string(value: Any) -> bytes:
 
 
 def _time(value: str | None) -> bytes:
-    """Seconds and nanoseconds since 1970, both even if they are 0: without them it is the zero time."""
+    """Encode seconds and nanoseconds since 1970, both even if they are 0: without them it is the zero
+    time.
+    """
     if value is None:
         return b""
     if value[4] == "-" and not value.startswith("0000"):

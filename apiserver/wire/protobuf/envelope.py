@@ -60,12 +60,14 @@ def seal(api_version: str, kind: str, raw: bytes) -> bytes:
 
 
 def envelope_start(api_version: str, kind: str, raw_bytes: int) -> bytes:
-    """The part of an envelope before a message of `raw_bytes` bytes; `ENVELOPE_END` is the part after it."""
+    """Returns the part of an envelope before a message of `raw_bytes` bytes; `ENVELOPE_END` is the part after
+    it.
+    """
     type_meta = delimited(_FIRST, api_version.encode()) + delimited(_SECOND, kind.encode())
     return MAGIC + delimited(_FIRST, type_meta) + _SECOND + varint(raw_bytes)
 
 
 def event_frame(kind: str, sealed: bytes) -> bytes:
-    """A watch event with an object in its envelope, preceded by the event's length."""
+    """Returns a watch event with an object in its envelope, preceded by the event's length."""
     event = delimited(_FIRST, kind.encode()) + delimited(_SECOND, delimited(_FIRST, sealed))
     return len(event).to_bytes(EVENT_LENGTH_BYTES, "big") + event

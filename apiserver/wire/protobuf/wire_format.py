@@ -25,17 +25,17 @@ _END: Final = "unexpected EOF"
 
 
 class InvalidProtobuf(ValueError):
-    """The bytes are not a valid message of this kind. The error message is for the client."""
+    """Bytes that are not a valid message of this kind. The error message is for the client."""
 
 
 # ---- decoding
 
 
 def fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """The key and the value of each field of a message. Raises InvalidProtobuf.
+    """Yields the key and the value of each field of a message. Raises InvalidProtobuf.
 
-    A key is the field's number and, in the last three bits, its wire type, which tells what the value is: a
-    varint is an int, the others are bytes. Of a group, which nobody decodes, they are empty.
+    A key is the field's number and, in the last three bits, its wire type, which determines the value: a
+    varint is an int, the others are bytes. A group, which is never decoded, has empty bytes.
     """
     at, end = 0, len(data)
     while at < end:
@@ -70,7 +70,7 @@ def fields(data: bytes) -> Iterator[tuple[int, Any]]:
 
 
 def known_fields(data: bytes, wire_types: Mapping[int, int]) -> Iterator[tuple[int, Any]]:
-    """The number and the value of each field that is known; others are skipped. Raises InvalidProtobuf.
+    """Yields the number and the value of each known field; others are skipped. Raises InvalidProtobuf.
 
     wire_types: those of the known fields, by their numbers.
     """
@@ -84,12 +84,12 @@ def known_fields(data: bytes, wire_types: Mapping[int, int]) -> Iterator[tuple[i
 
 
 def wrong_wire_type(field_key: int, name: str) -> InvalidProtobuf:
-    """The error about a field that is known, but with another type."""
+    """Returns the error about a known field with another wire type."""
     return InvalidProtobuf(f"proto: wrong wireType = {field_key & 7} for field {name}")
 
 
 def packed(data: bytes, wire_type: int) -> Iterator[Any]:
-    """The numbers of a list that came as one field. Raises InvalidProtobuf."""
+    """Returns the numbers of a list in packed form. Raises InvalidProtobuf."""
     at = 0
     while at < len(data):
         if wire_type == VARINT:
@@ -115,7 +115,7 @@ def _after_fixed(data: bytes, at: int, wire_type: int) -> int:
 
 
 def _after_group(data: bytes, at: int, number: int) -> int:
-    """Returns where a group ends whose content begins at `at`."""
+    """Returns the end of a group whose content begins at `at`."""
     opened = [number]
     while opened:
         field_key, at = _varint(data, at)
@@ -168,7 +168,7 @@ _TWO_BYTES_END: Final = 1 << 14
 
 @cache
 def _two_bytes() -> tuple[bytes, ...]:
-    """The numbers of up to two bytes, as they are encoded: made in 4 ms, and then found in half the time."""
+    """Returns the encodings of numbers of up to two bytes: made in 4 ms, their lookup halves the time."""
     return _ONE_BYTE + tuple(bytes((n & 0x7F | 0x80, n >> 7)) for n in range(0x80, _TWO_BYTES_END))
 
 
@@ -188,12 +188,12 @@ def varint(value: int) -> bytes:
 
 
 def key(number: int, wire_type: int) -> bytes:
-    """The key with which a field begins."""
+    """Returns the key that begins a field."""
     return varint(number << 3 | wire_type)
 
 
 def undelimited(field: bytes) -> bytes:
-    """The content of a field that `delimited` has made with a key of one byte."""
+    """Returns the content of a field that `delimited` made with a key of one byte."""
     start = 2
     while field[start - 1] & 0x80:
         start += 1
@@ -201,5 +201,5 @@ def undelimited(field: bytes) -> bytes:
 
 
 def delimited(field_key: bytes, content: bytes) -> bytes:
-    """A field of bytes, a string or a message: its key, its length and its content."""
+    """Returns a field of bytes, a string or a message: its key, its length and its content."""
     return field_key + varint(len(content)) + content

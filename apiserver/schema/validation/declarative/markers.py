@@ -74,19 +74,13 @@ class DeclaredRule(NamedTuple):
 
 
 def rule_of(marker: str) -> DeclaredRule:
-    """Returns the rule of a marker, as migrated.txt has them. Raises KeyError for an unknown one.
-
-    Raises KeyError for one that is unknown.
-    """
+    """Returns the rule of a marker, as migrated.txt has them. Raises KeyError for an unknown one."""
     name, _, argument = marker.partition("=")
     return _MARKERS[name](argument)
 
 
 def is_empty(value: Any) -> bool:
-    """Returns whether Go treats a value of a field without a pointer as absent. An object is never absent.
-
-    An object is there.
-    """
+    """Returns whether Go treats a value of a field without a pointer as absent. An object is never absent."""
     return value is None or value == "" or value == [] or value == 0
 
 
