@@ -1,4 +1,4 @@
-"""BuiltinType: the form in which the catalogue declares a type."""
+"""The declaration of a built-in type."""
 
 from __future__ import annotations
 
@@ -32,15 +32,16 @@ from apiserver.schema.compile import Default
 class BuiltinType:
     """One version of a built-in type.
 
-    group: as in `apps`; with a dot at its end, as in `coordination.`, the deployment's domain follows.
+    group: as in `apps`; after a final dot, as in `coordination.`, the deployment's domain follows.
     definition: the name of its schema; by default that of `k8s.io/api`, as `io.k8s.api.core.v1.ConfigMap`.
-    defaults: the defaults of its definition and of those below it, by the definition's name, which may leave
-        out the type's own package.
-    field_refusal: the error for fields that cannot be selected by; see `selectors.OwnFields`.
-    feature_gates: those that must all be on for it to be served, of those that the release has.
-    optional_gates: it is not served if one of these has been given as off.
-    hub: where its objects are those of another version, or of another group, in another form. Strategy and
-        selectable fields are then about that form; schema and columns about this one.
+    defaults: the defaults of its definition and of those below it, by the definition's name, without the
+        package if it is the type's.
+    field_refusal: the error about fields that are not selectable; see `selectors.OwnFields`.
+    feature_gates: the gates that must all be on for it to be served; gates that the release lacks are
+        ignored.
+    optional_gates: it is not served if one of these was turned off explicitly.
+    hub: the conversion, if its objects are those of another version or group in another form. Strategy and
+        selectable fields are then those of that form; schema and columns those of this one.
     """
 
     group: str
@@ -73,11 +74,11 @@ class BuiltinType:
 
 
 class HubConversion(NamedTuple):
-    """The version of a type for which its rules are written, if it is another one.
+    """The conversion to the version of a type for which its rules are written.
 
     group: as in `BuiltinType`. to_hub, from_hub: convert a document's content, in place; the caller sets
     apiVersion and kind.
-    validate: what is wrong with a client's document that cannot be seen in the hub's form, by the strategy.
+    validate: returns the errors in a client's document that the hub's form does not show, by the strategy.
     """
 
     group: str
@@ -109,7 +110,7 @@ def status_subresource(
     resets: tuple[str, ...] = STATUS_RESETS,
     warn: Callable[[Document, Document], list[str]] | None = None,
 ) -> Subresource:
-    """Returns the subresource `status` of a kind whose status is checked.
+    """Returns the subresource `status` of a kind whose status is validated.
 
     prepare, resets, warn: see `registry.strategy.UpdateStrategy`.
     """
@@ -121,17 +122,17 @@ def status_without_metadata(
     validate: Callable[[Document, Document], Errors] = _no_errors,
     prepare: Callable[[Document, Document], None] = only_status_without_metadata,
 ) -> Subresource:
-    """Returns the subresource `status` of a kind where it writes the status alone, and no metadata."""
+    """Returns the subresource `status` of a kind where it writes only the status, and no metadata."""
     update = UpdateStrategy(prepare, validate, writes=STATUS_ALONE, checks_object=False)
     return Subresource("status", update=update)
 
 
 def clear_status(document: Document) -> None:
-    """Empties the status of a new object: its controller sets it."""
+    """Removes the status of a new object, which its controller sets."""
     document["status"] = {}
 
 
 def review_type(group: str, kind: str, *, is_namespaced: bool = False) -> BuiltinType:
-    """Returns a type whose objects are answered, and not stored."""
+    """Returns a type whose objects are only returned in responses, and never stored."""
     resource = f"{kind.lower()}s"
     return BuiltinType(group, "v1", resource, kind, is_namespaced=is_namespaced, verbs=("create",))

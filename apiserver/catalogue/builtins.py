@@ -80,9 +80,10 @@ DEFAULT_ALLOCATOR: Final = ServiceAllocator.for_networks(
 
 
 class SharedTypes(NamedTuple):
-    """How built-in types are stored where servers of an older release share the store.
+    """The storage of built-in types where servers of an older release share the store.
 
-    forms: by the types' hubs; None if it is the hub version. unreadable: the types that the oldest lacks.
+    forms: the stored versions, by the types' hubs; None for the hub version. unreadable: the types that the
+        oldest release lacks.
     """
 
     forms: Mapping[GroupResource, StorageForm | None]
@@ -90,14 +91,14 @@ class SharedTypes(NamedTuple):
 
 
 class _SharedTable(NamedTuple):
-    """The resources that servers with the same flags serve, and which of them have declared rules."""
+    """The resources that servers with the same flags serve, and those of them with declared rules."""
 
     table: ResourceTable
     rules: Mapping[ServedResource, DeclaredRules]
 
 
 def _kind_in(head: bytes) -> tuple[str, str]:
-    """Returns the apiVersion and the kind in the head of an object; two empty texts if one is not a text."""
+    """Returns apiVersion and kind in the head of an object; two empty texts if either is not a text."""
     type_meta = orjson.loads(head + b"{}}")
     api_version, kind = type_meta.get("apiVersion"), type_meta.get("kind")
     return (api_version, kind) if isinstance(api_version, str) and isinstance(kind, str) else ("", "")
@@ -106,10 +107,10 @@ def _kind_in(head: bytes) -> tuple[str, str]:
 class Catalogue(StoredKinds):
     """All versions of all built-in types that a release has.
 
-    What does not depend on the server is made once for all that are made with `for_server`.
-    event_ttl_s: how long Events are kept. service_allocator: gives Services their addresses and ports.
-    gates: those that types need (`BuiltinType.feature_gates`), or some of their fields (`gated_fields`); None
-        for the types of all gates, with the fields that the release has by default.
+    Parts that do not depend on the server are shared by all catalogues that `for_server` makes.
+    event_ttl_s: the lifetime of Events. service_allocator: allocates addresses and ports of Services.
+    gates: the feature gates of types (`BuiltinType.feature_gates`) and fields (`gated_fields`); None for the
+        types of all gates, with the default fields of the release.
     """
 
     def __init__(
@@ -179,10 +180,10 @@ class Catalogue(StoredKinds):
         service_allocator: ServiceAllocator,
         declared: Callable[[str, DeclaredRules], DeclaredChecks] | None,
     ) -> Catalogue:
-        """Returns the same catalogue for one server of several, which may be in several threads.
+        """Returns the same catalogue for one of several servers, which may run in several threads.
 
-        service_allocator: of the same networks and ports.
-        declared: compares the checks of a kind with its declared rules; None if these are not asked.
+        service_allocator: one for the same networks and ports.
+        declared: compares the checks of a kind with its declared rules; None if these are not evaluated.
         """
         copied = copy.copy(self)
         copied._service_allocator, copied._declared = service_allocator, declared
@@ -190,9 +191,9 @@ class Catalogue(StoredKinds):
         return copied
 
     def share(self, oldest: EmulatedRelease) -> SharedTypes:
-        """Have objects stored so that servers of an older release on the store can read them, too.
+        """Store objects so that servers of an older release on the store can read them, too.
 
-        From now on `other_version` knows which objects are stored in another version.
+        From then on `other_version` recognizes objects that are stored in another version.
         oldest: see `releases.sharing.shared_release`.
         """
         release = self._release._replace(min_compatible=oldest.min_compatible)
@@ -210,10 +211,10 @@ class Catalogue(StoredKinds):
     def resources(
         self, runtime_config: RuntimeConfig = DEFAULT_RUNTIME_CONFIG, emulate_removal: int | None = None
     ) -> ResourceTable:
-        """Returns the resources that are served, in the order of discovery.
+        """Returns the served resources, in the order of discovery.
 
-        runtime_config: which versions are served, of those that the release has.
-        emulate_removal: none that release 1.`emulate_removal` has removed; None: all.
+        runtime_config: selects the served versions from those of the release.
+        emulate_removal: leaves out versions that release 1.`emulate_removal` removed; None: none.
         """
         key = (runtime_config, emulate_removal)
         table, rules = self._tables.get(key, partial(self._shared_table, *key))
@@ -236,14 +237,14 @@ class Catalogue(StoredKinds):
         return _SharedTable(table, rules)
 
     def all_versions(self) -> Iterable[ServedResource]:
-        """Returns all versions of all types, also those that other releases have."""
+        """Returns all versions of all types, including those of other releases."""
         return map(partial(self._resource, SchemaCompiler(defaults_of(self._types))), self._types)
 
     def other_version(self, head: bytes) -> OtherStorageVersion | None:
-        """Returns how stored objects that begin with `head` become those of the hub version.
+        """Returns the conversion of stored objects that begin with `head` to the hub version.
 
-        None if that is their version, or their type is none of these. See `registry.stored_object`. What
-        has a version that Kubernetes had, and that this release cannot read, is damaged.
+        Returns None if they have that version, or are not of a built-in type. See `registry.stored_object`.
+        An object in a former version of Kubernetes that this release cannot read is treated as damaged.
         """
         api_version, kind = _kind_in(head)
         if not kind:
@@ -272,9 +273,9 @@ class Catalogue(StoredKinds):
         return folder in self._folders
 
     def _unreadable(self, head: bytes, api_version: str, kind: str) -> OtherStorageVersion | None:
-        """Returns what refuses to convert objects of a built-in type's version that is not known here.
+        """Returns a conversion that refuses objects of a built-in type in an unknown version.
 
-        Types have kept their names, and nothing else, when 1.31 replaced claims by those of devices.
+        When 1.31 replaced claims by those of devices, types kept only their names.
         """
         domain = self._brand.group_domain
         for life in known_lifecycles().values():
@@ -284,13 +285,13 @@ class Catalogue(StoredKinds):
         return None
 
     def _may_be_removed(self, api_version: str) -> bool:
-        """Tells whether a version that this release does not have may be one of a built-in type."""
+        """Returns whether a version that this release does not have may be one of a built-in type."""
         group = api_version.rpartition("/")[0]
         groups = (full_group(each.group, self._brand) for each in self._types)
         return group == _EXTENSIONS or group in groups
 
     def _removed(self, current: Iterable[BuiltinType]) -> Sequence[BuiltinType]:
-        """Returns the versions of types that the newest releases do not have any more."""
+        """Returns the versions of types that the newest releases have removed."""
         # Most servers never need them: they are imported when one does.
         from apiserver.catalogue import removed_versions
 
@@ -343,7 +344,7 @@ class Catalogue(StoredKinds):
         )
 
     def _deprecated(self, builtin: BuiltinType, subresource: Subresource) -> Subresource:
-        """Returns a subresource with the deprecation of its own kind."""
+        """Returns a subresource with the deprecation of its kind."""
         version = subresource.group_version or group_version_of(builtin, Brand())
         life = known_lifecycles().get((str(version), f"{builtin.resource}/{subresource.name}"))
         if life is None or not life.is_deprecated_in(self._release.minor):
@@ -352,9 +353,9 @@ class Catalogue(StoredKinds):
         return subresource._replace(deprecation=deprecation)
 
     def _strategy(self, rules: Mapping[ServedResource, DeclaredRules], resource: ServedResource) -> Strategy:
-        """Returns the rules of a resource, with what this server has of its own.
+        """Returns the rules of a resource, with the parts that are specific to this server.
 
-        rules: those that are declared, which are about the form of the type's hub.
+        rules: the declared rules, which are for the form of the type's hub.
         """
         strategy = resource.strategy
         if strategy.allocator is not None:
@@ -374,7 +375,7 @@ def _has_subresource(builtin: BuiltinType, subresource: Subresource, minor: int)
 
 
 def _of_release(builtin: BuiltinType, subresource: Subresource, minor: int) -> Subresource:
-    """Returns a subresource with the version of its kind that a release has."""
+    """Returns a subresource with its kind in the version of a release."""
     if subresource.group_version is None:
         return subresource
     path = f"{builtin.resource}/{subresource.name}"
@@ -388,7 +389,7 @@ def _of_release(builtin: BuiltinType, subresource: Subresource, minor: int) -> S
 
 
 def _in_order(types: Sequence[BuiltinType]) -> tuple[BuiltinType, ...]:
-    """Returns types by their groups, as these come in discovery; `extensions` comes before `apps`."""
+    """Returns types in the order of their groups in discovery; `extensions` comes before `apps`."""
     rank: dict[str, float] = {}
     for builtin in types:
         rank.setdefault(builtin.group, len(rank))

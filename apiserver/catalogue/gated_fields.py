@@ -1,9 +1,9 @@
-"""The fields of built-in types that a write loses while a feature gate is off.
+"""The fields of built-in types that depend on feature gates, and their removal while a gate is off.
 
-The fields and their gates are in gated_fields.txt. The rule is the same for all kinds: the server removes a
-field of a feature that is off from what a client sends, unless the stored object already uses the feature.
-Then the field may also change, so that objects survive a gate that was on for a while. Source: api_changes.md
-of the Kubernetes contributor guide, "Alpha, Beta, and Stable Versions", and the files that the table
+The fields and their gates are in gated_fields.txt. The rule is the same for all kinds: the server removes
+fields of a disabled feature from a client's object, unless the stored object already uses the feature. Then
+the field may also change, so that objects survive a gate that was on for a while. Source: api_changes.md of
+the Kubernetes contributor guide, "Alpha, Beta, and Stable Versions", and the files that the table
 names.
 """
 
@@ -62,10 +62,10 @@ _STEP: Final = re.compile(
 
 
 class PathStep(NamedTuple):
-    """One step of a path. each: `[]`, `{}` or nothing. prune: an object that becomes empty is removed.
+    """One step of a path. each: `[]`, `{}` or empty. prune: whether to remove an object that becomes empty.
 
-    field, equals: the value counts only if it has that field, with that value. other: only if it is not this
-    one. becomes: what it is set to, where others are removed; it counts only if it is not that.
+    field, equals: matches only values with this field and value. other: matches only other values. becomes:
+    the value that replaces it, instead of a removal; matches only if it differs.
     """
 
     name: str
@@ -77,7 +77,7 @@ class PathStep(NamedTuple):
     becomes: str | None
 
     def counts(self, value: Any) -> bool:
-        """Tells whether the path matches a value at its end."""
+        """Returns whether the path matches a value at its end."""
         if value is None or value == [] or value in (self.other, self.becomes):
             return False
         if self.field is None:
@@ -90,14 +90,14 @@ _Path = tuple[PathStep, ...]
 
 
 class GatedFieldRule(NamedTuple):
-    """Fields of the same gates. uses: paths; if the stored object has one of them, the fields may stay."""
+    """Fields with the same gates. uses: paths; if the stored object has one of them, the fields are kept."""
 
     gates: str
     paths: tuple[_Path, ...]
     uses: tuple[_Path, ...]
 
     def apply(self, new: Document, old: Document | None) -> None:
-        """Removes the fields from a new document, unless the old one, if there is one, may keep them."""
+        """Removes the fields from a new document, unless the old one, if any, allows them."""
         if old is None or not any(_is_set(old, path) for path in self.uses):
             for path in self.paths:
                 _remove(new, path)
@@ -109,7 +109,7 @@ def gate_names(gates: str) -> list[str]:
 
 
 def is_off(gates: str, states: FeatureGates) -> bool:
-    """Tells whether a rule with some gates removes fields, and the release may have them."""
+    """Returns whether a rule with some gates removes fields, and the release may have them."""
     names = gate_names(gates)
     if all(_is_unknown(name, states.minor) for name in names):
         return False
@@ -149,7 +149,7 @@ def definitions() -> Iterable[str]:
 def rules_of(
     definition: str, is_wanted: Callable[[str], bool] = lambda gates: True
 ) -> tuple[GatedFieldRule, ...]:
-    """Returns the rules of a kind. is_wanted: tells by a rule's gates whether to return it."""
+    """Returns the rules of a kind. is_wanted: selects rules by their gates."""
     in_spec = POD_SPECS.get(definition)
     found = _rules(_POD_SPEC, in_spec, is_wanted) if in_spec is not None else []
     return (*found, *_rules(definition, "", is_wanted))
@@ -167,7 +167,7 @@ def _rules(section: str, prefix: str, is_wanted: Callable[[str], bool]) -> list[
 
 
 def gates_of_fields(minor: int) -> set[str]:
-    """Returns the gates whose fields a release 1.`minor` has."""
+    """Returns the gates of fields in release 1.`minor`."""
     gates = (line.split(maxsplit=1)[0] for lines in _lines().values() for line in lines)
     return {name for each in gates for name in gate_names(each) if not _is_unknown(name, minor)}
 
@@ -231,9 +231,9 @@ def _remove(value: Any, path: _Path, depth: int = 0) -> None:
 
 
 class _Node(NamedTuple):
-    """A step that several paths have in common.
+    """A step that several paths share.
 
-    ends: the rules of which a path ends here, and how. below: where others go on.
+    ends: the rules with a path that ends here, and the kind of end. below: the next steps of other paths.
     """
 
     name: str
@@ -243,10 +243,10 @@ class _Node(NamedTuple):
 
 
 class DisabledFields:
-    """The disabled fields of one kind. One walk finds that a document has none, as nearly all documents."""
+    """The disabled fields of one kind. One walk shows that a document has none, as nearly all."""
 
     def __init__(self, rules: Sequence[GatedFieldRule]) -> None:
-        """rules: those that are off."""
+        """rules: the rules whose gates are off."""
         self._rules, self._nodes = rules, list[_Node]()
         for rule in rules:
             for path in rule.paths:
@@ -262,7 +262,7 @@ class DisabledFields:
         ends.append((rule, path[-1]))
 
     def drop(self, new: Document, old: Document | None) -> None:
-        """Removes the fields from a new document, but for those that the old one may keep."""
+        """Removes the disabled fields from a new document, except those that the old one may keep."""
         found: list[GatedFieldRule] = []
         _find(new, self._nodes, found)
         for rule in self._rules:
@@ -271,7 +271,7 @@ class DisabledFields:
 
 
 def _find(value: Document, nodes: list[_Node], found: list[GatedFieldRule]) -> None:
-    """Adds to `found` the rules whose fields a document has."""
+    """Adds the rules whose fields a document has to `found`."""
     for name, each, ends, below in nodes:
         inner = value.get(name)
         if inner is None:
@@ -288,7 +288,7 @@ def _find(value: Document, nodes: list[_Node], found: list[GatedFieldRule]) -> N
 
 
 def _drop_image_mounts(path: Sequence[str], new: Document, old: Document | None) -> None:
-    """Removes the mounts of volumes that are images, before these go themselves."""
+    """Removes the mounts of image volumes, before these volumes are removed."""
     specs = [at(document, *path) or {} for document in (new, old) if document is not None]
     images = [{v.get("name") for v in spec.get("volumes") or () if v.get("image")} for spec in specs]
     if not images[0] or any(images[1:]):
@@ -303,16 +303,16 @@ def _drop_image_mounts(path: Sequence[str], new: Document, old: Document | None)
 
 
 def disabled_by(states: FeatureGates) -> Callable[[str], bool]:
-    """Returns a function that tells whether a rule with some gates removes fields."""
+    """Returns a predicate: whether a rule with some gates removes fields."""
     return cache(partial(is_off, states=states))
 
 
 def without_disabled_fields(
     builtin: BuiltinType, definition: str, is_disabled: Callable[[str], bool]
 ) -> BuiltinType:
-    """Returns a type whose writes lose the fields of features that are off, on all of its endpoints.
+    """Returns a type whose writes lose the fields of disabled features, on all of its endpoints.
 
-    definition: of the version that its strategy is about: its hub. is_disabled: see `disabled_by`.
+    definition: that of its hub, the version of its strategy. is_disabled: see `disabled_by`.
     """
     rules = rules_of(definition, is_disabled)
     if not rules:

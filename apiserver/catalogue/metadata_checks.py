@@ -1,8 +1,9 @@
-"""How often Kubernetes checks the metadata of each built-in type: an answer repeats each cause as often.
+"""The number of times that Kubernetes checks the metadata of each built-in type: responses repeat causes as
+often.
 
 Its generic code checks metadata and the change of it on every update, and most types do either again. Types
-whose own code does not, or does it with the rules of all API servers only, take finalizers without a domain.
-Source: pkg/registry/*/strategy.go and pkg/apis/*/validation, the calls of ValidateObjectMeta and
+whose code does not, or only by the rules of all API servers, accept finalizers without a domain. Source:
+pkg/registry/*/strategy.go and pkg/apis/*/validation, the calls of ValidateObjectMeta and
 ValidateObjectMetaUpdate (release 1.36).
 """
 
@@ -18,7 +19,7 @@ from apiserver.registry.strategy import UpdateStrategy
 
 
 class MetadataChecks(NamedTuple):
-    """How often updates of a type, or of a subresource, check the metadata, and the change of it."""
+    """The numbers of checks of the metadata, and of its change, by updates of a type or a subresource."""
 
     of_object: int = 1
     of_change: int = 2
@@ -96,7 +97,7 @@ _CHECKS: Final[Mapping[str, MetadataChecks]] = {
         _ONCE,
     ),
     "/persistentvolumes": MetadataChecks(3, 1),
-    # Stored as the core group's, but with checks of its own.
+    # Stored as the core group's, but with separate checks.
     "events./events": _DEFAULT,
 }
 # Types whose finalizers need no domain: groups, and resources of others.

@@ -1,8 +1,8 @@
 """Converts manifests between the versions of built-in types, without a server.
 
-A manifest is what somebody has written, not what a server has made of it. So no default is put into it but
-where both versions have others: what the old one set by default is written down if the new one would not.
-The result lists what has no place in the new version.
+A manifest is written by a user, and not processed by a server. So defaults are only added where the versions
+differ: a default of the old version is written out if the new one would not set it. The result lists fields
+without a place in the new version.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _TRIES_MAX: Final = 100
 
 
 class NotConvertible(ValueError):
-    """A manifest cannot be converted. The message says why, in one line."""
+    """A manifest that cannot be converted. The message gives the reason in one line."""
 
 
 class Converted(NamedTuple):
-    """A manifest in another version; the same one if it has that already, or is of no built-in type.
+    """A manifest in another version; unchanged if it already has that version, or is not of a built-in type.
 
     unknown: the paths of fields that its version does not have, which are left out.
-    lost: the paths of fields that have no place in the new version.
-    refused: what the new version does not allow in new objects, though the old one did.
+    lost: the paths of fields without a place in the new version.
+    refused: errors of the new version for new objects that the old version did not have.
     """
 
     document: Document
@@ -65,19 +65,19 @@ class ManifestConverter:
         return (api_version, kind) in self._types
 
     def is_builtin(self, api_version: str) -> bool:
-        """Tells whether a group is Kubernetes' own, in whatever version."""
+        """Returns whether a group is Kubernetes' own, in any version."""
         group = api_version.rpartition("/")[0]
         return any(group == known.rpartition("/")[0] for known, _ in self._types)
 
     def has_version(self, api_version: str) -> bool:
-        """Tells whether any release has a version of a group, as `apps/v1`."""
+        """Returns whether any release has a version of a group, as `apps/v1`."""
         return any(api_version == known for known, _ in self._types)
 
     def convert(self, document: Document, wanted: str, minor: int) -> Converted:
         """Returns a manifest in another version of its type.
 
-        wanted: the version, as `apps/v1`; empty for the one that the release 1.`minor` prefers.
-        A type that has no version `wanted` is left as it is. Raises NotConvertible.
+        wanted: the version, as `apps/v1`; empty for the preferred one of release 1.`minor`.
+        A manifest whose type lacks the version is returned unchanged. Raises NotConvertible.
         """
         api_version, kind = document.get("apiVersion"), document.get("kind")
         if not isinstance(api_version, str) or not isinstance(kind, str) or not api_version or not kind:
@@ -104,7 +104,7 @@ def _life(resource: ServedResource) -> Lifecycle:
 def _preferred(family: Sequence[ServedResource], source: ServedResource, minor: int) -> ServedResource | None:
     """Returns the version that a release prefers, of those that it serves or can serve.
 
-    It is one of the same group, if the release has not deprecated all of these.
+    It is of the same group, unless the release has deprecated all of its versions.
     """
     there = [each for each in family if _life(each).is_in(minor)]
     hub = family[0].codec.stored_group_resource.group
@@ -131,13 +131,13 @@ def _gone(source: ServedResource, minor: int) -> str:
 
 
 class _Conversion:
-    """One conversion, from one version of a type to another."""
+    """A conversion from one version of a type to another."""
 
     def __init__(self, source: ServedResource, target: ServedResource) -> None:
         self._source, self._target = source, target
 
     def run(self, document: Document) -> Converted:
-        """Returns a document converted, and what is lost or refused. Raises NotConvertible."""
+        """Returns a converted document, and the lost and refused fields. Raises NotConvertible."""
         whole = copy.deepcopy(document)
         try:
             unknown = list(map(str, self._source.check(whole)))
@@ -167,7 +167,7 @@ class _Conversion:
         return completed
 
     def _plain(self, document: Document) -> Document | None:
-        """Returns the document without any defaults as the new version has it; None if that needs them."""
+        """Returns the document without any defaults in the new version; None if the conversion needs them."""
         plain = {**{name: {} for name in _PARTS}, **copy.deepcopy(document)}
         try:
             plain = _convert(self._source, self._target, plain)
@@ -179,7 +179,7 @@ class _Conversion:
         return {name: plain[name] for name in names}
 
     def _leave_out_defaults(self, new: Document, given: Document, wanted: Document) -> None:
-        """Removes fields that the manifest did not have, and the new version sets by default."""
+        """Removes fields that the manifest did not have, and that the new version sets by default."""
         tries = _TRIES_MAX
         for owner, name in [*_added(new, given)]:
             if not (tries := tries - 1):
@@ -201,7 +201,7 @@ class _Conversion:
 
 
 def _errors(resource: ServedResource, document: Document) -> Sequence[FieldError]:
-    """Returns what is wrong with a new object, as the rules of its version see it."""
+    """Returns the errors in a new object by the rules of its version."""
     completed = copy.deepcopy(document)
     completed.setdefault("metadata", {})
     resource.check(completed)
@@ -254,9 +254,9 @@ def _children(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def _adapt(plain: Any, defaulted: Any, wanted: Any) -> None:
-    """Writes into a document what makes it equal `wanted` once it has its defaults.
+    """Adds fields to a document so that it equals `wanted` once it has its defaults.
 
-    plain: the document. defaulted: with the defaults that it has now.
+    plain: the document. defaulted: the document with its current defaults.
     """
     if not isinstance(plain, dict):
         return
@@ -282,12 +282,12 @@ def _is_same_length(*values: Any) -> bool:
 
 
 def _is_nothing(value: Any) -> bool:
-    """Tells whether a value is what Go shows for an unset field."""
+    """Returns whether a value is Go's text for an unset field."""
     return value is None or value in ({}, [], "")
 
 
 def _missing(value: Any, back: Any, path: str) -> Iterator[str]:
-    """Yields the paths of the fields that a document lost on its way to another version and back."""
+    """Yields the paths of the fields that a document lost by a conversion to another version and back."""
     if isinstance(value, dict) and isinstance(back, Mapping):
         for name, child in value.items():
             where = field_below(path, name)

@@ -1,4 +1,4 @@
-"""The flag --runtime-config: which versions of which types are served.
+"""The flag --runtime-config: selects the versions of types that are served.
 
 Source: k8s.io/apiserver, pkg/server/resourceconfig.
 """
@@ -17,9 +17,10 @@ STABILITY_KEYS: Final = frozenset({*_STABILITY_LEVELS, "api/ga", "api/all"})
 
 
 class RuntimeConfig:
-    """Tells which versions are served. The most exact key counts: resource, version, stability level, all.
+    """Decides which versions are served. The most exact key counts: resource, version, stability level, all.
 
-    given: as `api/beta`, `batch/v1`, `v1` (the core group) or `apps/v1/deployments`, and whether it is on.
+    given: keys, as `api/beta`, `batch/v1`, `v1` (the core group) or `apps/v1/deployments`, and whether each
+        is on.
     """
 
     def __init__(self, given: Mapping[str, bool] | None = None) -> None:

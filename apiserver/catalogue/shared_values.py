@@ -1,4 +1,4 @@
-"""Values that all servers of a process share, in whichever threads these run."""
+"""Values that all servers of a process share, in any of its threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _V = TypeVar("_V")
 
 
 class SharedValues(Generic[_K, _V]):
-    """Values by key. Beyond `kept_max` the oldest one is dropped here; its users keep it."""
+    """Values by key. Beyond `kept_max` the oldest one is dropped; its users keep it."""
 
     def __init__(self, kept_max: int) -> None:
         self._kept_max = kept_max
@@ -19,7 +19,9 @@ class SharedValues(Generic[_K, _V]):
         self._values: dict[_K, _V] = {}
 
     def get(self, key: _K, make: Callable[[], _V]) -> _V:
-        """Returns the value of a key, which one thread makes while others wait. Raises what `make` raises."""
+        """Returns the value of a key, which one thread makes while others wait. Raises the exceptions of
+        `make`.
+        """
         with self._lock:
             if key in self._values:
                 return self._values[key]

@@ -1,7 +1,7 @@
-"""The versions of built-in types: which one has the rules, which one is stored, and how others are read.
+"""The versions of built-in types: the hub, the stored version, and the conversion of others.
 
-Of the versions of a type one is its *hub*: rules are written for it, and every other version is converted
-to it and back. Which version is stored depends on the release (`releases.lifecycles.storage_version`).
+One version of a type is its *hub*: rules are written for it, and every other version is converted to it and
+back. Which version is stored depends on the release (`releases.lifecycles.storage_version`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from apiserver.releases.lifecycles import Lifecycle, known_lifecycles, storage_v
 class TypeVersions:
     """The versions of some types.
 
-    A type that is the same in several versions has the first of them as its hub.
+    If a type is the same in several versions, the first of them is its hub.
     oldest: see `releases.lifecycles.storage_version`.
     """
 
@@ -54,7 +54,7 @@ class TypeVersions:
         return list(hubs.values())
 
     def hub_version(self, builtin: BuiltinType) -> HubVersion | None:
-        """Returns the hub of a type; None if it is one itself."""
+        """Returns the hub of a type; None if the type is a hub."""
         hub = self._hub(builtin)
         if hub is None:
             return None
@@ -87,7 +87,9 @@ class TypeVersions:
         return StorageForm(api_version_of(stored, self._brand), stored.kind, hub.from_hub)
 
     def other_version(self, builtin: BuiltinType) -> OtherStorageVersion | None:
-        """Returns how objects that are stored in this version are read; None if it is the hub, and stored."""
+        """Returns the conversion of objects that are stored in this version; None if it is the hub, and
+        stored.
+        """
         hub = self._hub(builtin)
         if hub is None:
             if self.stored_as(builtin) is builtin:
@@ -115,7 +117,7 @@ def lifecycle_of(builtin: BuiltinType) -> Lifecycle: ...
 @overload
 def lifecycle_of(builtin: BuiltinType, subresource: str) -> Lifecycle | None: ...
 def lifecycle_of(builtin: BuiltinType, subresource: str = "") -> Lifecycle | None:
-    """Returns the lifecycle of a type, or of one of its subresources, if that has one of its own."""
+    """Returns the lifecycle of a type, or of one of its subresources, if that has a separate one."""
     group_version = api_version_of(builtin, Brand())
     if subresource:
         return known_lifecycles().get((group_version, f"{builtin.resource}/{subresource}"))
@@ -131,5 +133,5 @@ def api_version_of(builtin: BuiltinType, brand: Brand) -> str:
 
 
 def full_group(group: str, brand: Brand) -> str:
-    """Returns the name of a group, as `BuiltinType` has it, with the deployment's domain."""
+    """Returns the full name of a group in a `BuiltinType`, with the deployment's domain."""
     return brand.group(group[:-1]) if group.endswith(".") else group

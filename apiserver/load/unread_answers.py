@@ -3,7 +3,7 @@
 Unread data, from a small response to the events of a watch, is tracked here from the moment when its
 connection cannot take more until all is read. Connections that keep up cost nothing.
 
-- A response of which nothing is read for `STALLED_S` is dropped with its connection; any progress, even if
+- A response that is not read for `STALLED_S` is dropped with its connection; any progress, even if
   bytes only leave the kernel, resets the clock.
 - A response that takes longer than `SLOW_AFTER_S` must proceed at `RATE_MIN`.
 - If a user, or all together, exceed their bound, the largest stalled responses are dropped first.

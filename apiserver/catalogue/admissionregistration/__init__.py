@@ -14,7 +14,7 @@ from apiserver.cel.compatibility_version import CompatibilityVersion
 
 
 def types(compatibility: CompatibilityVersion) -> tuple[BuiltinType, ...]:
-    """Returns the group's types, whose new expressions may use what `compatibility` allows."""
+    """Returns the group's types. compatibility: the version that limits new expressions."""
     mutating = (mutating_admission_policies.builtin_type(compatibility), policy_bindings.MUTATING)
     return (
         *mutating,

@@ -1,8 +1,8 @@
-"""Checks the expressions of policies and webhooks when they are written: that they compile.
+"""Checks that expressions of policies and webhooks compile, when they are written.
 
-What is stored is not refused for what it is: an expression that is stored with the same parameters and
-variables is not compiled again, and any that is stored may use what later releases have. New ones may use
-what the compatibility version has.
+Stored expressions are not refused: one that is stored with the same parameters and variables is not compiled
+again, and any stored one may use features of later releases. New ones may use the features of the
+compatibility version.
 
 Source: pkg/apis/admissionregistration/validation.
 """
@@ -34,12 +34,14 @@ CHARACTERS_MAX: Final = 100_000
 
 
 class MatchConditionExpressions:
-    """The match conditions of a policy or of webhooks; they see no variables."""
+    """The match conditions of a policy or of webhooks, which cannot use variables."""
 
     def __init__(
         self, old: Iterable[Document], version: CompatibilityVersion, *, has_params: bool = False
     ) -> None:
-        """old: whatever had conditions before an update. version: what new ones may use."""
+        """old: the holders of conditions before an update. version: the compatibility version for new
+        ones.
+        """
         self._compiler = AdmissionCompiler(has_params=has_params)
         stored = frozenset(text.strip() for each in old for text in condition_texts(each))
         self._versions = ExpressionVersions(version, stored)
@@ -49,7 +51,7 @@ class MatchConditionExpressions:
 
 
 class PolicyExpressions:
-    """The other expressions of a policy."""
+    """The expressions of a policy, except its match conditions."""
 
     def __init__(
         self,
@@ -59,9 +61,9 @@ class PolicyExpressions:
         *,
         always_has_variables: bool = False,
     ) -> None:
-        """old_spec: that before an update. version: what new expressions may use.
+        """old_spec: the spec before an update. version: the compatibility version for new expressions.
 
-        always_has_variables: expressions may name `variables` even if the policy has none.
+        always_has_variables: whether expressions may use `variables` even if the policy has none.
         """
         self._always_has_variables = always_has_variables
         self._variables = spec.get("variables") or ()
@@ -86,7 +88,7 @@ class PolicyExpressions:
 
     @cached_property
     def _stored(self) -> Mapping[ExpressionKind, Container[str]]:
-        """The texts that are stored, by what they have to be."""
+        """The stored texts, by their required types."""
         validations, mutations = self._old.get("validations") or (), self._old.get("mutations") or ()
         return {
             CONDITION: _texts(validations, "expression"),
@@ -97,7 +99,7 @@ class PolicyExpressions:
         }
 
     def variable(self, path: str, variable: Document) -> Errors:
-        """Checks a variable, and lets the expressions after it use it."""
+        """Check a variable, and declare it for the expressions after it."""
         if self._is_same:
             return []
         text = variable.get("expression", "")
@@ -135,7 +137,7 @@ def _errors(
 
 
 def _texts(values: Iterable[Document], *steps: str) -> frozenset[str]:
-    """Returns the texts at a path of each value, as they are, and without blanks around them."""
+    """Returns the texts at a path of each value, as they are, and without surrounding blanks."""
     found = frozenset(at(value, *steps) or "" for value in values)
     return found | frozenset(text.strip() for text in found)
 
@@ -168,9 +170,9 @@ def mutation_texts(spec: Document) -> Iterator[str]:
 
 
 def too_many_expressions(path: str, texts: Iterable[str], old: Iterable[str]) -> Errors:
-    """Returns an error if there are more expressions than are compiled for one object.
+    """Returns an error if an object has more expressions than the server compiles.
 
-    old: those before an update, which are not too many if they stay.
+    old: those before an update, which are accepted if they do not change.
     """
     texts = list(texts)
     if texts == list(old):

@@ -1,4 +1,4 @@
-"""Rules about which requests webhooks and policies match. Source: pkg/apis/admissionregistration."""
+"""Rules for the requests that webhooks and policies match. Source: pkg/apis/admissionregistration."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CONDITIONS_MAX: Final = 64
 
 
 def default_selectors(value: Document) -> None:
-    """Sets selectors that are absent: they select everything."""
+    """Sets absent selectors to ones that select everything."""
     for field in ("namespaceSelector", "objectSelector"):
         if value.get(field) is None:
             value[field] = {}
@@ -69,7 +69,7 @@ def validate_operation_rule(path: str, rule: Document) -> Errors:
 
 
 def _alone(path: str, values: Sequence[str], what: str) -> Errors:
-    """Checks that a list is not empty, and that a `*` stands alone."""
+    """Checks that a list is not empty, and that a `*` is its only item."""
     if not values:
         return [required(path)]
     if len(values) > 1 and "*" in values:
@@ -116,7 +116,9 @@ def _resources(path: str, resources: Sequence[str]) -> Errors:
 
 
 def required_one_of(path: str, value: str | None, supported: Sequence[str]) -> Errors:
-    """Checks a text that is absent or empty, which differ: it is a pointer in Go."""
+    """Checks a required text, which may be absent or empty: it is a pointer in Go, so both have their
+    error.
+    """
     return [required(path)] if value is None else one_of(path, value, supported)
 
 
@@ -133,7 +135,7 @@ def validate_match_resources(path: str, match: Document | None) -> Errors:
 
 
 def validate_mutating_operations(path: str, match: Document) -> Errors:
-    """Checks the operations in rules of mutating policies. Errors do not say in which rule they are."""
+    """Checks the operations in rules of mutating policies. Errors do not name the rule."""
     return [
         not_supported(f"{path}.resourceRules.operations", operation, _MUTATING_OPERATIONS)
         for rule in match.get("resourceRules") or ()

@@ -26,7 +26,7 @@ from apiserver.schema.validation.documents import items
 
 
 def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
-    """Returns the type, whose new expressions may use what `compatibility` allows."""
+    """Returns the type. compatibility: the version that limits new expressions."""
     validate = partial(validate_policy, compatibility)
     return BuiltinType(
         "admissionregistration.",
@@ -50,10 +50,10 @@ def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
             Column(
                 "Mutations",
                 list_length("spec", "mutations"),
-                "How many patches a request gets.",
+                "The number of mutations.",
                 type="integer",
             ),
-            Column("ParamKind", param_kind_cell, "The kind of objects that they can refer to."),
+            Column("ParamKind", param_kind_cell, "The kind of the parameters."),
             AGE,
         ),
     )

@@ -1,7 +1,7 @@
 """ValidatingAdmissionPolicyBindings and MutatingAdmissionPolicyBindings.
 
-Errors in what a binding matches are at `matchResources`, not at Kubernetes' misspelt `matchResouces`.
-Source: pkg/apis/admissionregistration/{validation,v1}.
+Errors about `matchResources` have this path, and not Kubernetes' misspelled `matchResouces`. Source:
+pkg/apis/admissionregistration/{validation,v1}.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ VALIDATING: Final = BuiltinType(
     defaults=DEFAULTS,
     strategy=Strategy(validate=_validate_validating, has_generation=True, allows_unconditional_update=False),
     columns=columns(
-        Column("PolicyName", field_cell("spec", "policyName"), "The policy that is applied."),
-        Column("ParamRef", param_ref_cell, "The objects that it refers to."),
+        Column("PolicyName", field_cell("spec", "policyName"), "The policy that is bound."),
+        Column("ParamRef", param_ref_cell, "The parameters of the policy."),
         AGE,
     ),
 )

@@ -1,4 +1,4 @@
-"""Rules that validating and mutating policies share, and their bindings.
+"""Rules that validating and mutating policies, and their bindings, share.
 
 Source: pkg/apis/admissionregistration/validation.
 """

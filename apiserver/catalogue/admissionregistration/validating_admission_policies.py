@@ -30,7 +30,7 @@ from apiserver.schema.validation.documents import items
 
 
 def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
-    """Returns the type, whose new expressions may use what `compatibility` allows."""
+    """Returns the type. compatibility: the version that limits new expressions."""
     validate = partial(validate_policy, compatibility)
     return BuiltinType(
         "admissionregistration.",
@@ -58,10 +58,10 @@ def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
             Column(
                 "Validations",
                 list_length("spec", "validations"),
-                "How many expressions a request has to fulfil.",
+                "The number of validations.",
                 type="integer",
             ),
-            Column("ParamKind", param_kind_cell, "The kind of objects that they can refer to."),
+            Column("ParamKind", param_kind_cell, "The kind of the parameters."),
             AGE,
         ),
     )

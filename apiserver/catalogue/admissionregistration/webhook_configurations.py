@@ -39,9 +39,9 @@ from apiserver.schema.validation.webhooks import REVIEW_VERSIONS, client_config,
 
 
 def builtin_type(resource: str, kind: str, compatibility: CompatibilityVersion) -> BuiltinType:
-    """Returns one of the two types, which differ in their names and in what a webhook may do.
+    """Returns one of the two types, which differ in their names and in the allowed side effects.
 
-    compatibility: what new expressions may use.
+    compatibility: the version that limits new expressions.
     """
     validate = partial(validate_webhook_configuration, compatibility)
     return BuiltinType(
@@ -60,7 +60,7 @@ def builtin_type(resource: str, kind: str, compatibility: CompatibilityVersion) 
             is_costly=True,  # There may be many match conditions to compile.
         ),
         columns=columns(
-            Column("Webhooks", list_length("webhooks"), "How many webhooks it has.", type="integer"), AGE
+            Column("Webhooks", list_length("webhooks"), "The number of webhooks.", type="integer"), AGE
         ),
     )
 
@@ -88,10 +88,10 @@ def validate_webhook_configuration(
     *,
     of_v1beta1: bool = False,
 ) -> Errors:
-    """Checks a configuration, where v1 is stricter than v1beta1 was: what is there already may stay.
+    """Checks a configuration. v1 is stricter than v1beta1, but unchanged values remain valid.
 
-    compatibility: what new expressions may use. old: that before an update. of_v1beta1: it is written in that
-    version.
+    compatibility: the version that limits new expressions. old: the configuration before an update.
+    of_v1beta1: whether it is written in that version.
     Source: pkg/apis/admissionregistration/validation (release 1.21), on `requestGV`.
     """
     hooks, old_hooks = document.get("webhooks") or [], (old or {}).get("webhooks") or []
@@ -122,7 +122,7 @@ def _texts(hooks: Sequence[Document]) -> Iterator[str]:
 
 
 def _has_same_conditions(hooks: Sequence[Document], old_hooks: Sequence[Document]) -> bool:
-    """Whether match conditions need not be checked again."""
+    """Whether the match conditions are unchanged, and need no check."""
     return [hook.get("matchConditions") for hook in hooks] == [
         hook.get("matchConditions") for hook in old_hooks
     ]
@@ -133,7 +133,7 @@ def _has_known_version(hook: Document) -> bool:
 
 
 def _hook(path: str, hook: Document, side_effects: Sequence[str]) -> Errors:
-    """Checks a webhook. side_effects: the values that are allowed."""
+    """Checks a webhook. side_effects: the allowed values."""
     errors = validate_qualified_domain(f"{path}.name", hook.get("name", ""))
     for where, rule in items(hook, "rules", path):
         errors += validate_operation_rule(where, rule)
@@ -162,7 +162,7 @@ def _review_versions(path: str, hook: Document, *, needs_known: bool) -> Errors:
 
 
 def validate_qualified_domain(path: str, name: str) -> Errors:
-    """Checks a domain of three parts or more. Source: apimachinery util/validation, IsFullyQualifiedName."""
+    """Checks a domain of at least three parts. Source: apimachinery util/validation, IsFullyQualifiedName."""
     if not name:
         return [required(path)]
     if problems := names.dns_subdomain(name):

@@ -14,5 +14,7 @@ from apiserver.schema.structural import Schema
 def types(
     brand: Brand, schema_of: Callable[[str], Schema], compatibility: CompatibilityVersion
 ) -> tuple[BuiltinType, ...]:
-    """Returns the types. schema_of: finds built-in schemas. compatibility: what new expressions may use."""
+    """Returns the types. schema_of: finds built-in schemas. compatibility: the version that limits new
+    expressions.
+    """
     return (custom_resource_definitions.builtin_type(brand, schema_of, compatibility),)

@@ -20,7 +20,9 @@ _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 def builtin_type(
     brand: Brand, schema_of: Callable[[str], Schema], compatibility: CompatibilityVersion
 ) -> BuiltinType:
-    """Returns the type. schema_of: finds built-in schemas. compatibility: what new expressions may use."""
+    """Returns the type. schema_of: finds built-in schemas. compatibility: the version that limits new
+    expressions.
+    """
     checks = DefinitionValidator(brand, partial(schema_of, _META), compatibility)
     return BuiltinType(
         "apiextensions.",

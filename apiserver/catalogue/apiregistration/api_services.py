@@ -22,7 +22,7 @@ _TRUTHS: Final = ("True", "False", "Unknown")
 
 
 def prepare_api_service_create(document: Document) -> None:
-    """Marks what this server serves itself as available at once; what another one serves is checked first."""
+    """Marks versions that this server serves as available; others are checked first."""
     document["status"] = {}
     if at(document, "spec", "service") is None:
         condition = {
@@ -129,8 +129,8 @@ BUILTIN_TYPE: Final = BuiltinType(
         update=UpdateStrategy(prepare=keep_status),
     ),
     columns=columns(
-        Column("Service", _service_cell, "Who serves the version; Local is this server."),
-        Column("Available", _available, "Whether it can be reached, and if not, why."),
+        Column("Service", _service_cell, "The service that serves the version; Local is this server."),
+        Column("Available", _available, "Whether the version is available, and otherwise the reason."),
         AGE,
     ),
 )

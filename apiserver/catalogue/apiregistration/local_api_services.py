@@ -1,6 +1,7 @@
-"""The APIServices of what a server serves itself, and how they order groups and versions in discovery.
+"""The APIServices of the versions that a server itself serves, and the order of groups and versions in
+discovery.
 
-Greater priorities come first: of groups among each other, and of versions within a group.
+Greater priorities come first, among groups, and among the versions of a group.
 Source: k8s.io/kubernetes, cmd/kube-apiserver/app and pkg/controlplane/apiserver, aggregator.go;
 pkg/controlplane/controller/crdregistration.
 """
@@ -12,8 +13,8 @@ from typing import Final, NamedTuple
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document, GroupVersion
 
-# Values of the label that says who manages an APIService: what is built in is registered when a server
-# starts; what is defined, for as long as its definition is there.
+# Values of the label that names the manager of an APIService: built-in ones are registered when a server
+# starts; those of definitions exist as long as their definition.
 ON_START: Final = "onstart"
 CONTINUOUSLY: Final = "true"
 
@@ -63,7 +64,7 @@ _VERSIONS: Final = {("resource.", "v1"): 20, ("events.", "v1beta1"): 5, ("discov
 
 
 def group_of(brand: Brand) -> str:
-    """Returns the API group that APIServices are in."""
+    """Returns the API group of APIServices."""
     return brand.group("apiregistration")
 
 
@@ -72,12 +73,12 @@ def automanaged_label(brand: Brand) -> str:
 
 
 def name_of(group_version: GroupVersion) -> str:
-    """Returns the name that the APIService of a version must have."""
+    """Returns the required name of a version's APIService."""
     return f"{group_version.version}.{group_version.group}"
 
 
 def builtin_priority(brand: Brand, group_version: GroupVersion) -> Priority:
-    """Returns the priority of a version that is built in."""
+    """Returns the priority of a built-in version."""
     group, version = group_version
     if group == group_of(brand):
         return _OWN
@@ -97,7 +98,7 @@ def _version_priority(group: str, version: str) -> int:
 
 
 def local_spec(group_version: GroupVersion, priority: Priority) -> Document:
-    """Returns the `spec` of the APIService of a version that a server serves itself."""
+    """Returns the `spec` of the APIService of a version that the server itself serves."""
     group, version = group_version
     return {
         **({"group": group} if group else {}),

@@ -1,4 +1,4 @@
-"""The group `internal.apiserver.k8s.io`: what API servers tell each other."""
+"""The group `internal.apiserver.k8s.io`: information that API servers share with each other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""StorageVersions: in which version each server of a cluster stores the objects of a resource.
+"""StorageVersions: the version in which each server of a cluster stores the objects of a resource.
 
 Source: pkg/apis/apiserverinternal/validation, pkg/registry/apiserverinternal/storageversion and
 pkg/printers/internalversion (release 1.36).
@@ -32,7 +32,7 @@ _NOT_API_VERSION: Final = (
 
 
 def storage_version_name(name: str) -> list[str]:
-    """Returns what is wrong with a name, which has the form `<group>.<resource>`."""
+    """Returns the errors in a name, which has the form `<group>.<resource>`."""
     group, dot, resource = name.rpartition(".")
     if not dot:
         return ["name must be in the form of <group>.<resource>"]
@@ -99,7 +99,7 @@ def _common_version(status: Document) -> Errors:
 
 
 def _conditions(status: Document) -> Errors:
-    """Checks conditions. The paths lack the name of the field in Kubernetes, too."""
+    """Checks conditions. As in Kubernetes, the paths lack the name of the field."""
     errors: Errors = []
     seen: dict[str, int] = {}
     for index, condition in enumerate(status.get("conditions") or ()):
@@ -121,7 +121,7 @@ def _conditions(status: Document) -> Errors:
 
 
 def _api_version(path: str, text: str) -> Errors:
-    """Checks a version with a group before it, or none, as `apps/v1`."""
+    """Checks a version with or without a group, as `apps/v1`."""
     problems = _api_version_problems(text)
     return [invalid(path, text, ",".join(problems))] if problems else []
 
@@ -165,9 +165,9 @@ BUILTIN_TYPE: Final = BuiltinType(
         Column(
             "CommonEncodingVersion",
             field_cell("status", "commonEncodingVersion", default=_UNSET),
-            "The version that all servers store, if they agree.",
+            "The storage version of all servers, if they agree.",
         ),
-        Column("StorageVersions", _stored, "The version that each server stores."),
+        Column("StorageVersions", _stored, "The storage version of each server."),
         AGE,
     ),
 )

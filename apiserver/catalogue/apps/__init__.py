@@ -1,4 +1,4 @@
-"""The group `apps`: what runs pods, and keeps them running."""
+"""The group `apps`: controllers of pods that run continuously."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ BUILTIN_TYPE: Final = BuiltinType(
     "ControllerRevision",
     strategy=Strategy(validate_ratcheting=validate_controller_revision),
     columns=columns(
-        Column("Controller", _controller, "The object whose state this was."),
-        Column("Revision", field_cell("revision", default=0), "The number of the state."),
+        Column("Controller", _controller, "The object that the revision belongs to."),
+        Column("Revision", field_cell("revision", default=0), "The number of the revision."),
         AGE,
     ),
 )

@@ -53,16 +53,16 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             status_subresource(validate_daemon_set_status_update, prepare=prepare_daemon_set_status_update),
         ),
         columns=columns(
-            status_column("Desired", "desiredNumberScheduled", "On how many nodes a pod is wanted."),
-            status_column("Current", "currentNumberScheduled", "On how many of these nodes there is one."),
-            status_column("Ready", "numberReady", "On how many of these nodes it is ready."),
+            status_column("Desired", "desiredNumberScheduled", "The number of nodes that should run a pod."),
+            status_column("Current", "currentNumberScheduled", "The number of these nodes that have a pod."),
+            status_column("Ready", "numberReady", "The number of these nodes whose pod is ready."),
             status_column(
-                "Up-to-date", "updatedNumberScheduled", "On how many nodes it has the template of now."
+                "Up-to-date",
+                "updatedNumberScheduled",
+                "The number of nodes whose pod has the current template.",
             ),
-            status_column(
-                "Available", "numberAvailable", "On how many nodes it has been ready for long enough."
-            ),
-            Column("Node Selector", _node_selector, "The labels of nodes that get a pod."),
+            status_column("Available", "numberAvailable", "The number of nodes whose pod is available."),
+            Column("Node Selector", _node_selector, "The node selector of the pods."),
             AGE,
             *POD_TEMPLATE_COLUMNS,
         ),
@@ -70,7 +70,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
 
 
 def _complete_daemon_set(document: Document) -> None:
-    """Sets the annotation by default, so that the client that writes the object owns it."""
+    """Sets the annotation as a default, so that the client that writes the object owns it."""
     if not at(document, "metadata", "annotations", TEMPLATE_GENERATION):
         _set_template_generation(document, 0)
 

@@ -57,16 +57,16 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             workloads.SCALE_SUBRESOURCE,
         ),
         columns=columns(
-            Column("Ready", workloads.ready_of_desired, "How many of the pods that are wanted are ready."),
+            Column("Ready", workloads.ready_of_desired, "The numbers of ready pods and of desired pods."),
             Column(
                 "Up-to-date",
                 status_count("updatedReplicas"),
-                "How many pods have the template that is wanted now.",
+                "The number of pods with the current template.",
             ),
             Column(
                 "Available",
                 status_count("availableReplicas"),
-                "How many pods have been ready for long enough.",
+                "The number of available pods.",
             ),
             AGE,
             *POD_TEMPLATE_COLUMNS,
@@ -75,7 +75,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
 
 
 def prepare_deployment_update(new: Document, old: Document) -> None:
-    """Counts a change of annotations as one of the spec: ReplicaSets take them over."""
+    """Increases the generation for a change of the spec or of annotations, which ReplicaSets copy."""
     keep_status(new, old)
     meta, old_meta = new["metadata"], old["metadata"]
     if (meta.get("annotations") or {}) != (old_meta.get("annotations") or {}):
@@ -83,7 +83,7 @@ def prepare_deployment_update(new: Document, old: Document) -> None:
 
 
 def prepare_deployment_status_update(new: Document, old: Document) -> None:
-    """Keeps the labels, too, which the status of other kinds may change."""
+    """Keeps the old labels, too, which the status of other kinds may change."""
     only_status(new, old)
     keep_metadata(new, old, "labels")
 

@@ -69,7 +69,7 @@ def validate_replica_set_status_update(new: Document, old: Document) -> Errors:
 
 
 def validate_pods(rules: PodSpecRules, spec: Document, old_template: Document | None) -> Errors:
-    """Checks the selector and the template, of Deployments too."""
+    """Checks the selector and the template, also those of Deployments."""
     # An empty selector is called invalid for deployments in errors about ReplicaSets, too, as in Kubernetes.
     errors = workloads.validate_selector(spec, kind="deployment")
     selector = spec.get("selector")

@@ -52,7 +52,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         ),
         subresources=(status_subresource(validate_stateful_set_status_update), workloads.SCALE_SUBRESOURCE),
         columns=columns(
-            Column("Ready", workloads.ready_of_desired, "How many of the pods that are wanted are ready."),
+            Column("Ready", workloads.ready_of_desired, "The numbers of ready pods and of desired pods."),
             AGE,
             *pod_template_columns("spec", "template", has_selector=False),
         ),
@@ -96,7 +96,9 @@ def validate_stateful_set(rules: PodSpecRules, document: Document, old: Document
 def _validate_spec(
     rules: PodSpecRules, spec: Document, old: Document | None, *, checks_pods: bool = True
 ) -> Errors:
-    """Checks a spec. old: the stored one, whose claims and service are not checked: they cannot change."""
+    """Checks a spec. old: the stored spec, whose claims and service are not checked, since they cannot
+    change.
+    """
     policy = spec["podManagementPolicy"]
     errors: Errors = []
     if policy not in ("OrderedReady", "Parallel"):
@@ -130,7 +132,7 @@ def _validate_spec(
 
 
 def _in_go(rolling: Document) -> Document:
-    """Returns a rolling update as Kubernetes' structure of it."""
+    """Returns a rolling update as Go prints Kubernetes' struct."""
     return {"Partition": rolling.get("partition") or 0, "MaxUnavailable": rolling.get("maxUnavailable")}
 
 
@@ -165,9 +167,10 @@ _OF_CONTROLLER: Final = ("hostname", "subdomain")
 
 
 def _pods_to_be(template: Document, spec: Document) -> Document:
-    """Returns the template without the names that the controller gives, and with the volumes of its claims.
+    """Returns the template as its pods will be: with volumes of claims, and without names that the controller
+    sets.
 
-    Claims replace volumes of their name.
+    Claims replace volumes with the same name.
     """
     claims = [at(claim, "metadata", "name") or "" for claim in spec.get("volumeClaimTemplates") or ()]
     pods = template.get("spec") or {}

@@ -1,4 +1,4 @@
-"""The group `authentication.k8s.io`: reviews of who a user is. None of them is stored."""
+"""The group `authentication.k8s.io`: reviews of users' identities. None of them is stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The group `authorization.k8s.io`: reviews of what a user may do. None of them is stored."""
+"""The group `authorization.k8s.io`: reviews of users' permissions. None of them is stored."""
 
 from __future__ import annotations
 

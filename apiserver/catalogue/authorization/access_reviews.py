@@ -112,7 +112,8 @@ SELECTOR_FIELDS: Final = frozenset(_REQUIREMENT_CHECKS)
 
 
 def unread_selectors(spec: Document) -> str:
-    """Returns which selectors of a valid review the server ignores, wholly or partly; empty if none.
+    """Returns the error about selectors of a valid review that the server ignores, wholly or partly; empty if
+    none.
 
     The text is that of `status.evaluationError`. Source: pkg/registry/authorization/util/helpers.go.
     """
@@ -155,7 +156,7 @@ def _is_readable_field(requirement: Document) -> bool:
 
 
 def _readable_field_requirements(selector: Document) -> tuple[int, int]:
-    """Returns how many requirements can be read, of how many."""
+    """Returns the number of requirements that the server can read, and the number of all."""
     if raw := selector.get("rawSelector"):
         return _is_readable(lambda text: parse_field_selector(text, None), raw), 1
     requirements = selector.get("requirements") or ()
@@ -189,5 +190,5 @@ def _validate_meta(meta: Document) -> Errors:
 
 
 def _go_value(attributes: Document) -> Document:
-    """Returns the attributes as Go prints its internal type, which has no JSON names."""
+    """Returns the attributes as Go prints their internal type, which has no JSON names."""
     return {"Path": attributes.get("path", ""), "Verb": attributes.get("verb", "")}

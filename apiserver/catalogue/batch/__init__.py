@@ -1,4 +1,4 @@
-"""The group `batch`: what runs pods to an end."""
+"""The group `batch`: controllers of pods that run to completion."""
 
 from __future__ import annotations
 

@@ -55,15 +55,13 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             has_generation=True,
         ),
         columns=columns(
-            Column("Schedule", field_cell("spec", "schedule"), "When jobs are made, as cron has it."),
+            Column("Schedule", field_cell("spec", "schedule"), "The schedule in cron format."),
             Column(
                 "Timezone", field_cell("spec", "timeZone", default="<none>"), "The time zone of the schedule."
             ),
-            Column("Suspend", _suspend, "Whether no jobs are made for now.", type="boolean"),
-            Column(
-                "Active", list_length("status", "active"), "How many of its jobs are running.", type="integer"
-            ),
-            Column("Last Schedule", _last_schedule, "How long ago a job was made."),
+            Column("Suspend", _suspend, "Whether the creation of jobs is suspended.", type="boolean"),
+            Column("Active", list_length("status", "active"), "The number of running jobs.", type="integer"),
+            Column("Last Schedule", _last_schedule, "The time since the last job was created."),
             AGE,
             *pod_template_columns(*_TEMPLATE),
         ),
@@ -92,7 +90,11 @@ def validate_cron_job(rules: PodSpecRules, document: Document, old: Document | N
 
 
 def _validate_schedule(path: str, spec: Document, *, may_have_zone: bool) -> Errors:
-    """may_have_zone: the stored schedule has a time zone, as was allowed once."""
+    """Checks the schedule.
+
+    may_have_zone: whether the schedule may have a time zone, since the stored one has, as older releases
+        allowed.
+    """
     schedule = spec.get("schedule", "")
     if not schedule:
         return [required(path)]

@@ -1,6 +1,6 @@
-"""Schedules of cron jobs: five fields, or a word, as `*/5 8-18 * * mon-fri` or `@daily`.
+"""Schedules of cron jobs: five fields, or a macro, as `*/5 8-18 * * mon-fri` or `@daily`.
 
-Source: github.com/robfig/cron v3, ParseStandard, whose texts these are.
+Source: github.com/robfig/cron v3, ParseStandard, which has the same error texts.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from apiserver.meta.text_caches import text_cache
 
 
 class InvalidSchedule(ValueError):
-    """The text is no schedule. The client sees the message."""
+    """A text that is not a schedule. The message is for the client."""
 
 
 class _Field(NamedTuple):
@@ -133,7 +133,7 @@ _is_zone_part = re.compile(r"(?!-)[A-Za-z.\-_0-9+]{1,14}").fullmatch
 
 
 def is_zone(name: str) -> bool:
-    """Tells whether this machine, or the package tzdata, knows this IANA time zone."""
+    """Returns whether this machine, or the package tzdata, has this IANA time zone."""
     return len(name) <= _ZONE_LENGTH_MAX and _is_zone(name)
 
 

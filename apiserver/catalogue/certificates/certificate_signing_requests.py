@@ -1,7 +1,7 @@
 """CertificateSigningRequests. Source: pkg/apis/certificates/validation, pkg/registry/certificates.
 
-The server writes in who asks. What is asked for never changes; whether it is approved is written through
-one subresource, the certificate through another.
+The server sets the requester. The spec never changes; the approval is written through one subresource, the
+certificate through another.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ _IDENTITY: Final = ("username", "uid", "groups", "extra")
 
 
 def prepare_certificate_request_create(document: Document) -> None:
-    """Drops what clients may not set: who asks, and the status."""
+    """Drops fields that clients may not set: the requester, and the status."""
     for field in _IDENTITY:
         document.get("spec", {}).pop(field, None)
     document["status"] = {}
 
 
 def stamp_request(stamp: WriteContext, document: Document) -> None:
-    """Writes into a new request who asks."""
+    """Writes the requester into a new request."""
     if (user := stamp.user) is None:
         return
     spec = document.setdefault("spec", {})
@@ -88,9 +88,9 @@ def stamp_request(stamp: WriteContext, document: Document) -> None:
 
 
 def validate_certificate_request(document: Document, *, of_v1beta1: bool = False) -> Errors:
-    """Checks a new request: what is asked for never changes.
+    """Checks a new request, whose spec never changes.
 
-    of_v1beta1: any usages may be asked for, more than once, and the legacy signer may be. Row T18.
+    of_v1beta1: whether any usages are allowed, also repeated ones, and the legacy signer. Row T18.
     """
     spec = document.get("spec", {})
     errors: Errors = []
@@ -118,7 +118,7 @@ def validate_certificate_request(document: Document, *, of_v1beta1: bool = False
 
 
 def _request_problem(text: str) -> str:
-    """Returns what is wrong with a PKCS#10 request in PEM in base64; empty if nothing is."""
+    """Returns the problem of a PKCS#10 request in base64-encoded PEM; empty if there is none."""
     blocks = _pem_blocks(text)
     if not blocks or blocks[0].label != "CERTIFICATE REQUEST":
         return "PEM block type must be CERTIFICATE REQUEST"
@@ -145,21 +145,22 @@ def _signer(path: str, name: str) -> Errors:
 
 
 def _keep_all(new: Document, old: Document) -> None:
-    """Takes over all but the metadata from the old object."""
+    """Copies everything but the metadata from the old object."""
     new["spec"], new["status"] = old.get("spec", {}), old.get("status", {})
 
 
 def _take_status(new: Document, old: Document) -> None:
-    """Takes over all but the status from the old object, and from its status the conditions about approval.
+    """Copies everything but the status from the old object, and from its status the conditions about
+    approval.
 
-    Where some of these are added or removed, the update stays as it is, and is refused.
+    If the update adds or removes some of these, it is not changed, and is refused.
     """
     new["spec"] = old.get("spec", {})
     keep_conditions(new, old, _APPROVALS)
 
 
 def keep_conditions(new: Document, old: Document, kinds: Iterable[str]) -> None:
-    """Leaves conditions of some types as they were, unless some are added or removed."""
+    """Restores conditions of some types, unless some are added or removed."""
     for kind in kinds:
         before = _conditions_of_type(old, kind)
         if before and len(_conditions_of_type(new, kind)) == len(before):
@@ -168,7 +169,7 @@ def keep_conditions(new: Document, old: Document, kinds: Iterable[str]) -> None:
 
 
 def _take_conditions(new: Document, old: Document) -> None:
-    """Takes over all but the conditions from the old object."""
+    """Copies everything but the conditions from the old object."""
     conditions = conditions_of(new)
     new["spec"] = old.get("spec", {})
     new["status"] = dict(old.get("status", {}))
@@ -189,14 +190,14 @@ def conditions_of(document: Document) -> list[Document]:
 
 
 def date_conditions(stamp: WriteContext, new: Document, old: Document) -> None:
-    """Sets the times of conditions that have none: of this update, and of the last transition."""
+    """Sets the missing times of conditions: of this update, and of the last transition."""
     for condition in conditions_of(new):
         condition["lastUpdateTime"] = condition.get("lastUpdateTime") or stamp.now
     date_transitions(stamp, new, old)
 
 
 def date_transitions(stamp: WriteContext, new: Document, old: Document) -> None:
-    """Sets the times of the last transition that conditions lack. Source: populateConditionTimestamps."""
+    """Sets the missing times of conditions' last transition. Source: populateConditionTimestamps."""
     before = {(c.get("type"), c.get("status")): c for c in conditions_of(old)}
     for condition in conditions_of(new):
         if not condition.get("lastTransitionTime"):
@@ -214,7 +215,8 @@ def validate_certificate_request_update(
 ) -> Errors:
     """Returns the errors in an update of a request.
 
-    of_v1beta1: conditions may be repeated, or of no type, and the certificate may be anything. Row T18.
+    of_v1beta1: whether conditions may be repeated, or have no type, and the certificate may be any text. Row
+        T18.
     """
     errors = _validate_conditions(new, old, of_v1beta1=of_v1beta1)
     if not of_v1beta1:
@@ -249,7 +251,7 @@ def _conditions_of_type(document: Document, kind: str) -> list[Document]:
 
 
 def _validate_conditions(new: Document, old: Document, *, of_v1beta1: bool) -> Errors:
-    """Checks conditions; faults that v1beta1 allowed may stay in objects that have them."""
+    """Checks conditions; faults that v1beta1 allowed may remain in objects that have them."""
     errors: Errors = []
     seen: set[str] = set()
     kinds_before = [condition.get("type", "") for condition in conditions_of(old)]
@@ -299,7 +301,7 @@ def _certificate_problem(text: str) -> str:
 
 
 class Updates(NamedTuple):
-    """How the endpoints of requests take updates."""
+    """The update rules of the endpoints of requests."""
 
     main: UpdateStrategy
     status: UpdateStrategy
@@ -342,7 +344,7 @@ def _duration(document: Document, now: float) -> str:
 
 
 def _condition(document: Document, now: float) -> str:
-    """Shows the decision, whether signing failed, and whether there is a certificate."""
+    """Shows the decision, a failure of the signer, and whether there is a certificate."""
     kinds = {condition.get("type") for condition in at(document, "status", "conditions") or ()}
     condition = "Denied" if "Denied" in kinds else "Approved" if "Approved" in kinds else "Pending"
     if "Failed" in kinds:
@@ -368,10 +370,10 @@ BUILTIN_TYPE: Final = BuiltinType(
     ),
     columns=columns(
         AGE,
-        Column("SignerName", field_cell("spec", "signerName"), "Who is asked to sign."),
-        Column("Requestor", field_cell("spec", "username"), "Who asks."),
-        Column("RequestedDuration", _duration, "For how long the certificate should be good."),
-        Column("Condition", _condition, "What has become of the request."),
+        Column("SignerName", field_cell("spec", "signerName"), "The signer of the request."),
+        Column("Requestor", field_cell("spec", "username"), "The user that created the request."),
+        Column("RequestedDuration", _duration, "The requested lifetime of the certificate."),
+        Column("Condition", _condition, "The state of the request."),
     ),
     selectable_fields=field_texts("spec.signerName"),
 )

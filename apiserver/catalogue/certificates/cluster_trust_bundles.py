@@ -1,4 +1,4 @@
-"""ClusterTrustBundles: the certificates that are to be trusted, of a signer or of nobody in particular.
+"""ClusterTrustBundles: trusted certificates of a signer, or without a signer.
 
 Source: pkg/apis/certificates/validation, ValidateClusterTrustBundle; pkg/registry/certificates; KEP-3257
 (release 1.36).
@@ -41,7 +41,7 @@ def validate_name_and_signer(document: Document) -> Errors:
 
 
 def validate_certificates(document: Document) -> Errors:
-    """Checks that a bundle has certificates of CAs, each once, and nothing else."""
+    """Checks that a bundle only has certificates of CAs, each once."""
     bundle = at(document, "spec", "trustBundle") or ""
     if byte_length(bundle) > _BUNDLE_BYTES_MAX:
         return [too_long(_PATH, _BUNDLE_BYTES_MAX)]
@@ -62,7 +62,7 @@ def validate_certificates(document: Document) -> Errors:
 
 
 def _problem(block: PemBlock) -> str:
-    """Returns what is wrong with a block; empty if nothing is."""
+    """Returns the problem of a block; empty if there is none."""
     if block.label != CERTIFICATE:
         return f"has bad block type: {block.label}"
     if block.has_headers:
@@ -79,7 +79,7 @@ def _problem(block: PemBlock) -> str:
 
 
 def _repeated(blocks: list[PemBlock]) -> Iterator[list[int]]:
-    """Yields the indexes of blocks that are the same."""
+    """Yields the indexes of duplicate blocks."""
     found: dict[bytes, list[int]] = {}
     for index, block in enumerate(blocks):
         found.setdefault(block.content, []).append(index)
@@ -87,7 +87,7 @@ def _repeated(blocks: list[PemBlock]) -> Iterator[list[int]]:
 
 
 def validate_bundle_update(new: Document, old: Document) -> Errors:
-    """Certificates are read only if they change: what was valid stays so."""
+    """Checks an update. Certificates are only parsed if they change: unchanged ones remain valid."""
     is_same = at(new, "spec", "trustBundle") == at(old, "spec", "trustBundle")
     errors = [] if is_same else validate_certificates(new)
     return errors + immutable("spec.signerName", _signer_of(new), _signer_of(old))
@@ -118,7 +118,9 @@ BUILTIN_TYPE: Final = BuiltinType(
         # Parsing a megabyte of certificates takes tens of milliseconds.
         is_costly=True,
     ),
-    columns=columns(Column("SignerName", _shown_signer, "The signer whose certificates are to be trusted.")),
+    columns=columns(
+        Column("SignerName", _shown_signer, "The signer whose certificates the bundle contains.")
+    ),
     selectable_fields=field_texts("spec.signerName"),
     feature_gates=(GATE,),
 )

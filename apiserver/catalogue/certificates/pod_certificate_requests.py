@@ -1,7 +1,7 @@
-"""PodCertificateRequests: kubelets ask a signer for a certificate that a pod is to have.
+"""PodCertificateRequests: requests of kubelets to a signer for a pod's certificate.
 
-What is asked for never changes, and its status changes once: the request is issued, denied, or has failed.
-Who may say so, and when, is checked in `admission.plugins.pod_certificates`.
+The spec never changes, and the status changes once: the request is issued, denied, or failed.
+`admission.plugins.pod_certificates` checks who may change it, and when.
 
 Source: pkg/apis/certificates/validation, ValidatePodCertificateRequest*; pkg/registry/certificates; KEP-4317
 (release 1.36).
@@ -89,7 +89,7 @@ _OLD_KEYS: Final = ("pkixPublicKey", "proofOfPossession")
 
 
 def from_v1(document: Document) -> None:
-    """Adds the fields that v1 does not have: v1beta1 always shows them."""
+    """Adds the fields that v1 does not have, and that v1beta1 always shows."""
     if "spec" in document:
         for field in _OLD_KEYS:
             document["spec"].setdefault(field)
@@ -131,8 +131,8 @@ def _reference(spec: Document, name_field: str, uid_field: str) -> Errors:
 
 
 def _keys(spec: Document) -> Errors:
-    """Checks the public key, and that who asks has the private one: by a request for a certificate, or as
-    before 1.36.
+    """Checks the public key, and the proof of the private one: a certificate request, or the form before
+    1.36.
     """
     stub, pkix, proof = (_bytes(spec, field) for field in ("stubPKCS10Request", *_OLD_KEYS))
     for path, content in ((_STUB, stub), (_PKIX, pkix), (_PROOF, proof)):
@@ -176,7 +176,7 @@ def _public_key(content: bytes) -> PublicKeyTypes | None:
 
 
 def _key_problem(key: PublicKeyTypes) -> tuple[str, str] | None:
-    """Returns what Kubernetes shows of a key that it does not take, and why it does not."""
+    """Returns Kubernetes' text about a key that it does not accept, and the reason."""
     match key:
         case ed25519.Ed25519PublicKey():
             return None
@@ -195,7 +195,7 @@ _RSA_TEXT: Final = "RSA keys must have modulus size 3072 or 4096"
 
 
 def _is_proven(key: PublicKeyTypes, message: bytes, signature: bytes) -> bool:
-    """Tells whether the private key has signed a message. It is one of a kind that is taken."""
+    """Returns whether the private key signed a message. The key is of an accepted kind."""
     sha256 = hashes.SHA256()
     try:
         match key:
@@ -214,13 +214,13 @@ def _is_proven(key: PublicKeyTypes, message: bytes, signature: bytes) -> bool:
 
 
 def take_status(new: Document, old: Document) -> None:
-    """Takes over all but the status from the old object, and from its status what has been decided."""
+    """Copies everything but the status from the old object, and from its status the decision."""
     only_status_without_metadata(new, old)
     keep_conditions(new, old, _ENDS)
 
 
 def has_ended(document: Document, *kinds: str) -> bool:
-    """Tells whether a request has ended in one of some ways; without any, whether it has at all."""
+    """Returns whether a request has ended in one of some ways; without any, whether it has ended."""
     return any(
         each.get("type") in (kinds or _ENDS) and each.get("status") == "True"
         for each in conditions_of(document)
@@ -246,11 +246,11 @@ def validate_request_status(new: Document, old: Document) -> Errors:
 
 
 def _end(status: Document) -> Errors:
-    """Checks that there is at most one condition: how the request has ended."""
+    """Checks that there is at most one condition, which shows the end of the request."""
     errors: Errors = []
     known = 0
     for where, condition in items(status, "conditions", "status"):
-        # The index is a name of its own in Kubernetes' path.
+        # In Kubernetes' path the index is a separate name.
         path, kind, truth = where.replace("[", ".["), condition.get("type", ""), condition.get("status", "")
         if kind not in _ENDS:
             errors.append(not_supported(f"{path}.type", kind, _ENDS))
@@ -272,7 +272,7 @@ def _is_same(one: Document, other: Document) -> bool:
 
 
 def _issued(status: Document, spec: Document) -> Errors:
-    """Checks a certificate: that it is for the key that was asked for, and valid as the status says."""
+    """Checks that a certificate is for the requested key, and is valid for the time in the status."""
     chain = status.get("certificateChain") or ""
     if byte_length(chain) > _CHAIN_BYTES_MAX:
         return [too_long(_CHAIN, _CHAIN_BYTES_MAX)]
@@ -389,7 +389,7 @@ _TIMES: Final = {
 
 
 def _with_text(path: str, shown: str, detail: str) -> FieldError:
-    """Returns an error that shows a value as it is, without quotes."""
+    """Returns an error that shows a value without quotes."""
     return FieldError(path, INVALID, f"Invalid value: {shown}: {detail}")
 
 
@@ -426,12 +426,12 @@ BUILTIN_TYPE: Final = BuiltinType(
         is_costly=True,
     ),
     columns=columns(
-        Column("PodName", field_cell("spec", "podName"), "The pod that is to have it."),
+        Column("PodName", field_cell("spec", "podName"), "The pod that the certificate is for."),
         Column(
             "ServiceAccountName", field_cell("spec", "serviceAccountName"), "The service account of the pod."
         ),
         Column("NodeName", field_cell("spec", "nodeName"), "The node of the pod."),
-        Column("SignerName", field_cell("spec", "signerName"), "Who is asked to sign."),
+        Column("SignerName", field_cell("spec", "signerName"), "The signer of the request."),
         Column("State", _state, "Whether the request is pending, issued, denied or failed."),
     ),
     selectable_fields=field_texts("spec.signerName", "spec.podName", "spec.nodeName"),

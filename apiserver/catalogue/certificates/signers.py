@@ -1,4 +1,4 @@
-"""The names of signers, and what each of Kubernetes' own signs. Pure.
+"""The names of signers, and the rules of Kubernetes' own signers. Pure.
 
 Source: kubernetes, pkg/controller/certificates/signer, pkg/apis/certificates/helpers.go and
 pkg/apis/core/validation, ValidateSignerName.
@@ -92,7 +92,7 @@ def check_kubelet_serving(request: x509.CertificateSigningRequest, usages: Seque
 
 
 def _check_client(request: x509.CertificateSigningRequest, usages: Sequence[str]) -> None:
-    """Raises NotForSigner."""
+    """Check a request for a client certificate. Raises NotForSigner."""
     for usage in usages:
         if usage not in ("digital signature", _OPTIONAL, "client auth"):
             raise NotForSigner(f"invalid usage for client certificate: {usage}")
@@ -101,7 +101,7 @@ def _check_client(request: x509.CertificateSigningRequest, usages: Sequence[str]
 
 
 def _check_nothing(request: x509.CertificateSigningRequest, usages: Sequence[str]) -> None:
-    """Requests for this signer are older than signers, and nothing was required of them."""
+    """Accepts every request: requests for this signer are older than signers, and had no requirements."""
 
 
 Check: TypeAlias = Callable[[x509.CertificateSigningRequest, Sequence[str]], None]

@@ -1,6 +1,6 @@
-"""Reads JSON in annotations, where older versions of a type keep what they have no fields for.
+"""Reads JSON in annotations, where older versions of a type keep fields that they lack.
 
-Clients may write anything there: all functions raise UnreadableAnnotation for a value that does not have the
+Clients may write any text there: all functions raise UnreadableAnnotation for a value that does not have the
 type of its field.
 """
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class UnreadableAnnotation(ValueError):
-    """An annotation does not hold what this server writes into it."""
+    """An annotation whose value does not have the form that this server writes."""
 
 
 def annotate(document: Document, key: str, value: str) -> None:
@@ -37,7 +37,7 @@ def take_annotation(document: Document, key: str) -> str | None:
 
 
 def read(annotation: str, decode: Callable[[Any], T]) -> T:
-    """Returns what an annotation holds. decode: converts the value of its JSON."""
+    """Returns the value in an annotation. decode: converts the decoded JSON."""
     try:
         value = orjson.loads(annotation)
     except (orjson.JSONDecodeError, RecursionError) as error:

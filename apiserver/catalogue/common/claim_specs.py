@@ -1,4 +1,4 @@
-"""The specs of claims to volumes: of PersistentVolumeClaims, and of the templates from which claims are made.
+"""Validation of the specs of PersistentVolumeClaims, and of templates for claims.
 
 Source: pkg/apis/core/validation, ValidatePersistentVolumeClaimSpec, and pkg/api/persistentvolumeclaim,
 GetWarningsForPersistentVolumeClaimSpec.
@@ -33,7 +33,7 @@ CLAIM_DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
 
 
 class ClaimLeniency(NamedTuple):
-    """What is not checked of a claim's spec because the stored one has it, too."""
+    """The rules that a claim's spec may break because the stored one does."""
 
     selector_values: bool = False
     source_groups: bool = False
@@ -43,7 +43,7 @@ STRICT: Final = ClaimLeniency()
 
 
 def leniency_of(old: Document) -> ClaimLeniency:
-    """Returns what a stored spec may keep."""
+    """Returns the rules that a new spec may break because the stored one does."""
     sources = (old.get("dataSource") or {}, old.get("dataSourceRef") or {})
     return ClaimLeniency(
         selector_values=bool(label_selector("", old.get("selector"))),
@@ -154,7 +154,7 @@ def warn_claim_spec(path: str, spec: Document) -> list[str]:
 
 
 def warn_fraction(path: str, value: Any) -> list[str]:
-    """Warns of an amount that is counted in bytes and is not whole."""
+    """Warns about an amount of bytes that is not whole."""
     if quantity_of(value).is_whole:
         return []
     return [f'{path}: fractional byte value "{value}" is invalid, must be an integer']

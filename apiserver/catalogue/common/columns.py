@@ -12,12 +12,12 @@ from apiserver.schema.validation.documents import at
 
 
 def status_count(field: str) -> Callable[[Document, float], int]:
-    """Returns a cell that shows a number of the status; 0 if it is absent."""
+    """Returns a cell that shows a number in the status; 0 if it is absent."""
     return lambda document, now: int(document.get("status", {}).get(field) or 0)
 
 
 def status_column(name: str, status_field: str, description: str) -> Column:
-    """Returns a column of whole numbers that the status has."""
+    """Returns a column of whole numbers in the status."""
     return Column(name, status_count(status_field), description, type="integer")
 
 
@@ -25,9 +25,9 @@ _SHOWN_MAX: Final = 3
 
 
 def first_few(texts: Sequence[str], *, empty: str) -> str:
-    """Joins the first texts and tells how many more there are: `a,b,c + 2 more...`.
+    """Joins the first texts and adds the number of others: `a,b,c + 2 more...`.
 
-    empty: what to show if there are none.
+    empty: the text if there are none.
     """
     shown = ",".join(texts[:_SHOWN_MAX])
     hidden = len(texts) - _SHOWN_MAX
@@ -40,5 +40,5 @@ def labels_cell(*steps: str) -> Callable[[Document, float], str]:
 
 
 def list_length(*steps: str) -> Callable[[Document, float], int]:
-    """Returns a cell that shows how many items the list or map at a path has."""
+    """Returns a cell that shows the number of items in the list or map at a path."""
     return lambda document, now: len(at(document, *steps) or ())

@@ -1,4 +1,4 @@
-"""Labels of nodes that have had another name, and warnings of what still selects nodes by them.
+"""Labels of nodes that were renamed, and warnings about selectors that still use them.
 
 Source: pkg/api/node, util.go.
 """
@@ -34,7 +34,7 @@ DEPRECATED_NODE_LABELS: Final = {
 
 
 def selector_warnings(path: str, selector: Document) -> Iterator[str]:
-    """Warns of labels in a LabelSelector that selects nodes."""
+    """Returns warnings about labels in a LabelSelector that selects nodes."""
     for where, expression in items(selector, "matchExpressions", path):
         yield from _key_warnings(where, expression)
     for label in sorted(selector.get("matchLabels") or ()):
@@ -43,7 +43,7 @@ def selector_warnings(path: str, selector: Document) -> Iterator[str]:
 
 
 def term_warnings(path: str, term: Document, *, checks_values: bool) -> Iterator[str]:
-    """Warns of labels in a term of a NodeSelector. checks_values: also of values that no label has."""
+    """Returns warnings about labels in a term of a NodeSelector. checks_values: also check values."""
     for where, expression in items(term, "matchExpressions", path):
         yield from _key_warnings(where, expression)
         for place, value in items(expression, "values", where) if checks_values else ():

@@ -1,4 +1,4 @@
-"""Versions of types that differ from others in little."""
+"""Declarations of versions that differ little from other versions of the type."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NO_DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType({})
 def other_version(
     current: BuiltinType, version: str, *, adds: Mapping[str, Default] = _NO_DEFAULTS, **changes: Any
 ) -> BuiltinType:
-    """Returns another version of a type, with the same rules and with definitions of its own.
+    """Returns another version of a type, with the same rules and with separate definitions.
 
     adds: defaults that are set before those of the current version, by the names of their definitions in
         their package, as `RoleRef`.
@@ -45,7 +45,7 @@ def other_version(
 
 
 def _as_it_is(document: Document) -> None:
-    """Converts between versions that differ in their names only: not at all."""
+    """Converts between versions that only differ in their names: leaves the document unchanged."""
 
 
 def hub_of(

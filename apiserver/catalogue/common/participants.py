@@ -1,4 +1,4 @@
-"""The names of those that ask for evictions, and of those that see to them, as `acme.io/foo`.
+"""The names of requesters and responders of evictions, as `acme.io/foo`.
 
 Source: k8s.io/apimachinery, pkg/api/validate, k8s-prefixed-label-key; pkg/apis/lifecycle/validation (1.37).
 """
@@ -17,14 +17,14 @@ _RESERVED: Final = ("k8s.io", "kubernetes.io")
 
 @names.cached
 def participant_name(name: str) -> list[str]:
-    """Returns what is wrong with the name of a requester or responder: it is a label's key with a prefix."""
+    """Returns the errors in the name of a requester or responder, which is a label key with a prefix."""
     if problems := names.qualified_name(name):
         return problems
     return [] if "/" in name else ["must include a prefix (e.g. 'example.com/key')"]
 
 
 def validate_own_name(path: str, name: str) -> Errors:
-    """Checks a name that a user gives: those in Kubernetes' own domains are taken."""
+    """Checks a name that a user sets: Kubernetes' domains are reserved."""
     domain = name.partition("/")[0].lower().strip().rstrip(".")
     errors: Errors = []
     if any(domain == each or domain.endswith(f".{each}") for each in _RESERVED):

@@ -1,4 +1,4 @@
-"""Names of signers of certificates and of bundles of their CAs, and what pods ask signers for.
+"""Names of signers and of bundles of their CAs, and requests of pods to signers.
 
 Source: pkg/apis/core/validation, names.go and ValidateUserAnnotations; pkg/apis/certificates, types.go.
 """
@@ -22,7 +22,7 @@ POD_CERTIFICATE_S_MIN: Final = HOUR_S
 
 
 def validate_signer_name(path: str, name: str) -> Errors:
-    """Checks a signer name: `domain/path`, both of dotted parts. Source: ValidateSignerName."""
+    """Checks a signer name: `domain/path`, both with dotted parts. Source: ValidateSignerName."""
     if not name:
         return [required(path)]
     segments = name.split("/")
@@ -52,18 +52,18 @@ def _first_bad_part(path: str, value: str, rule: names.NameRule) -> Errors:
 
 
 def is_of_kubernetes(signer: str) -> bool:
-    """Tells whether the name of a signer is one that the Kubernetes project keeps for itself."""
+    """Returns whether the name of a signer is reserved for the Kubernetes project."""
     host = signer.partition("/")[0]
     return host == "kubernetes.io" or host.endswith(".kubernetes.io")
 
 
 def pod_certificate_s_max(signer: str) -> int:
-    """Returns how long the certificate that a signer gives a pod may be valid at most."""
+    """Returns the maximum lifetime of a pod's certificate by a signer, in seconds."""
     return DAY_S if is_of_kubernetes(signer) else 91 * DAY_S
 
 
 def validate_user_annotations(path: str, annotations: Mapping[str, str]) -> Errors:
-    """Checks what a pod tells its signer."""
+    """Checks the annotations of a pod for its signer."""
     errors: Errors = []
     for key in map(str.lower, annotations):
         if not key:
@@ -81,12 +81,12 @@ def validate_user_annotations(path: str, annotations: Mapping[str, str]) -> Erro
 
 
 def bundle_name_prefix(signer: str) -> str:
-    """Returns how the names of the bundles of a signer begin."""
+    """Returns the prefix for names of a signer's bundles."""
     return signer.replace("/", ":") + ":"
 
 
 def bundle_name_problems(name: str, signer: str) -> list[str]:
-    """Returns what is wrong with the name of a bundle. signer: empty if it has none."""
+    """Returns the errors in the name of a bundle. signer: empty if it has none."""
     if not signer:
         if ":" in name:
             return ['ClusterTrustBundle without signer name must not have ":" in its name']

@@ -1,4 +1,4 @@
-"""What the kinds that run pods share: checks of selectors, templates, counts and statuses, and the scale."""
+"""Rules that workloads share: checks of selectors, templates, counts and statuses, and the scale."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def validate_percent_at_most_100(path: str, value: int | str | None) -> Errors:
 
 
 def int_or_percent_value(value: int | str | None) -> int:
-    """Returns the number itself, or the one in a text, with a sign or a percent sign; 0 if there is none."""
+    """Returns a number, or the one in a text, with a sign or a percent sign; 0 if there is none."""
     if not isinstance(value, str):
         return value or 0
     found = _NUMBER(value)
@@ -55,7 +55,7 @@ def int_or_percent_value(value: int | str | None) -> int:
 
 
 def rolling_by_default(unavailable: int | str, surge: int | str) -> Default:
-    """Returns the default of a strategy, which is to roll: the bounds are set that are absent."""
+    """Returns the default of a strategy, a rolling update, which also sets its missing bounds."""
 
     def complete(strategy: Document) -> None:
         strategy["type"] = strategy.get("type") or "RollingUpdate"
@@ -73,7 +73,7 @@ def rolling_by_default(unavailable: int | str, surge: int | str) -> Default:
 def validate_selector(
     spec: Document, *, kind: str, is_required: bool = True, allows_invalid_values: bool = False
 ) -> Errors:
-    """Checks that `spec.selector` is there, well-formed, and not empty."""
+    """Checks that `spec.selector` is present, well-formed, and not empty."""
     selector = spec.get("selector")
     if selector is None:
         return [required("spec.selector")] if is_required else []
@@ -94,7 +94,7 @@ def validate_selector_matches_template(spec: Document) -> Errors:
 
 
 def validate_always_restarts(template: Document, *, kind: str) -> Errors:
-    """Checks that pods are always restarted, and have no deadline."""
+    """Checks that the pods have the restart policy Always, and no deadline."""
     path, spec = "spec.template.spec", template.get("spec") or {}
     errors: Errors = []
     if spec.get("restartPolicy") != "Always":
@@ -131,9 +131,9 @@ def validate_at_most(status: Document, fields: Iterable[str], limit: str, text: 
 
 
 def validate_ready_counts(status: Document, counted: str) -> Errors:
-    """Checks that no more pods are ready or available than there are.
+    """Checks that no more pods are ready or available than exist.
 
-    counted: the field of a further count, which is checked first.
+    counted: the field of another count, which is checked first.
     """
     fields = (counted, "readyReplicas", "availableReplicas")
     errors = validate_at_most(status, fields, "replicas", "cannot be greater than status.replicas")
@@ -152,7 +152,9 @@ def validate_collision_count(new: Document, old: Document) -> Errors:
 
 
 def warn_name(new: Document, old: Document | None) -> list[str]:
-    """Warns, on create, of a name that is no DNS label: pods and their hosts are named after it."""
+    """Returns a warning, on create, about a name that is not a DNS label: pods and host names derive from
+    it.
+    """
     if old is not None or not (problems := names.dns_label(new["metadata"].get("name", ""))):
         return []
     text = (
@@ -166,15 +168,17 @@ def warn_name(new: Document, old: Document | None) -> list[str]:
 
 
 REPLICA_COLUMNS: Final = (
-    Column("Desired", field_cell("spec", "replicas", default=1), "How many pods are wanted.", type="integer"),
-    status_column("Current", "replicas", "How many pods there are."),
-    status_column("Ready", "readyReplicas", "How many of the pods are ready."),
+    Column(
+        "Desired", field_cell("spec", "replicas", default=1), "The number of desired pods.", type="integer"
+    ),
+    status_column("Current", "replicas", "The current number of pods."),
+    status_column("Ready", "readyReplicas", "The number of ready pods."),
     AGE,
 )
 
 
 def ready_of_desired(document: Document, now: float) -> str:
-    """A cell that shows how many pods are ready, of how many: `2/3`."""
+    """Returns a cell that shows the number of ready pods, and of all: `2/3`."""
     ready = document.get("status", {}).get("readyReplicas", 0)
     return f"{ready}/{document.get('spec', {}).get('replicas', 1)}"
 

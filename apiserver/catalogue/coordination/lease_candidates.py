@@ -1,4 +1,4 @@
-"""LeaseCandidates: those who want a lease that is given to one of them by coordinated leader election.
+"""LeaseCandidates: the candidates for a lease that coordinated leader election assigns.
 
 Source: pkg/apis/coordination/validation, ValidateLeaseCandidate; pkg/registry/coordination/leasecandidate;
 KEP-4355 (release 1.36).
@@ -42,7 +42,7 @@ def validate_candidate(document: Document) -> Errors:
 
 
 def validate_versions(spec: Document, *, needs_own: bool = False) -> Errors:
-    """Checks the version that a program emulates, and its own."""
+    """Checks the version that a program emulates, and its binary version."""
     errors: Errors = []
     emulated, own = (spec.get(field) or "" for field in ("emulationVersion", "binaryVersion"))
     emulated_version, own_version = parse_semver(emulated), parse_semver(own)
@@ -60,7 +60,7 @@ def validate_versions(spec: Document, *, needs_own: bool = False) -> Errors:
 
 
 def validate_strategy(path: str, strategy: str) -> Errors:
-    """Checks the strategy of a candidate or of a lease. Kubernetes repeats its name in the path."""
+    """Checks the strategy of a candidate or of a lease. As in Kubernetes, the path repeats its name."""
     path = f"{path}.strategy"
     if "/" in strategy:
         return follows(path, strategy, names.qualified_name)
@@ -85,7 +85,7 @@ BUILTIN_TYPE: Final = BuiltinType(
         allows_unconditional_update=False,
     ),
     columns=columns(
-        Column("LeaseName", field_cell("spec", "leaseName"), "The lease that is wanted."),
+        Column("LeaseName", field_cell("spec", "leaseName"), "The lease of the candidate."),
         Column("BinaryVersion", field_cell("spec", "binaryVersion"), "The program's version."),
         Column(
             "EmulationVersion",

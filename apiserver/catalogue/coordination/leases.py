@@ -35,5 +35,5 @@ BUILTIN_TYPE: Final = BuiltinType(
     strategy=Strategy(
         allows_unconditional_update=False, validate=validate_lease, allows_create_on_update=True
     ),
-    columns=columns(Column("Holder", field_cell("spec", "holderIdentity"), "Who holds the lease."), AGE),
+    columns=columns(Column("Holder", field_cell("spec", "holderIdentity"), "The holder of the lease."), AGE),
 )

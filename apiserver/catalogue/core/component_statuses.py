@@ -1,4 +1,4 @@
-"""ComponentStatuses, which are deprecated and of which there are none."""
+"""ComponentStatuses, which are deprecated and never exist."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from apiserver.meta.vocabulary import Document
 
 
 def _health(field: str) -> Callable[[Document, float], str]:
-    """Returns a cell of the condition Healthy."""
+    """Returns a cell with an attribute of the condition Healthy."""
 
     def cell(document: Document, now: float) -> str:
         for condition in document.get("conditions") or ():
@@ -34,8 +34,8 @@ BUILTIN_TYPE: Final = BuiltinType(
     short_names=("cs",),
     verbs=("get", "list"),
     columns=columns(
-        Column("Status", _health("status"), "Whether the component is well."),
-        Column("Message", _health("message"), "What the component says of itself."),
-        Column("Error", _health("error"), "Why it could not be asked, if it could not."),
+        Column("Status", _health("status"), "Whether the component is healthy."),
+        Column("Message", _health("message"), "The message of the component."),
+        Column("Error", _health("error"), "The error of the health check, if any."),
     ),
 )

@@ -1,4 +1,4 @@
-"""ConfigMaps, and what Secrets share with them. Source: pkg/apis/core/validation, ValidateConfigMap."""
+"""ConfigMaps, and rules that Secrets share with them. Source: pkg/apis/core/validation, ValidateConfigMap."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIZE_MAX: Final = 1024 * 1024
 
 
 def decoded_size(text: str) -> int:
-    """Returns how many bytes a valid base64 text encodes."""
+    """Returns the number of bytes that a valid base64 text encodes."""
     return len(text) // 4 * 3 - text[-2:].count("=")
 
 

@@ -45,7 +45,7 @@ _CONTROLLER: Final = "endpoint-controller"
 
 
 def validate_endpoints(document: Document, old: Document | None, *, addresses: AddressChecks) -> Errors:
-    """Checks endpoints. Subsets that are as they were are not checked: they may be older than the rules."""
+    """Checks endpoints. Unchanged subsets are not checked: they may be older than the rules."""
     if old is not None and document.get("subsets") == old.get("subsets"):
         return []
     errors: Errors = []

@@ -15,7 +15,7 @@ from apiserver.registry.strategy import Strategy
 
 
 def builtin_type(*, ttl_s: int) -> BuiltinType:
-    """Returns the type, whose objects are kept for `ttl_s` seconds after their last write."""
+    """Returns the type. ttl_s: the seconds after the last write for which its objects are kept."""
     return BuiltinType(
         "",
         "v1",
@@ -47,16 +47,16 @@ def builtin_type(*, ttl_s: int) -> BuiltinType:
     )
 
 
-# Who reports an Event; those of the new kind have it in another field.
+# The reporter of an Event; those of the new form have it in another field.
 _COMPONENT: Final = FirstNonEmptyText((field_text("source", "component"), field_text("reportingComponent")))
 _SHORT_MAX: Final = 128
 _MESSAGE_MAX: Final = 1024
 
 
 def validate_event(document: Document, *, reporter: str) -> Errors:
-    """Checks an Event. One with an `eventTime` is of the new kind, and must have more fields.
+    """Checks an Event. One with an `eventTime` is of the new form, and needs more fields.
 
-    reporter: how errors name the field of who reports.
+    reporter: the name of the reporter's field in errors.
     """
     involved = document.get("involvedObject", {}).get("namespace", "")
     namespace = document["metadata"].get("namespace", "")
@@ -126,20 +126,20 @@ def _event_count(document: Document, now: float) -> int:
 
 COLUMNS: Final = Columns(
     (
-        Column("Last Seen", _last_seen, "When this happened the last time."),
-        Column("Type", field_cell("type"), "Normal, or Warning if somebody should look."),
-        Column("Reason", field_cell("reason"), "Why it happened, as one word for programs to test."),
-        Column("Object", _event_object, "What it happened to."),
+        Column("Last Seen", _last_seen, "The time since the last occurrence."),
+        Column("Type", field_cell("type"), "Normal or Warning."),
+        Column("Reason", field_cell("reason"), "The reason in one word, for programs."),
+        Column("Object", _event_object, "The object that the event is about."),
         Column(
             "Subobject",
             field_cell("involvedObject", "fieldPath"),
-            "Which part of the object it concerns, if not all of it.",
+            "The part of the object that the event is about.",
             priority=1,
         ),
-        Column("Source", _event_source, "Who reports it.", priority=1),
-        Column("Message", lambda d, now: str(d.get("message", "")).strip(), "What happened."),
-        Column("First Seen", _first_seen, "When this happened for the first time.", priority=1),
-        Column("Count", _event_count, "How often it has happened.", priority=1),
-        Column("Name", table.name_of, "The event's own name.", format="name", priority=1),
+        Column("Source", _event_source, "The component that reported the event.", priority=1),
+        Column("Message", lambda d, now: str(d.get("message", "")).strip(), "The description of the event."),
+        Column("First Seen", _first_seen, "The time since the first occurrence.", priority=1),
+        Column("Count", _event_count, "The number of occurrences.", priority=1),
+        Column("Name", table.name_of, "The name of the event.", format="name", priority=1),
     )
 )

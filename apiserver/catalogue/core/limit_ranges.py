@@ -37,7 +37,7 @@ _AMOUNTS: Final = ("max", "min", "default", "defaultRequest", "maxLimitRequestRa
 
 
 def _default_item(item: Document) -> None:
-    """Derives the limits and requests of containers that are absent from those that are there."""
+    """Derives missing limits and requests of containers from the present ones."""
     if item.get("type") != "Container":
         return
     limits, requests = item.get("default") or {}, item.get("defaultRequest") or {}
@@ -67,7 +67,7 @@ def validate_limit_range(document: Document) -> Errors:
 
 
 def _amounts(item: Document, kind: str, field: str) -> Mapping[str, Any]:
-    """Returns the amounts in a field; none of defaults for pods, which are one error as a whole."""
+    """Returns the amounts in a field; none from defaults for pods, which cause a single error."""
     return {} if kind == "Pod" and field.startswith("default") else item.get(field) or {}
 
 
@@ -114,7 +114,7 @@ _ORDER: Final = (
 
 
 def _validate_order(path: str, name: str, of: Mapping[str, Any]) -> Errors:
-    """Checks that the amounts of one resource fit together. of: by field, None if it is absent."""
+    """Checks that the amounts of one resource are consistent. of: by field, None if it is absent."""
     errors: Errors = []
     for low, high, field, shown, low_text, high_text in _ORDER:
         if of[low] is not None and of[high] is not None and quantity_of(of[low]) > quantity_of(of[high]):

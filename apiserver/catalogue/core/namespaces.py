@@ -30,7 +30,7 @@ def builtin_type(brand: Brand) -> BuiltinType:
         "Namespace",
         is_namespaced=False,
         short_names=("ns",),
-        # Whoever writes a namespace owns the label, as anything that is set by default.
+        # The writer of a namespace owns the label, as any default value.
         defaults={
             f"{CORE}Namespace": partial(_set_name_label, label=label),
             f"{CORE}NamespaceStatus": setting(phase="Active"),
@@ -90,7 +90,7 @@ def _set_name_label(document: Document, *, label: str) -> None:
 
 
 def new_namespace(name: str, brand: Brand) -> Document:
-    """Returns a namespace as a client's create has it after defaulting, for the server to create."""
+    """Returns a new namespace, with defaults as on a client's create."""
     document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     _set_name_label(document, label=brand.namespace_name_label)
     return document
@@ -105,7 +105,7 @@ def validate_namespace(document: Document) -> Errors:
 
 
 def validate_namespace_finalize(new: Document, old: Document) -> Errors:
-    """Checks the finalizers as `validate_namespace` does, and says which of them is wrong."""
+    """Checks the finalizers like `validate_namespace`, but with the index in the errors."""
     return [
         error
         for index, name in enumerate(new.get("spec", {}).get("finalizers") or ())

@@ -52,28 +52,28 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             update=UpdateStrategy(keep_status),
         ),
         columns=columns(
-            Column("Status", _status, "Whether the node is ready for pods, and takes new ones."),
-            Column("Roles", _roles, "What the node is for, as its labels say."),
+            Column("Status", _status, "Whether the node is ready, and whether it is schedulable."),
+            Column("Roles", _roles, "The roles of the node, from its labels."),
             AGE,
             Column("Version", _info("kubeletVersion", ""), "The version of the node's kubelet."),
             Column(
                 "Internal-IP",
                 _address("InternalIP"),
-                "The address under which the cluster knows the node.",
+                "The internal IP address of the node.",
                 priority=1,
             ),
             Column(
                 "External-IP",
                 _address("ExternalIP"),
-                "The address under which the node can be reached from outside, if it can.",
+                "The external IP address of the node, if any.",
                 priority=1,
             ),
-            Column("OS-Image", _info("osImage"), "The operating system, as the node names it.", priority=1),
+            Column("OS-Image", _info("osImage"), "The operating system image of the node.", priority=1),
             Column("Kernel-Version", _info("kernelVersion"), "The version of the node's kernel.", priority=1),
             Column(
                 "Container-Runtime",
                 _info("containerRuntimeVersion"),
-                "What runs the containers, and in which version.",
+                "The container runtime of the node, and its version.",
                 priority=1,
             ),
         ),
@@ -90,7 +90,7 @@ _PROVIDER_KEPT: Final = 'node updates may not change providerID except from "" t
 
 
 def _default_spec(spec: Document) -> None:
-    """Makes `podCIDR` the first of `podCIDRs`; where they disagree, `podCIDR` wins."""
+    """Makes `podCIDR` the first of `podCIDRs`; if they differ, `podCIDR` wins."""
     cidr, cidrs = spec.get("podCIDR"), spec.get("podCIDRs")
     if cidr and (not cidrs or cidrs[0] != cidr):
         spec["podCIDRs"] = [cidr]
@@ -112,7 +112,7 @@ def prepare_node_create(document: Document) -> None:
 
 
 def validate_node(document: Document, old: Document | None, *, addresses: AddressChecks) -> Errors:
-    """Checks a node. Errors that the check of a change finds, too, are repeated, as in Kubernetes."""
+    """Checks a node. As in Kubernetes, errors that the check of a change also finds are repeated."""
     spec = document.get("spec") or {}
     errors = _annotations(document) + _taints("metadata.taints", spec.get("taints") or ())
     errors += _resources(document)
@@ -136,7 +136,7 @@ def validate_node(document: Document, old: Document | None, *, addresses: Addres
 
 
 def _annotations(document: Document) -> Errors:
-    """Checks what nodes had in annotations before they had fields for it."""
+    """Checks annotations of nodes that were replaced by fields."""
     annotations, path = at(document, "metadata", "annotations") or {}, "metadata.annotations"
     errors: Errors = []
     if annotation := annotations.get(_TAINTS):
@@ -156,7 +156,7 @@ def _annotations(document: Document) -> Errors:
 
 
 def _taint(value: Any) -> Document:
-    """Returns a taint with its fields that are set, all of them text. Raises UnreadableAnnotation."""
+    """Returns a taint with its set fields, all of which are texts. Raises UnreadableAnnotation."""
     found = object_of(value)
     return {field: text(found[field]) for field in _TAINT_FIELDS if found.get(field) is not None}
 

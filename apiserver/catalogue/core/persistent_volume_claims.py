@@ -1,8 +1,8 @@
 """PersistentVolumeClaims.
 
 Source: pkg/apis/core/v1/defaults.go, pkg/apis/core/validation, ValidatePersistentVolumeClaim;
-pkg/registry/core/persistentvolumeclaim. Kubernetes adds to its errors of changes a listing of the
-differences; here they end with the sentence.
+pkg/registry/core/persistentvolumeclaim. Kubernetes adds a list of the differences to its errors about
+changes; here they end with the sentence.
 """
 
 from __future__ import annotations
@@ -64,16 +64,16 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         ),
         columns=columns(
             PHASE_COLUMN,
-            Column("Volume", field_cell("spec", "volumeName"), "The volume that the claim has."),
+            Column("Volume", field_cell("spec", "volumeName"), "The volume that is bound to the claim."),
             Column(
                 "Capacity",
                 _if_bound(lambda document: at(document, "status", "capacity", "storage") or "0"),
-                "How much the claim's volume holds.",
+                "The capacity of the claim's volume.",
             ),
             Column(
                 "Access Modes",
                 _if_bound(lambda document: access_modes_text(at(document, "status", "accessModes"))),
-                "The ways in which the claim's volume can be used.",
+                "The access modes of the claim's volume.",
             ),
             STORAGE_CLASS_COLUMN,
             ATTRIBUTES_CLASS_COLUMN,
@@ -104,7 +104,7 @@ def _prepare_data_sources(new: Document, old: Document) -> None:
 
 
 def _complete_data_sources(spec: Document) -> None:
-    """Writes a data source into the other of its two fields, too."""
+    """Copies a data source to the other of its two fields, too."""
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if source is not None and reference is None:
         spec["dataSourceRef"] = dict(source)
@@ -123,10 +123,10 @@ def _drop_data_sources(spec: Document, old: Document) -> None:
 
 
 class ClaimRules(NamedTuple):
-    """What feature gates change about updates of claims.
+    """The rules for updates of claims that depend on feature gates.
 
-    may_shrink: a request that could not be met may be reduced.
-    has_attributes_classes: the VolumeAttributesClass may change.
+    may_shrink: whether a request that could not be met may be reduced.
+    has_attributes_classes: whether the VolumeAttributesClass may change.
     """
 
     may_shrink: bool
@@ -142,7 +142,7 @@ def validate_claim(document: Document, old: Document | None, *, rules: ClaimRule
 
 
 def _validate_change(new: Document, old: Document, rules: ClaimRules) -> Errors:
-    """Checks that a bound claim only grows, and that nothing else changes."""
+    """Checks that a bound claim only grows, and that no other field changes."""
     spec, old_spec = new.get("spec") or {}, dict(old.get("spec") or {})
     _complete_data_sources(old_spec)
     annotations, old_annotations = (each["metadata"].get("annotations") or {} for each in (new, old))
@@ -253,7 +253,7 @@ def warn_claim(new: Document, old: Document | None) -> list[str]:
 
 
 def storage_class_of(claim: Document) -> str | None:
-    """Returns the class that a PersistentVolumeClaim asks for: empty for none, None if it does not say."""
+    """Returns the storage class of a PersistentVolumeClaim: empty for none, None if it is not set."""
     annotations = claim["metadata"].get("annotations") or {}
     named: str | None = annotations.get(STORAGE_CLASS_ANNOTATION, claim["spec"].get("storageClassName"))
     return named

@@ -1,7 +1,7 @@
-"""PersistentVolumes, and what PersistentVolumeClaims share with them.
+"""PersistentVolumes, and rules that PersistentVolumeClaims share with them.
 
 Source: pkg/apis/core/v1/defaults.go, pkg/apis/core/validation, ValidatePersistentVolume;
-pkg/registry/core/persistentvolume. Kubernetes adds to its errors of changes a listing of the differences;
+pkg/registry/core/persistentvolume. Kubernetes adds a list of the differences to its errors about changes;
 here they end with the sentence.
 """
 
@@ -62,22 +62,22 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             returns_deleted=True,
         ),
         columns=columns(
-            Column("Capacity", field_cell("spec", "capacity", "storage"), "How much the volume holds."),
+            Column("Capacity", field_cell("spec", "capacity", "storage"), "The capacity of the volume."),
             Column(
                 "Access Modes",
                 lambda document, now: access_modes_text(at(document, "spec", "accessModes")),
-                "The ways in which nodes and pods can use the volume.",
+                "The access modes of the volume.",
             ),
             Column(
                 "Reclaim Policy",
                 field_cell("spec", "persistentVolumeReclaimPolicy"),
-                "What becomes of the volume when nobody claims it any more.",
+                "The policy for the volume after its claim is deleted.",
             ),
             PHASE_COLUMN,
-            Column("Claim", _claim_of, "The claim that has the volume, with its namespace."),
+            Column("Claim", _claim_of, "The claim that is bound to the volume, with its namespace."),
             STORAGE_CLASS_COLUMN,
             ATTRIBUTES_CLASS_COLUMN,
-            Column("Reason", field_cell("status", "reason"), "Why the volume has failed, if it has."),
+            Column("Reason", field_cell("status", "reason"), "The reason for the phase Failed."),
             AGE,
             VOLUME_MODE_COLUMN,
         ),
@@ -168,7 +168,7 @@ def _storage_os(path: str, source: Document) -> Errors:
 
 
 def _iscsi(name: str, path: str, source: Document) -> Errors:
-    """Checks an iSCSI source. name: of the volume."""
+    """Checks an iSCSI source. name: that of the volume."""
     portal, initiator = source.get("targetPortal", ""), source.get("initiatorName")
     errors: Errors = [] if portal else [required(f"{path}.targetPortal")]
     if volumes.has_too_long_portal(name, source):
@@ -252,7 +252,7 @@ def prepare_volume_create(document: Document) -> None:
 
 
 def _date_transition(context: WriteContext, new: Document, old: Document) -> None:
-    """Dates a change of the phase, unless the client does."""
+    """Sets the time of a change of the phase, unless the client does."""
     status, before = new.setdefault("status", {}), old.get("status") or {}
     given, stored = status.get(_TRANSITION), before.get(_TRANSITION)
     if status.get("phase") == before.get("phase"):
@@ -266,9 +266,10 @@ _TRANSITION: Final = "lastPhaseTransitionTime"
 
 
 class VolumeRules(NamedTuple):
-    """What feature gates change about updates of volumes.
+    """The rules for updates of volumes that depend on feature gates.
 
-    may_move: the node affinity may change. has_attributes_classes: the VolumeAttributesClass may change.
+    may_move: whether the node affinity may change. has_attributes_classes: whether the VolumeAttributesClass
+        may change.
     """
 
     may_move: bool
@@ -401,7 +402,7 @@ def _validate_change(spec: Document, old: Document, rules: VolumeRules) -> Error
 
 
 def _sources_of(spec: Document, old_spec: Document) -> Document:
-    """Returns the sources of a spec, without a secret for expansion that the old spec lacks."""
+    """Returns the sources in a spec, without a secret for expansion that the old spec lacks."""
     found = {field: spec[field] for field in _SOURCES if spec.get(field) is not None}
     if "csi" in found and "controllerExpandSecretRef" not in (old_spec.get("csi") or {}):
         found["csi"] = {k: v for k, v in found["csi"].items() if k != "controllerExpandSecretRef"}
@@ -465,7 +466,7 @@ def warn_volume(new: Document, old: Document | None) -> list[str]:
 
 
 def storage_class_warnings(document: Document) -> list[str]:
-    """Warns of the annotation that named the class before there was a field."""
+    """Returns warnings about the annotation that preceded the field for the class."""
     if STORAGE_CLASS_ANNOTATION not in (document["metadata"].get("annotations") or {}):
         return []
     text = 'deprecated since v1.8; use "storageClassName" attribute instead'
@@ -503,18 +504,16 @@ def _storage_class(document: Document, now: float) -> str:
     return named if named is not None else at(document, "spec", "storageClassName") or ""
 
 
-PHASE_COLUMN: Final = Column(
-    "Status", _volume_phase, "The phase: whether it is free, bound, or on its way out."
-)
-STORAGE_CLASS_COLUMN: Final = Column("StorageClass", _storage_class, "The class of storage it belongs to.")
+PHASE_COLUMN: Final = Column("Status", _volume_phase, "The phase of the volume.")
+STORAGE_CLASS_COLUMN: Final = Column("StorageClass", _storage_class, "The storage class of the volume.")
 ATTRIBUTES_CLASS_COLUMN: Final = Column(
     "VolumeAttributesClass",
     field_cell("spec", "volumeAttributesClassName", default="<unset>"),
-    "The class from which the volume's attributes are taken.",
+    "The VolumeAttributesClass of the volume.",
 )
 VOLUME_MODE_COLUMN: Final = Column(
     "VolumeMode",
     field_cell("spec", "volumeMode", default="<unset>"),
-    "Whether it is used as a file system or as a raw block device.",
+    "The volume mode: Filesystem or Block.",
     priority=1,
 )

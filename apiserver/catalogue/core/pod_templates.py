@@ -37,7 +37,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             Column(
                 "Pod Labels",
                 labels_cell("template", "metadata", "labels"),
-                "The labels that pods made from the template have.",
+                "The labels of pods from the template.",
             ),
         ),
     )

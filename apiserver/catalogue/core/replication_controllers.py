@@ -63,7 +63,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             Column(
                 "Selector",
                 labels_cell("spec", "selector"),
-                "The labels by which the pods are found.",
+                "The label selector of the pods.",
                 priority=1,
             ),
         ),
@@ -72,7 +72,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
 
 
 def _default_controller(document: Document) -> None:
-    """Labels a controller like its pods, and lets it select them by all their labels."""
+    """Labels a controller like its pods, and selects them by all their labels."""
     labels = at(document, "spec", "template", "metadata", "labels")
     if not labels:
         return
@@ -83,7 +83,7 @@ def _default_controller(document: Document) -> None:
 
 
 def _about_stored_template(warn: _Warn) -> _Warn:
-    """Returns warnings that are about the stored template on updates, as in Kubernetes."""
+    """Returns warnings about the stored template on updates, as in Kubernetes."""
     return lambda new, old: warn(new, None) if old is None else warn(old, new)
 
 

@@ -45,7 +45,7 @@ _ENFORCE_MOUNTABLE: Final = "kubernetes.io/enforce-mountable-secrets"
 
 
 def prepare_service_account(document: Document) -> None:
-    """Keeps nothing of references to secrets but their names: secrets are in the account's namespace."""
+    """Keeps only the names in references to secrets, which are in the account's namespace."""
     if secrets := document.get("secrets"):
         document["secrets"] = [{"name": each["name"]} if each.get("name") else {} for each in secrets]
 

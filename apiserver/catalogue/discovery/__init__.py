@@ -1,4 +1,4 @@
-"""The group `discovery.k8s.io`: where services are found, not what the server serves."""
+"""The group `discovery.k8s.io`: the endpoints of services, not API discovery."""
 
 from __future__ import annotations
 

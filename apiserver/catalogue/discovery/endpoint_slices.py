@@ -45,10 +45,10 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             Column(
                 "AddressType",
                 field_cell("addressType"),
-                "What the addresses are: IPv4, IPv6, or domain names (FQDN).",
+                "The type of the addresses: IPv4, IPv6 or FQDN.",
             ),
-            Column("Ports", _ports_cell, "The ports of every endpoint, the first few of them."),
-            Column("Endpoints", _endpoints_cell, "The addresses, the first few of them."),
+            Column("Ports", _ports_cell, "The first ports of the endpoints."),
+            Column("Endpoints", _endpoints_cell, "The first addresses of the endpoints."),
             AGE,
         ),
     )
@@ -72,9 +72,9 @@ def _complete_port(port: Document) -> None:
 
 
 def drop_topology(document: Document, nodes: Container[str] = ()) -> None:
-    """Drops what only v1beta1 could write. What is stored of it stays until the endpoints change.
+    """Drops topology, which only v1beta1 can write. Stored topology is kept until the endpoints change.
 
-    nodes: the names of nodes in the stored topology; an endpoint without `nodeName` gets its name from there.
+    nodes: the names of nodes in the stored topology; they become the `nodeName` of endpoints without one.
     """
     for endpoint in document.get("endpoints") or ():
         node = (endpoint.pop("deprecatedTopology", None) or {}).get(_HOST, "")
@@ -83,7 +83,7 @@ def drop_topology(document: Document, nodes: Container[str] = ()) -> None:
 
 
 def prepare_endpoint_slice_update(new: Document, old: Document) -> None:
-    """Counts a change of labels as one of the spec, and drops topology from endpoints that change."""
+    """Increases the generation also for changed labels, and drops topology from changed endpoints."""
     count_endpoint_slice_update(new, old)
     if new.get("endpoints") != old.get("endpoints"):
         topologies = (each.get("deprecatedTopology") or {} for each in old.get("endpoints") or ())
@@ -101,7 +101,7 @@ def count_endpoint_slice_update(new: Document, old: Document) -> None:
 
 
 def validate_endpoint_slice(document: Document, old: Document | None, *, addresses: AddressChecks) -> Errors:
-    """Checks a slice. Endpoints that are as they were are not checked: they may be older than the rules."""
+    """Checks a slice. Unchanged endpoints are not checked: they may be older than the rules."""
     kind = document.get("addressType", "")
     errors = one_of("addressType", kind, _ADDRESS_TYPES, required_text="") + _ports(document)
     if old is None:
@@ -186,7 +186,7 @@ _AddressCheck: TypeAlias = Callable[[str, str, str], Errors]
 
 
 def _address_check(kind: str, addresses: AddressChecks) -> _AddressCheck:
-    """Returns the check of a type of addresses; of a type that is unknown, one that finds nothing."""
+    """Returns the check for a type of addresses; for an unknown type one that finds no errors."""
     match kind:
         case "IPv4":
             return partial(_ipv4, addresses)
@@ -214,7 +214,10 @@ def _of_family(family: str, path: str, place: str, text: str) -> Errors:
 
 
 def _domain(path: str, place: str, text: str) -> Errors:
-    """Source: k8s.io/apimachinery, pkg/util/validation, IsFullyQualifiedDomainName."""
+    """Checks a fully qualified domain name.
+
+    Source: k8s.io/apimachinery, pkg/util/validation, IsFullyQualifiedDomainName.
+    """
     if not text:
         return [required(place)]
     name = text.removesuffix(".")

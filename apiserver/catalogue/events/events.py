@@ -22,7 +22,7 @@ from apiserver.schema.validation.checks import IMMUTABLE, UNCHANGED, immutable
 
 
 def builtin_type(*, ttl_s: int) -> BuiltinType:
-    """Returns the type, whose objects are kept for `ttl_s` seconds after their last write."""
+    """Returns the type. ttl_s: the seconds after the last write for which its objects are kept."""
     return BuiltinType(
         "events.",
         "v1",
@@ -84,7 +84,7 @@ def validate_new_event(document: Document, old: Document | None) -> Errors:
 
 
 def _of_new_kind(document: Document) -> Errors:
-    """Checks events that are created through this group: they have no fields of old ones."""
+    """Checks events that are created through this group: they must not have fields of the old form."""
     errors = _series(document)
     if not document.get("eventTime"):
         errors.append(required("eventTime"))
@@ -112,8 +112,8 @@ _REFERENCE: Final[Mapping[str, str]] = {
 class _Fixed(NamedTuple):
     """A field that never changes.
 
-    name: in the core group. zero: what an absent field is in Go. in_go: the fields of a structure, by their
-    names in Go. shown: the name in errors, if it is another one.
+    name: that in the core group. zero: the value of an absent field in Go. in_go: the fields of a struct, by
+    their names in Go. shown: the name in errors, if it differs.
     """
 
     name: str
@@ -142,7 +142,7 @@ _FIXED: Final = (
 
 
 def _unchanged(new: Document, old: Document) -> Errors:
-    """Checks that nothing changes but the series."""
+    """Checks that only the series changes."""
     errors = _series(new) if new.get("series") != old.get("series") else []
     for fixed in _FIXED:
         value, before = (each.get(fixed.name) or fixed.zero for each in (new, old))

@@ -1,4 +1,4 @@
-"""The FlowSchemas and priority levels of every server: the mandatory ones, and Kubernetes' suggestions.
+"""The default FlowSchemas and priority levels: the mandatory ones, and those that Kubernetes suggests.
 
 Users may change the suggested ones. Source: k8s.io/apiserver, pkg/apis/flowcontrol/bootstrap/default.go.
 """

@@ -1,6 +1,6 @@
 """FlowSchemas. Source: pkg/apis/flowcontrol/{validation,v1}, rows T01, T02.
 
-The mandatory objects are those without which a server could not be reached; their specs are fixed.
+Without the mandatory objects a server could not be reached; their specs are fixed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _complete_spec(spec: Document) -> None:
 
 
 def everything(*subjects: Document) -> Document:
-    """Returns a rule that all requests of some subjects match."""
+    """Returns a rule that matches all requests of some subjects."""
     return {
         "subjects": list(subjects),
         "resourceRules": [
@@ -256,19 +256,19 @@ BUILTIN_TYPE: Final = BuiltinType(
         Column(
             "PriorityLevel",
             field_cell("spec", "priorityLevelConfiguration", "name"),
-            "The level that the requests are handled at.",
+            "The priority level of the requests.",
         ),
         Column(
             "MatchingPrecedence",
             field_cell("spec", "matchingPrecedence", default=0),
-            "Of all schemas that match a request, the one with the least number takes it.",
+            "The precedence among schemas that match a request; the lowest number wins.",
         ),
         Column(
             "DistinguisherMethod",
             field_cell("spec", "distinguisherMethod", "type", default="<none>"),
-            "What divides the requests into flows: ByUser, ByNamespace, or nothing.",
+            "The method that divides requests into flows: ByUser, ByNamespace, or none.",
         ),
         AGE,
-        Column("MissingPL", _is_dangling, "Whether the level is not there."),
+        Column("MissingPL", _is_dangling, "Whether the priority level is missing."),
     ),
 )

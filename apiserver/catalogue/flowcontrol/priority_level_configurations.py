@@ -17,7 +17,7 @@ from apiserver.schema.validation.checks import in_range
 
 
 def _unless_zero(**values: int) -> Default:
-    """A default that sets numbers that are absent or 0."""
+    """Returns a default that sets numbers that are absent or 0."""
 
     def complete(value: Document) -> None:
         for field, number in values.items():
@@ -76,7 +76,7 @@ def validate_priority_level(document: Document) -> Errors:
 
 
 def _fixed(name: str, spec: Document) -> Errors:
-    """Checks that a mandatory object keeps its spec. The exempt level may change what it lends."""
+    """Checks that a mandatory object keeps its spec. The exempt level may change its lending."""
     fixed = MANDATORY_PRIORITY_LEVELS.get(name)
     if fixed is None:
         return []
@@ -177,7 +177,7 @@ BUILTIN_TYPE: Final = BuiltinType(
         has_generation=True,
     ),
     columns=columns(
-        Column("Type", field_cell("spec", "type"), "Limited, or Exempt from limits."),
+        Column("Type", field_cell("spec", "type"), "The type of the level: Limited or Exempt."),
         _limit("NominalConcurrencyShares", "nominalConcurrencyShares", text="Its part of all requests."),
         _limit("Queues", *_QUEUING, "queues", text="How many queues it has."),
         _limit("HandSize", *_QUEUING, "handSize", text="How many queues a flow is dealt."),

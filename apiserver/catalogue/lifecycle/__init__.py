@@ -1,7 +1,7 @@
-"""The group `lifecycle.k8s.io`: pods that are to go, who asks for it, and who takes care of it (KEP-4563).
+"""The group `lifecycle.k8s.io`: requests to evict pods, and the progress of evictions (KEP-4563).
 
-A requester makes an EvictionRequest. kube-controller-manager makes Evictions of them, in whose status it and
-the responders of the pod report their progress; what each may write there is checked here.
+A requester creates an EvictionRequest. kube-controller-manager creates Evictions from them; it and the pod's
+responders report their progress in the status. This package checks their writes.
 """
 
 from __future__ import annotations

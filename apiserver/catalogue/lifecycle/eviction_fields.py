@@ -1,4 +1,4 @@
-"""The fields that EvictionRequests and Evictions have in common.
+"""Validation of the fields that EvictionRequests and Evictions have in common.
 
 Source: the declarative rules of k8s.io/api/lifecycle/v1alpha1; k8s.io/apimachinery, pkg/api/validate (release
 1.37).
@@ -35,7 +35,7 @@ def _uuid(text: str) -> list[str]:
 
 
 def validate_progress(status: Document, before: Document) -> Errors:
-    """Checks how much of the object was seen, and its conditions. before: the status that there was."""
+    """Checks the observed generation and conditions. before: the old status."""
     errors = _validate_observed_generation(status.get("observedGeneration"), before.get("observedGeneration"))
     excess = max_items("status.conditions", status.get("conditions"), _CONDITIONS_MAX)
     return errors + (excess or validate_conditions(status, "status"))

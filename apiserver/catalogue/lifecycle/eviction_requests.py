@@ -1,4 +1,4 @@
-"""EvictionRequests: a requester wants a pod to be evicted, or withdraws that.
+"""EvictionRequests: a requester requests the eviction of a pod, or withdraws the request.
 
 Source: pkg/apis/lifecycle/v1alpha1/validation.go, and the declarative rules of k8s.io/api/lifecycle/v1alpha1;
 pkg/registry/lifecycle/evictionrequest (release 1.37).

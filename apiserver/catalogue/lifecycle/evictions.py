@@ -1,4 +1,4 @@
-"""Evictions: a pod is to go, and responders take care of it, one after the other.
+"""Evictions: the removal of a pod by its responders, one after the other.
 
 Source: pkg/apis/lifecycle/validation, ValidateEvictionStatus, and the declarative rules of
 k8s.io/api/lifecycle/v1alpha1; pkg/registry/lifecycle/eviction (release 1.37).
@@ -41,7 +41,7 @@ def validate_eviction_update(new: Document, old: Document) -> Errors:
 
 
 def validate_status(context: WriteContext, new: Document, old: Document) -> Errors:
-    """Checks a status, into which kube-controller-manager and each responder write."""
+    """Checks a status, which kube-controller-manager and each responder write."""
     status, before = new.get("status") or {}, old.get("status") or {}
     errors, has_ended = _endings(status, before)
     progress = Progress(status, before, has_ended, timestamps.from_text(context.now) or 0.0)
@@ -55,7 +55,7 @@ def validate_status(context: WriteContext, new: Document, old: Document) -> Erro
 
 
 def _endings(status: Document, before: Document) -> tuple[Errors, bool]:
-    """Returns what is wrong with the conditions that end an eviction, and whether it has ended."""
+    """Returns the errors in the conditions that end an eviction, and whether it has ended."""
     path, conditions = "status.conditions", status.get("conditions") or []
     now = {each.get("type"): each for each in reversed(conditions)}  # the first of each type
     has_ended = any(now.get(kind, {}).get("status") == "True" for kind in _ENDINGS)

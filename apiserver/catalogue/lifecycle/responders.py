@@ -1,8 +1,8 @@
-"""The responders of an Eviction: which of them is active, and what each reports.
+"""Validation of the responders of an Eviction: the active one, and the report of each.
 
 Two lists of the status have the same responders in the same order. In `targetResponders`
-kube-controller-manager gives them their turns: the first one is active, and when it has ended, the next one,
-until one has evicted the target. In `responders` the active one reports its progress.
+kube-controller-manager activates them in turn: the first one, and after its end the next one, until one has
+evicted the target. In `responders` the active one reports its progress.
 
 Source: pkg/apis/lifecycle/validation, ValidateAllEvictionStatusResponderFields, and the declarative rules of
 k8s.io/api/lifecycle/v1alpha1 (release 1.37).
@@ -51,9 +51,9 @@ _PRESENT: Final = "must be set to the present time"
 
 
 class Progress(NamedTuple):
-    """An update of a status. before: the status that there was. has_ended: whether the eviction has.
+    """An update of a status. before: the old status. has_ended: whether the eviction has ended.
 
-    now: in seconds since 1970.
+    now: seconds since 1970.
     """
 
     status: Document
@@ -67,12 +67,12 @@ def _names(responders: Sequence[Document]) -> list[str]:
 
 
 def _by_name(responders: Sequence[Document]) -> dict[str, Document]:
-    """Returns responders by their names; of several, the first one."""
+    """Returns responders by name; of several with the same name the first."""
     return {each.get("name") or "": each for each in reversed(responders)}
 
 
 def _validate_list(path: str, responders: Sequence[Document]) -> Errors:
-    """Checks a list, but for its items. Of one with an error nothing else is said."""
+    """Checks a list, but not its items. A list with an error has no others."""
     return max_items(path, responders, _RESPONDERS_MAX) or no_repeated_items(path, _names(responders))
 
 
@@ -102,14 +102,14 @@ def validate_turns(progress: Progress) -> Errors:
 
 
 class _Turn(NamedTuple):
-    """The states that a responder may have, and why."""
+    """The states that a responder may have, and the reason."""
 
     states: tuple[str, ...]
     why: str
 
 
 def _turns(progress: Progress) -> Iterator[_Turn]:
-    """Yields what each responder may be now."""
+    """Yields the allowed states of each responder."""
     states: list[Any] = [each.get("state") for each in progress.status.get("targetResponders") or ()]
     before: list[Any] = [each.get("state") for each in progress.before.get("targetResponders") or ()]
     active = before.index(_ACTIVE) if _ACTIVE in before else -1
@@ -147,7 +147,7 @@ def _validate_target(path: str, responder: Document, before: Document) -> Errors
 def _validate_turn(
     path: str, responder: Document, turn: _Turn, report: Document, progress: Progress
 ) -> Errors:
-    """Checks a state. report: what the responder reports."""
+    """Checks a state. report: the report of the responder."""
     state, errors = responder.get("state") or "", Errors()
     if state not in turn.states:
         errors.append(invalid(path, state, f"must be one of: {', '.join(turn.states)}, because {turn.why}"))
@@ -200,7 +200,7 @@ def _time(responder: Document, field: str) -> float | None:
 
 
 class _Times:
-    """The times that a responder reports. now: in seconds since 1970."""
+    """The times that a responder reports. now: seconds since 1970."""
 
     def __init__(self, path: str, responder: Document, before: Document, now: float) -> None:
         self._path, self._responder, self._before, self._now = path, responder, before, now
@@ -210,7 +210,7 @@ class _Times:
         return [*self._started(is_active), *self._heartbeat(), *self._expected(), *self._completed()]
 
     def _of(self, field: str) -> tuple[str, float | None, float | None]:
-        """Returns the path of a time, the time, and what it was before."""
+        """Returns the path of a time, the time, and its old value."""
         return f"{self._path}.{field}", _time(self._responder, field), _time(self._before, field)
 
     def _is_present(self, time: float) -> bool:

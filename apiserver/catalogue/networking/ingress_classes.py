@@ -85,8 +85,8 @@ BUILTIN_TYPE: Final = BuiltinType(
         has_generation=True,
     ),
     columns=columns(
-        Column("Controller", field_cell("spec", "controller"), "Who serves such ingresses."),
-        Column("Parameters", _parameters_cell, "The object that says how they are served."),
+        Column("Controller", field_cell("spec", "controller"), "The controller of the class."),
+        Column("Parameters", _parameters_cell, "The parameters of the class."),
         AGE,
     ),
 )

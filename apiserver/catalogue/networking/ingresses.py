@@ -41,10 +41,10 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             has_generation=True,
         ),
         columns=columns(
-            Column("Class", _class_cell, "The class of ingresses that this one belongs to."),
-            Column("Hosts", _hosts, "The host names that it answers to, the first few of them."),
-            Column("Address", _addresses, "Where it can be reached."),
-            Column("Ports", _ports, "The ports that it listens at: 443, too, if it has TLS."),
+            Column("Class", _class_cell, "The class of the ingress."),
+            Column("Hosts", _hosts, "The first host names of the rules."),
+            Column("Address", _addresses, "The addresses of the load balancer."),
+            Column("Ports", _ports, "The ports of the ingress, including 443 if it has TLS."),
             AGE,
         ),
     )
@@ -54,9 +54,9 @@ _CLASS_ANNOTATION: Final = "kubernetes.io/ingress.class"
 
 
 class IngressRules(NamedTuple):
-    """What feature gates change about Ingresses.
+    """The rules of Ingresses that depend on feature gates.
 
-    has_relaxed_names: the name of a Service may begin with a digit, as the names of Services may.
+    has_relaxed_names: whether the name of a Service may begin with a digit, as with Services.
     """
 
     has_relaxed_names: bool
@@ -64,7 +64,7 @@ class IngressRules(NamedTuple):
 
 
 class Leniency(NamedTuple):
-    """What is not checked, because what is stored, or an old version, has not been checked either."""
+    """The checks that are skipped, because the stored object or an old version lacks them, too."""
 
     service_name: NameRule
     takes_wildcard_rules: bool = False
@@ -109,7 +109,7 @@ def validate_ingress_class_annotation(document: Document) -> Errors:
 
 
 def _leniency(old: Document, rules: IngressRules) -> Leniency:
-    """Returns how an update is checked. What is stored with a fault may have more of the same."""
+    """Returns the checks to skip on an update. A stored fault may be repeated."""
     spec = old.get("spec", {})
     is_relaxed = rules.has_relaxed_names or any(map(_is_relaxed_name, _service_names(spec)))
     stored_rules = items(spec, "rules", "spec")

@@ -24,7 +24,7 @@ def _builtin_type(version: str) -> BuiltinType:
         is_namespaced=False,
         short_names=("ip",),
         strategy=Strategy(name_rule=canonical_ip, validate_ratcheting=validate_ip_address),
-        columns=columns(Column("ParentRef", _parent, "The object that has the address."), AGE),
+        columns=columns(Column("ParentRef", _parent, "The object that uses the address."), AGE),
     )
 
 
@@ -49,7 +49,7 @@ def _validate_parent(document: Document) -> Errors:
 
 
 def _without_empty(document: Document) -> Document:
-    """Returns the reference without what is empty, which is the same as absent."""
+    """Returns the reference without empty fields, which are the same as absent."""
     parent = at(document, "spec", "parentRef") or {}
     return {name: value for name, value in parent.items() if value}
 

@@ -43,9 +43,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             warn=warn_network_policy,
             has_generation=True,
         ),
-        columns=columns(
-            Column("Pod-Selector", _pod_selector, "The labels of the pods that it is about."), AGE
-        ),
+        columns=columns(Column("Pod-Selector", _pod_selector, "The label selector of the pods."), AGE),
     )
 
 
@@ -65,7 +63,7 @@ _PEERS: Final = (("ingress", "from"), ("egress", "to"))
 
 
 def validate_network_policy(document: Document, old: Document | None, *, addresses: AddressChecks) -> Errors:
-    """Checks a policy. old: the one that is stored, whose ranges may stay, wherever they are."""
+    """Checks a policy. old: the stored one, whose ranges remain valid anywhere."""
     spec = document.get("spec", {})
     keeps_selector = old is not None and bool(label_selector("", at(old, "spec", "podSelector")))
     select = partial(label_selector, allows_invalid_values=keeps_selector)
@@ -148,7 +146,7 @@ def _is_strict_subset(inner: WrittenCidr, outer: WrittenCidr) -> bool:
 
 
 def _blocks(document: Document) -> Iterator[tuple[str, Document]]:
-    """Returns the blocks of addresses of a policy, with their paths."""
+    """Returns the address blocks of a policy, with their paths."""
     for direction, peers in _PEERS:
         for where, rule in items(document.get("spec", {}), direction, "spec"):
             for path, peer in items(rule, peers, where):

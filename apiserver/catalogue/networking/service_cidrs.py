@@ -27,9 +27,7 @@ def _builtin_type(version: str) -> BuiltinType:
             validate_create=validate_service_cidr,
             update=UpdateStrategy(keep_status, validate_service_cidr_update),
         ),
-        columns=columns(
-            Column("CIDRs", _cidrs_cell, "The ranges that services get their addresses from."), AGE
-        ),
+        columns=columns(Column("CIDRs", _cidrs_cell, "The ranges of service addresses."), AGE),
     )
 
 

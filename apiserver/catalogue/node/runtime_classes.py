@@ -69,5 +69,5 @@ BUILTIN_TYPE: Final = BuiltinType(
         validate_ratcheting=validate_runtime_class,
         warn=warn_runtime_class,
     ),
-    columns=columns(Column("Handler", field_cell("handler"), "What nodes call the runtime."), AGE),
+    columns=columns(Column("Handler", field_cell("handler"), "The name of the runtime on nodes."), AGE),
 )

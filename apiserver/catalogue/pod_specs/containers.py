@@ -1,4 +1,4 @@
-"""Containers of pods: regular, init and ephemeral containers.
+"""Validation of containers: regular, init and ephemeral containers.
 
 Source: pkg/apis/core/validation, validateContainers, validateInitContainers, validateEphemeralContainers.
 """
@@ -46,11 +46,11 @@ _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 
 
 class PodContext(NamedTuple):
-    """What a container's rules need to know of its pod.
+    """The facts about a pod that the rules of its containers use.
 
-    volumes: those that are valid, by name; all_volumes: all, by name. claims: the names of its resource
-    claims. system: its operating system, if it names one.
-    has_containers: false for a PodPreset: privileges are checked in the pods that it is put into.
+    volumes: the valid ones by name; all_volumes: all by name. claims: the names of its resource claims.
+    system: its operating system, if it names one.
+    has_containers: False for a PodPreset: privileges are checked in the pods that it is merged into.
     """
 
     options: PodValidationOptions
@@ -68,7 +68,7 @@ class PodContext(NamedTuple):
 
 
 def validate_containers(path: str, spec: Document, pod: PodContext) -> Errors:
-    """Checks the regular containers. path: of the pod spec."""
+    """Checks the regular containers. path: that of the pod spec."""
     if not spec.get("containers"):
         return [required(f"{path}.containers")]
     errors: Errors = []
@@ -164,7 +164,7 @@ def validate_ephemeral_containers(path: str, spec: Document, pod: PodContext) ->
 
 
 def validate_pod_image(path: str, container: Document) -> Errors:
-    """Checks the image of a container of a pod; one in a template may be absent."""
+    """Checks the image of a container of a pod; it may be absent in a template."""
     image = container.get("image", "")
     if image == image.strip():
         return []
@@ -190,9 +190,9 @@ def _lifecycle_and_probes(path: str, container: Document, pod: PodContext) -> Er
 def validate_container_preset(
     path: str, spec: Document, volumes: Mapping[str, Document], options: PodValidationOptions
 ) -> Errors:
-    """Checks what a PodPreset adds to containers: variables and mounts.
+    """Checks the variables and mounts that a PodPreset adds to containers.
 
-    path: of its spec. volumes: its own that are valid, by name. Source: pkg/apis/settings/validation.
+    path: that of its spec. volumes: its valid volumes by name. Source: pkg/apis/settings/validation.
     """
     pod = PodContext(
         options,
@@ -316,14 +316,14 @@ _ENV_FIELDS: Final = (
 
 
 def relaxed_env_name(name: str) -> list[str]:
-    """Returns what is wrong with the name of a variable, as it may be since 1.32."""
+    """Returns the errors in the name of a variable by the relaxed rule of 1.32."""
     if not name:
         return ["environment variable name must be non-empty"]
     return [] if _is_relaxed_env_name(name) else [_RELAXED_ENV_TEXT]
 
 
 def strict_env_name(name: str) -> list[str]:
-    """Returns what is wrong with the name of a variable, as shells have them."""
+    """Returns the errors in the name of a variable by the rule of shells."""
     problems = [] if _is_strict_env_name(name) else [_STRICT_ENV_TEXT]
     if name in (".", ".."):
         problems.append(f"must not be '{name}'")
@@ -374,7 +374,7 @@ def _value_from(path: str, source: Document, value: str, pod: PodContext) -> Err
 
 
 def _file_key(path: str, reference: Document, volumes: Mapping[str, Document]) -> Errors:
-    """Checks where a variable is in a file: in a volume that the pod has for itself."""
+    """Checks a reference to a variable in a file, in an emptyDir volume of the pod."""
     errors = named(f"{path}.key", reference.get("key"), relaxed_env_name)
     name = reference.get("volumeName", "")
     errors += named(f"{path}.volumeName", name, names.dns_label)
@@ -409,7 +409,7 @@ def _env_from(path: str, container: Document, pod: PodContext) -> Errors:
 
 
 def _prefix(name: str) -> list[str]:
-    """Returns what is wrong with a name, or the beginning of one, which may end with a dash."""
+    """Returns the errors in a name, or in the prefix of one, which may end with a dash."""
     return names.dns_subdomain(name[:-1] + "a" if len(name) > 1 and name.endswith("-") else name)
 
 

@@ -1,7 +1,7 @@
-"""The defaults of pods and of everything inside a pod's spec.
+"""Defaults of pods and of all fields in a pod's spec.
 
-Source: pkg/apis/core/v1/defaults.go, the +default markers of k8s.io/api/core/v1, and what conversion to the
-internal version and back does to fields that exist twice.
+Source: pkg/apis/core/v1/defaults.go, the +default markers of k8s.io/api/core/v1, and the effects of
+conversion to the internal version and back on fields that exist twice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from apiserver.schema.validation.defaults import in_turn, rounding, setting
 
 # ---- Images
 
-# Nobody's registry is that deep; longer texts are no images.
+# No registry is that deep; longer texts are not images.
 _IMAGE_LENGTH_MAX: Final = 1_024
 _IMAGES_REMEMBERED: Final = 1_024
 _HOST: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
@@ -39,7 +39,9 @@ _DOCKER_HUB: Final = ("docker.io", "index.docker.io")
 
 
 def pull_policy(image: str) -> str:
-    """Returns how an image is pulled by default: only the tag `latest` may mean another image tomorrow."""
+    """Returns the default pull policy of an image: Always only for the tag `latest`, whose image may
+    change.
+    """
     return "Always" if len(image) <= _IMAGE_LENGTH_MAX and _is_latest(image) else "IfNotPresent"
 
 
@@ -119,7 +121,7 @@ def _pod_spec(spec: Document) -> None:
 
 
 def _pod_status(status: Document) -> None:
-    """Makes the single address and the first of the list the same."""
+    """Makes the single address and the first address of the list equal."""
     alone, addresses = status.get("podIP"), status.get("podIPs") or [{}]
     if not alone:
         alone = addresses[0].get("ip")
@@ -150,7 +152,7 @@ def _pod(pod: Document) -> None:
 
 
 def _pod_level_resources(spec: Document) -> None:
-    """Derives what a pod asks for as a whole from its containers, or from its own limits."""
+    """Derives the resources of a pod as a whole from its containers, or from its limits."""
     resources = spec.get("resources")
     if not resources or not (resources.get("limits") or resources.get("requests")):
         return

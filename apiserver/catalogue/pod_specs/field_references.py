@@ -1,4 +1,4 @@
-"""The downward API: references of a pod to fields of its own, and to resources of its containers.
+"""The downward API: references to fields of the pod, and to resources of its containers.
 
 Source: pkg/apis/core/validation, validateObjectFieldSelector and validateContainerResourceFieldSelector.
 """
@@ -50,7 +50,7 @@ def validate_field_selector(path: str, reference: Document, supported: Collectio
 
 
 def _subscripted(field: str) -> tuple[str, str]:
-    """Splits `metadata.labels['app']` into the field and the key; both are empty if there is no key."""
+    """Splits `metadata.labels['app']` into the field and the key; both are empty without a key."""
     owner, _, subscript = field.removesuffix("']").partition("['")
     return (owner, subscript) if field.endswith("']") and "['" in field[:-2] else ("", "")
 

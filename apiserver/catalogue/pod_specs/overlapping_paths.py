@@ -1,4 +1,4 @@
-"""Warnings about files of a volume whose paths are the same, or of which one is a folder of another.
+"""Warnings about files of a volume with the same path, or with a path within another file's.
 
 Source: pkg/api/pod, warnings.go, warningsForOverlappingVirtualPaths.
 """
@@ -88,7 +88,7 @@ def _files(source: Document) -> Sequence[_File]:
 
 
 def _overlaps(files: list[_File]) -> list[tuple[_File, _File]]:
-    """Returns the pairs of files that overlap, each with one before it."""
+    """Returns the pairs of files that overlap, each with an earlier one."""
     paths = {path for path, _, _ in files}
     if len(paths) == len(files) and not any("/" in path for path in paths):
         return []

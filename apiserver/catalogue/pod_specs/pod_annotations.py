@@ -1,6 +1,6 @@
-"""Annotations of pods that mean something, most of them older names of fields.
+"""Validation of pods' annotations with a meaning, most of which are older forms of fields.
 
-Source: pkg/apis/core/validation, ValidatePodSpecificAnnotations and what calls it.
+Source: pkg/apis/core/validation, ValidatePodSpecificAnnotations and its callers.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def validate_meaning(
     options: PodValidationOptions,
     old: Mapping[str, str],
 ) -> Errors:
-    """Checks annotations that mean something. old: the stored ones."""
+    """Checks annotations that have a meaning. old: the stored ones."""
     errors: Errors = []
     if not annotations:
         return errors
@@ -77,7 +77,7 @@ _OF_TOLERATIONS: Final = {
 
 
 def _tolerations(path: str, text: str, options: PodValidationOptions) -> Errors:
-    """Checks tolerations in JSON, which pods had before there was a field for them."""
+    """Checks tolerations in JSON, the form before there was a field for them."""
     try:
         tolerations = [_toleration(each) for each in _list(orjson.loads(text), "core.Toleration")]
     except orjson.JSONDecodeError as error:
@@ -96,7 +96,7 @@ def _list(value: Any, item: str) -> Sequence[Any]:
 
 
 def _toleration(value: Any) -> Document:
-    """Returns a toleration with the fields that it has; none for null. Raises TypeError."""
+    """Returns a toleration with its present fields; none for null. Raises TypeError."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -121,7 +121,7 @@ def validate_app_armor_profile(path: str, profile: str) -> Errors:
 
 
 def deletion_cost(text: str) -> int | None:
-    """Returns what the deletion of a pod costs, as its annotation has it; None if that is no such number.
+    """Returns the deletion cost in a pod's annotations; None if it is invalid.
 
     Source: pkg/apis/core/helper, GetDeletionCostFromPodAnnotations.
     """
@@ -142,7 +142,7 @@ def validate_seccomp_profile(path: str, profile: str) -> Errors:
 
 
 def mentions(annotations: Iterable[str], prefixes: str | tuple[str, ...]) -> bool:
-    """Tells whether a key of the annotations begins with a prefix, or with one of several."""
+    """Returns whether a key of the annotations begins with a prefix, or with one of several."""
     return any(key.startswith(prefixes) for key in annotations)
 
 
@@ -161,7 +161,7 @@ def validate_changes(path: str, new: Mapping[str, str], old: Mapping[str, str]) 
 
 
 def validate_seccomp_fields(annotations: Mapping[str, str], path: str, spec: Document) -> Errors:
-    """Checks that an annotation and its field agree where both are there. path: of the spec."""
+    """Checks that an annotation and its field agree if both are present. path: that of the spec."""
     if not mentions(annotations, SECCOMP_CONTAINER) and SECCOMP_POD not in annotations:
         return []
     errors = _agree("seccomp", path, spec, annotations.get(SECCOMP_POD))
@@ -208,7 +208,7 @@ def _agree(what: str, path: str, owner: Document, annotation: str | None) -> Err
 
 
 def app_armor_profile(annotation: str) -> Document | None:
-    """Returns the field `appArmorProfile` that an annotation means; None if it means none."""
+    """Returns the `appArmorProfile` that corresponds to an annotation; None if none does."""
     match annotation:
         case "unconfined":
             return {"type": "Unconfined"}

@@ -15,10 +15,10 @@ from apiserver.schema.validation.checks import in_range, non_negative, one_of, p
 
 
 class LifecycleContext(NamedTuple):
-    """What lifecycle handlers depend on.
+    """The facts that the rules of lifecycle handlers use.
 
-    grace_s: how long the pod takes to end. may_be_zero: whether a sleep may take no time. system: that of
-    the pod, if it names one.
+    grace_s: the pod's grace period. may_be_zero: whether a sleep may take no time. system: the pod's
+    operating system, if it names one.
     """
 
     grace_s: int | None

@@ -1,6 +1,6 @@
-"""Rules that a stored pod spec breaks may be broken by what replaces it.
+"""Exceptions to rules of pod specs for updates: a rule that the stored spec breaks may stay broken.
 
-An object may be older than a rule, or its gate may have been switched off since: then other fields of it may
+An object may be older than a rule, or its gate may have been turned off since: then its other fields may
 still change. Source: pkg/api/pod, util.go, GetValidationOptionsFromPodSpecAndMeta.
 """
 
@@ -30,7 +30,7 @@ _InUse: TypeAlias = Callable[[Document], bool]
 
 
 def ratcheted(options: PodValidationOptions, new: Document, old: Document) -> PodValidationOptions:
-    """Returns the options, and beside them what the stored spec `old` has."""
+    """Returns the options, extended by those that the stored spec `old` uses."""
     found = {
         field: True for field, is_used in _IN_USE.items() if not getattr(options, field) and is_used(old)
     }

@@ -1,4 +1,4 @@
-"""Resources that containers and pods ask for and are limited to: their names, amounts and how they fit.
+"""Validation of the resources of containers and pods: their names, amounts, and requests against limits.
 
 Source: pkg/apis/core/validation, validateResourceRequirements, and pkg/apis/core/helper.
 """
@@ -57,12 +57,12 @@ def is_huge_page_resource(name: str) -> bool:
 
 
 def is_native_resource(name: str) -> bool:
-    """Tells whether a resource is one of Kubernetes' own."""
+    """Returns whether a resource is one of Kubernetes' own."""
     return "/" not in name or "kubernetes.io/" in name
 
 
 def is_extended_resource(name: str) -> bool:
-    """Tells whether a resource has been defined by somebody else, as `example.com/gpu`."""
+    """Returns whether a resource is defined by a third party, as `example.com/gpu`."""
     return (
         not is_native_resource(name)
         and not name.startswith("requests.")
@@ -71,7 +71,7 @@ def is_extended_resource(name: str) -> bool:
 
 
 def is_integer_resource(name: str) -> bool:
-    """Tells whether a resource comes in whole numbers only."""
+    """Returns whether a resource only has whole amounts."""
     return name not in _OF_CONTAINERS and (name in _OBJECTS or is_extended_resource(name))
 
 
@@ -80,7 +80,7 @@ def may_be_overcommitted(name: str) -> bool:
 
 
 def is_pod_level_resource(name: str) -> bool:
-    """Tells whether a pod as a whole can ask for a resource."""
+    """Returns whether a pod as a whole can request a resource."""
     return name in _OF_ALL or is_huge_page_resource(name)
 
 
@@ -126,7 +126,7 @@ def validate_amount(path: str, name: str, value: Any) -> Errors:
 
 
 def is_multiple_of_page(name: str, value: Any) -> bool:
-    """Tells whether an amount of huge pages consists of whole ones. name: of the resource."""
+    """Returns whether an amount of huge pages is a multiple of the page size. name: that of the resource."""
     try:
         size = parse_quantity(name.removeprefix(_HUGE_PAGES))
     except InvalidQuantity:
@@ -144,7 +144,7 @@ def validate_requirements(
 ) -> Errors:
     """Checks a container's ResourceRequirements.
 
-    claims: the names of those that its pod has. any_huge_pages: amounts need not be multiples of a page.
+    claims: the names of the pod's claims. any_huge_pages: whether amounts need not be multiples of a page.
     """
     return _requirements(path, value, claims, validate_container_resource_name, any_huge_pages)
 
@@ -185,13 +185,13 @@ def _requirements(
 # Amounts are as `quantity.canonical_quantity` writes them, and come again with each pod of a workload.
 @text_cache(names.CACHED_MAX)
 def _is_within(value: str, limit: str | None) -> bool:
-    """Tells whether an amount is not negative, and not more than its limit if there is one."""
+    """Returns whether an amount is not negative, and not above its limit if there is one."""
     number = quantity_of(value).value
     return number >= 0 and (limit is None or number <= quantity_of(limit).value)
 
 
 def _fits(path: str, name: str, request: Any, limits: Mapping[str, Any]) -> Errors:
-    """Checks that a request does not exceed its limit; without overcommitment it equals the limit."""
+    """Checks that a request does not exceed its limit; without overcommitment they must be equal."""
     limit = limits.get(name)
     if limit is None:
         if may_be_overcommitted(name):
@@ -280,7 +280,8 @@ def validate_pod_resources(
 
 
 def total_of_containers(spec: Document, field: str) -> dict[str, Quantity]:
-    """What containers need together: those that run side by side, or the greediest of those that come first.
+    """Returns the total of containers: the sum of concurrent ones, or the largest init container if it is
+    more.
 
     field: `requests` or `limits`. Source: component-helpers, resource.AggregateContainerRequests.
     """

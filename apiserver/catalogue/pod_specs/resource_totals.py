@@ -1,4 +1,4 @@
-"""The resources that pods request, as numbers. Source: component-helpers, resource.PodRequests."""
+"""The total requests of pods, as numbers. Source: component-helpers, resource.PodRequests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def quantities(texts: Mapping[str, object] | None) -> dict[str, Quantity]:
 
 
 def sum_of(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> dict[str, Quantity]:
-    """Returns the sum of each resource, in the form in which `one` has it."""
+    """Returns the sum of each resource, in the format of `one`."""
     total = dict(one)
     for name, added in other.items():
         there = total.get(name)
@@ -24,10 +24,10 @@ def sum_of(one: Mapping[str, Quantity], other: Mapping[str, Quantity]) -> dict[s
 
 
 def with_actual_resources(pod: Document) -> Document:
-    """Returns the spec of a pod in which each container has what it wants, or still has, if that is more.
+    """Returns the spec of a pod with the larger of requested and actual resources for each container.
 
-    A container that is being resized keeps what it had until its kubelet says otherwise, and goes on to keep
-    it if the kubelet finds that the new size is infeasible.
+    A container that is being resized keeps its old resources until its kubelet reports new ones, and also if
+    the kubelet reports the new size as infeasible.
     Source: component-helpers, resource.PodRequests with UseStatusResources.
     """
     spec: Document = pod["spec"]
@@ -75,7 +75,8 @@ def _greatest(*amounts: Mapping[str, object] | None) -> dict[str, object]:
 
 
 def total_of_pod(spec: Document, field: str) -> dict[str, Quantity]:
-    """What a pod needs, without what its runtime does: what it says of itself, else what its containers say.
+    """Returns the total of a pod, without its runtime's overhead: its pod-level resources, or those of its
+    containers.
 
     field: `requests` or `limits`.
     """

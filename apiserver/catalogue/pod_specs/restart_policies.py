@@ -1,4 +1,4 @@
-"""When containers are restarted: their policies, their rules by exit code, and what statuses may say of it.
+"""Validation of restarts of containers: policies, rules by exit code, and states in statuses.
 
 Source: pkg/apis/core/validation, validateContainerRestartPolicy, validateInitContainerRestartPolicy and
 ValidateContainerStateTransition; component-helpers, ContainerShouldRestart and AllContainersCouldRestart.
@@ -32,7 +32,7 @@ def validate_restart_policy(path: str, container: Document, options: PodValidati
 
 
 def validate_init_restart_policy(path: str, container: Document, options: PodValidationOptions) -> Errors:
-    """Checks the policy and the rules of an init container, or of a sidecar: one whose policy is Always."""
+    """Checks the policy and the rules of an init container, or of a sidecar, whose policy is Always."""
     policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules")
     if policy is None:
         return [required(f"{path}.restartPolicy", _NEEDS_POLICY)] if rules else []
@@ -85,7 +85,7 @@ CONTAINER_STATUSES: Final = (
 def validate_transitions(
     status: Document, old_status: Document, spec: Document, options: PodValidationOptions
 ) -> Errors:
-    """Checks that no container that has ended, and is not restarted, runs again. spec: of the pod."""
+    """Checks that no ended container that is not restarted runs again. spec: that of the pod."""
     errors: Errors = []
     for statuses, field in CONTAINER_STATUSES:
         may_restart = field != "ephemeralContainers"
@@ -109,7 +109,7 @@ def validate_transitions(
 
 
 def may_all_restart(spec: Document, options: PodValidationOptions) -> bool:
-    """Tells whether each container may be restarted, whatever its own policy is."""
+    """Returns whether each container may be restarted, according to its policy and rules."""
     if not options.restart_rules:
         return bool(spec.get("restartPolicy") == "Always")
     return options.restart_all_containers and any(
@@ -123,7 +123,7 @@ def may_all_restart(spec: Document, options: PodValidationOptions) -> bool:
 def _may_restart(
     spec: Document, container: Document | None, exit_code: int, options: PodValidationOptions
 ) -> bool:
-    """Tells whether a container that ended so is restarted. container: None if the spec does not have it."""
+    """Returns whether a container with this end is restarted. container: None if the spec lacks it."""
     policy = spec.get("restartPolicy")
     if not options.restart_rules:
         is_sidecar = container is not None and container.get("restartPolicy") == "Always"

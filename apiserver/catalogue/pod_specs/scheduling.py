@@ -1,4 +1,4 @@
-"""Where pods may run: tolerations, affinity, selectors of nodes, spreading, gates.
+"""Validation of scheduling constraints: tolerations, affinity, node selectors, spreading, gates.
 
 Source: pkg/apis/core/validation, ValidateTolerations, validateAffinity, validateTopologySpreadConstraints.
 """
@@ -30,7 +30,9 @@ def _label_name(path: str, name: str) -> Errors:
 
 
 def validate_tolerations(path: str, values: Iterable[Document], *, has_comparisons: bool = False) -> Errors:
-    """Checks tolerations. has_comparisons: they may compare numbers (TaintTolerationComparisonOperators)."""
+    """Checks tolerations. has_comparisons: whether they may compare numbers
+    (TaintTolerationComparisonOperators).
+    """
     errors: Errors = []
     for index, toleration in enumerate(values):
         errors += _toleration(f"{path}[{index}]", toleration, has_comparisons)
@@ -73,7 +75,7 @@ _INT64_DIGITS_MAX: Final = 19
 
 
 def _decimal(path: str, value: str) -> Errors:
-    """Checks a number of 64 bits, in decimal."""
+    """Checks a decimal number of 64 bits."""
     errors: Errors = []
     if not _is_decimal(value):
         text = "must be a valid decimal integer in canonical form" if value else "must be non-empty"
@@ -99,8 +101,8 @@ def validate_affinity(
 ) -> Errors:
     """Checks an affinity.
 
-    any_pod_values, any_node_values: values of labels that selectors of pods, or required selectors of nodes,
-    name may be such as no object can have.
+    any_pod_values, any_node_values: whether pod selectors, or required node selectors, may name label values
+    that no object can have.
     """
     errors: Errors = []
     if "nodeAffinity" in value:
@@ -143,7 +145,7 @@ def _weight(path: str, value: Document) -> Errors:
 
 
 def validate_node_selector(path: str, selector: Document, *, allows_invalid_values: bool = False) -> Errors:
-    """Checks a NodeSelector: terms of which one has to match."""
+    """Checks a NodeSelector: a list of terms, one of which has to match."""
     if not selector.get("nodeSelectorTerms"):
         return [required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]
     errors: Errors = []
@@ -231,7 +233,7 @@ def validate_pod_selectors(path: str, term: Document, *, any_values: bool) -> Er
 
 
 def _label_keys(path: str, term: Document, selector: Document | None) -> Errors:
-    """Checks keys of labels of the pod itself whose values the selected pods share, or do not share."""
+    """Checks label keys for whose values the selected pods must match the pod, or must not."""
     errors: Errors = []
     for field in ("matchLabelKeys", "mismatchLabelKeys"):
         if term.get(field) and selector is None:
@@ -266,8 +268,8 @@ def validate_topology_spread(
 ) -> Errors:
     """Checks TopologySpreadConstraints.
 
-    are_keys_merged: matchLabelKeys are part of the selectors of a pod, where they may be once.
-    any_selectors: their selectors are not checked.
+    are_keys_merged: whether matchLabelKeys are part of the selectors of a pod, where each may occur once.
+    any_selectors: whether to skip checks of their selectors.
     """
     errors: Errors = []
     last: dict[tuple[str, str], int] = {}
@@ -335,9 +337,9 @@ def validate_spread_keys(path: str, constraint: Document, *, are_keys_merged: bo
 
 
 def merge_label_keys(spec: Document, labels: Document, *, in_affinity: bool, in_spread: bool) -> None:
-    """Adds to the selectors of a new pod what matchLabelKeys and mismatchLabelKeys mean for its labels.
+    """Adds the effects of matchLabelKeys and mismatchLabelKeys to the selectors of a new pod.
 
-    in_affinity, in_spread: in which of its selectors. Source: pkg/registry/core/pod, mutatePodAffinity and
+    in_affinity, in_spread: the selectors to extend. Source: pkg/registry/core/pod, mutatePodAffinity and
     mutateTopologySpreadConstraints.
     """
     for constraint in (spec.get("topologySpreadConstraints") or ()) if in_spread else ():
@@ -365,7 +367,7 @@ def _merge(term: Document, labels: Document) -> None:
 
 
 def validate_scheduling_group(path: str, group: Document) -> Errors:
-    """Checks the group of pods with which a pod is scheduled."""
+    """Checks the scheduling group of a pod."""
     name = group.get("podGroupName")
     if name is None:
         return [invalid(f"{path}.podGroupName", None, "must specify one of: `podGroupName`")]

@@ -1,4 +1,4 @@
-"""What containers may do to their host: security contexts of pods and of containers, and operating systems.
+"""Validation of security contexts of pods and containers, and of operating systems.
 
 Source: pkg/apis/core/validation, validatePodSpecSecurityContext, ValidateSecurityContext, validateOS.
 """
@@ -38,7 +38,7 @@ def all_containers(path: str, spec: Document) -> Iterator[tuple[str, Document]]:
 
 
 def _id(path: str, value: int | None) -> Errors:
-    """Checks the id of a user or a group."""
+    """Checks the ID of a user or a group."""
     return in_range(path, value, 0, _ID_MAX)
 
 
@@ -46,7 +46,7 @@ def _id(path: str, value: int | None) -> Errors:
 
 
 def validate_pod_security_context(path: str, spec: Document, options: PodValidationOptions) -> Errors:
-    """Checks the security context of the pod. path: of the pod spec."""
+    """Checks the security context of the pod. path: that of the pod spec."""
     context = spec.get("securityContext") or {}
     where = f"{path}.securityContext"
     errors: Errors = []
@@ -102,7 +102,7 @@ def _sysctls(path: str, sysctls: Any, spec: Document, *, of_host: bool) -> Error
 
 
 def host_field_of_sysctl(name: str, spec: Document) -> str:
-    """Returns the field by which a pod shares with its host what the sysctl sets; empty if it has its own."""
+    """Returns the field that shares a sysctl's namespace with the host; empty if the pod has its own."""
     dotted = _dotted(name)
     if spec.get("hostNetwork") and dotted.startswith("net."):
         return "hostNetwork"
@@ -118,7 +118,7 @@ def _dotted(name: str) -> str:
 
 
 def validate_host_users(path: str, spec: Document, options: PodValidationOptions) -> Errors:
-    """Checks that a pod with users of its own shares no other namespace with its host, and has no devices."""
+    """Checks that a pod in a user namespace shares no other namespace with its host, and has no devices."""
     if spec.get("hostUsers", True):
         return []
     text = "when `hostUsers` is false"
@@ -248,7 +248,7 @@ def _windows_options(path: str, options: Document | None) -> Errors:
 
 
 def _user_problems(name: str) -> list[str]:
-    """Returns what is wrong with a Windows user name: `DOMAIN\\USER`, or a user alone."""
+    """Returns the errors in a Windows user name: `DOMAIN\\USER`, or a user alone."""
     if not name:
         return [" cannot be an empty string"]
     if _has_control(name):
@@ -270,7 +270,7 @@ def _user_problems(name: str) -> list[str]:
 
 
 def validate_host_process(path: str, spec: Document) -> Errors:
-    """Checks, for Windows, that all containers are host processes or none is."""
+    """Checks, for Windows, that all containers are host processes, or none is."""
     of_pod = at(spec, "securityContext", "windowsOptions", "hostProcess")
     errors: Errors = []
     if not of_pod and not any(
@@ -313,7 +313,7 @@ _NOT_FOR_WINDOWS_CONTAINERS: Final = (
 
 
 def validate_operating_system(path: str, spec: Document) -> Errors:
-    """Checks that the fields that a pod sets exist on its operating system."""
+    """Checks that the fields of a pod exist on its operating system."""
     if "os" not in spec:
         return []
     name = spec["os"].get("name", "")

@@ -1,4 +1,4 @@
-"""Pod templates: their validation, their warnings, and the columns of the kinds that have one."""
+"""Pod templates: validation, warnings, and columns of the kinds that have one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from apiserver.schema.validation.documents import at, join
 def validate_template(
     path: str, template: Document, rules: PodSpecRules, old: Document | None = None
 ) -> Errors:
-    """Checks a PodTemplateSpec: labels, annotations and the spec of pods to be made.
+    """Checks a PodTemplateSpec: its labels, its annotations and its spec.
 
     old: the stored one, if there is one. Source: pkg/apis/core/validation, ValidatePodTemplateSpec.
     """
@@ -52,7 +52,7 @@ def validate_template_metadata(
 def pod_template_columns(*template: str, has_selector: bool = True) -> tuple[Column, ...]:
     """Returns the wide columns about the pods of a kind.
 
-    template: the path of the template; the selector, if there is one, is a field beside it.
+    template: the path of the template; the selector, if there is one, is a field next to it.
     """
 
     def selector(document: Document, now: float) -> str:
@@ -60,7 +60,7 @@ def pod_template_columns(*template: str, has_selector: bool = True) -> tuple[Col
 
     if not has_selector:
         return container_columns(*template)
-    text = "The labels by which the pods are found."
+    text = "The label selector of the pods."
     return (*container_columns(*template), Column("Selector", selector, text, priority=1))
 
 
@@ -85,10 +85,11 @@ def with_template_warnings(
     warn: Callable[[Document, Document | None], list[str]] | None = None,
     warn_spec: Callable[[str, Document], list[str]] | None = None,
 ) -> Callable[[Document, Document | None], list[str]]:
-    """Returns the warnings of a kind, followed by those about its spec and its template where these are new.
+    """Returns the warnings of a kind, followed by new ones about its spec and its template.
 
-    template: its path. warn: other warnings of the kind. warn_spec: those of the spec that has the template,
-    given its path. Source: pkg/api/pod, GetWarningsForPodTemplate, and WarningsOnUpdate of the strategies.
+    template: its path. warn: returns other warnings of the kind. warn_spec: returns those of the spec with
+    the template, given its path. Source: pkg/api/pod, GetWarningsForPodTemplate, and WarningsOnUpdate of the
+    strategies.
     """
     path, has_git_repos = ".".join(template), rules.options.git_repos
 

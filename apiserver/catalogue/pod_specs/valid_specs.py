@@ -1,7 +1,7 @@
-"""A memo of pod specs that have been found valid, by digests of what is written in them.
+"""A cache of valid pod specs, by digest.
 
-The pods of one workload have the same spec but for the name of the volume that holds their account's token; a
-workload's template is checked each time that anything of it is written. What was valid is so again.
+The pods of one workload have the same spec except for the name of the volume with their account's token; a
+workload's template is checked at every write. A spec that was valid is still valid.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class ValidSpecs:
 
 
 def digest_of(spec: Document) -> bytes | None:
-    """Returns a digest that is the same for specs that are valid together.
+    """Returns a digest that is equal for specs with the same validity.
 
-    None if validity depends on more than the spec.
+    Returns None if validity depends on more than the spec.
     """
     token_volumes = []
     for volume in spec.get("volumes") or ():

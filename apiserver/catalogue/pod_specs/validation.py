@@ -49,9 +49,9 @@ class PodIdentity(NamedTuple):
 
 
 class PodSpecRules:
-    """The rules of pod specs with the same options, and a memo of what they have found valid.
+    """The rules of pod specs with the same options, and a cache of valid specs.
 
-    The memo holds nothing that the rules would not say of the same spec again.
+    The cache only holds specs for which the rules would find no errors again.
     """
 
     def __init__(self, options: PodValidationOptions) -> None:
@@ -59,9 +59,9 @@ class PodSpecRules:
         self._valid_pods, self._valid_templates = ValidSpecs(), ValidSpecs()
 
     def validate(self, path: str, spec: Document, pod: PodIdentity | None, old: Document | None) -> Errors:
-        """Checks a spec, unless one like it is known to be valid.
+        """Checks a spec, unless an equivalent one is known to be valid.
 
-        pod: None for a template. old: the stored spec, which may go on breaking some rules.
+        pod: None for a template. old: the stored spec; some rules that it breaks may stay broken.
         """
         valid_specs = self._valid_pods if pod is not None else self._valid_templates
         digest = digest_of(spec) if pod is None or not pod.is_static else None
@@ -87,7 +87,7 @@ def rules_of(gates: FeatureGates) -> PodSpecRules:
 
 
 def spec_errors(path: str, spec: Document, pod: PodIdentity | None, options: PodValidationOptions) -> Errors:
-    """Returns what is wrong with a spec, without asking the memo. pod: None for a template."""
+    """Returns the errors in a spec, without the cache. pod: None for a template."""
     owner = VolumeOwner(pod is not None, pod.name if pod is not None else "", options.non_local_token_paths)
     volumes, errors = validate_volumes(path, spec, owner)
     context = PodContext(
@@ -231,7 +231,7 @@ def _resource_claims(path: str, spec: Document, *, is_static: bool) -> Errors:
 
 
 def _host_network_ports(path: str, spec: Document, *, is_pod: bool) -> Errors:
-    """Checks that host ports equal container ports on the host's network. Templates may omit host ports."""
+    """Checks that host ports equal container ports in the host's network. Templates may omit host ports."""
     errors: Errors = []
     for place, container in items(spec, "containers", path):
         for where, port in items(container, "ports", place):
@@ -259,7 +259,7 @@ _is_domain = re.compile(_DOMAIN).fullmatch
 
 
 def _search_domain(name: str) -> list[str]:
-    """Returns what is wrong with a DNS subdomain in which underscores are allowed."""
+    """Returns the errors in a DNS subdomain in which underscores are allowed."""
     if names.byte_length(name) > _DOMAIN_LENGTH_MAX:
         return [f"must be no more than {_DOMAIN_LENGTH_MAX} characters"]
     if _is_domain(name):

@@ -1,7 +1,7 @@
-"""What pod specs may have, by the feature gates of a server.
+"""The options of pod specs, by the feature gates of a server.
 
-Source: pkg/api/pod, util.go, GetValidationOptionsFromPodSpecAndMeta. What a stored spec has, it may keep: see
-`ratcheting`.
+Source: pkg/api/pod, util.go, GetValidationOptionsFromPodSpecAndMeta. Stored specs may keep the options that
+they use: see `ratcheting`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from apiserver.schema.validation.addresses import STRICT_ADDRESSES
 
 
 class PodValidationOptions(NamedTuple):
-    """Rules of pod specs that are not always the same: each field is true if what it names is allowed."""
+    """Options of pod specs: each field is True if its feature is allowed."""
 
     # Of a feature gate each: see `_GATES`.
     restart_rules: bool
@@ -66,7 +66,7 @@ _GATES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def options_of(gates: FeatureGates) -> PodValidationOptions:
-    """Returns what new pod specs may have."""
+    """Returns the options of new pod specs."""
     states = {field: gates.is_on(gate) for field, gate in _GATES.items()}
     return PodValidationOptions(
         **states,

@@ -62,10 +62,10 @@ _MORE_THAN_ONE: Final = "may not specify more than 1 volume type"
 
 
 class VolumeOwner(NamedTuple):
-    """The pod or the template that has some volumes.
+    """The pod or the template with some volumes.
 
-    is_pod: in a pod, not in a template. name: the pod's, if it has one yet.
-    any_token_paths: the paths of projected tokens are not checked.
+    is_pod: whether it is a pod, and not a template. name: the pod's name, if it has one yet.
+    any_token_paths: whether to skip checks of paths of projected tokens.
     """
 
     is_pod: bool
@@ -74,7 +74,7 @@ class VolumeOwner(NamedTuple):
 
 
 def validate_volumes(path: str, spec: Document, owner: VolumeOwner) -> tuple[dict[str, Document], Errors]:
-    """Returns the valid volumes by name, and what is wrong with all. path: of the pod spec."""
+    """Returns the valid volumes by name, and the errors in all. path: that of the pod spec."""
     errors: Errors = []
     good: dict[str, Document] = {}
     volumes = spec.get("volumes") or ()
@@ -140,7 +140,7 @@ def required_fields(*fields: str) -> _Check:
 
 
 def all_of(*checks: _Check) -> _Check:
-    """Returns a check that consists of several."""
+    """Returns a check that combines several checks."""
 
     def check(path: str, source: Document) -> Errors:
         errors: Errors = []
@@ -178,13 +178,13 @@ def validate_no_backsteps(path: str, value: str) -> Errors:
 
 
 def validate_descending_path(path: str, value: str) -> Errors:
-    """Checks a relative path that never leaves where it begins."""
+    """Checks a relative path that never leaves its start."""
     errors = [invalid(path, value, "must be a relative path")] if value.startswith("/") else []
     return errors + validate_no_backsteps(path, value)
 
 
 def validate_local_path(path: str, value: str) -> Errors:
-    """Checks a descending path that does not begin like what kubelets keep for themselves."""
+    """Checks a descending path without a prefix that is reserved for kubelets."""
     errors = validate_descending_path(path, value)
     if value.startswith("..") and not value.startswith("../"):
         errors.append(invalid(path, value, "must not start with '..'"))
@@ -263,7 +263,7 @@ def _iscsi_name(path: str, name: str) -> Errors:
 
 
 def has_too_long_portal(name: str, source: Document) -> bool:
-    """Tells whether the portal of an iSCSI volume with an initiator's name is too long.
+    """Returns whether the portal of an iSCSI volume with an initiator's name is too long.
 
     name: that of the volume, which becomes part of a name on the target.
     """
@@ -413,7 +413,7 @@ def _projected(path: str, source: Document, any_token_paths: bool) -> Errors:
 
 
 def _conflicts(path: str, field: str, projection: Document, files: set[str]) -> Errors:
-    """Checks that no files of two sources have the same path. Adds those of the source to `files`."""
+    """Checks that files of two sources have different paths. Adds those of the source to `files`."""
     paths = [projection.get(each) for each in _PATHS_OF_PROJECTION.get(field, ())]
     paths += [item.get("path") for item in projection.get("items") or ()]
     errors: Errors = []
@@ -541,7 +541,7 @@ def _ephemeral(path: str, source: Document) -> Errors:
 
 
 def _claim_name(path: str, name: str, pod_name: str) -> Errors:
-    """Checks the name of the claim, which is that of the pod and the volume."""
+    """Checks the name of the claim, which consists of the names of the pod and the volume."""
     if not pod_name or not name:
         return []
     claim = f"{pod_name}-{name}"

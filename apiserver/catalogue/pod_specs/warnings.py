@@ -63,9 +63,9 @@ _NULL_SELECTOR_TEXT: Final = "a null labelSelector results in matching no pod"
 
 
 def pod_warnings(path: str, pod: Document, *, has_git_repos: bool) -> list[str]:
-    """Warns of what is allowed in pods and templates but discouraged.
+    """Returns warnings about discouraged fields in pods and templates.
 
-    path: of the template; empty for a pod. has_git_repos: the gate GitRepoVolumeDriver, on until 1.32.
+    path: that of the template; empty for a pod. has_git_repos: the gate GitRepoVolumeDriver, on until 1.32.
     """
     spec, annotations = pod.get("spec") or {}, at(pod, "metadata", "annotations") or {}
     where = join(path, "spec")
@@ -153,7 +153,7 @@ _COUNTED_IN_BYTES: Final = ("memory", "ephemeral-storage")
 
 
 def _fractions(path: str, owner: Document, *fields: str) -> list[str]:
-    """Warns of fractions in the amounts of these fields."""
+    """Returns warnings about fractions in the amounts of these fields."""
     found: list[str] = []
     for name in _COUNTED_IN_BYTES:
         for field in fields:
@@ -171,7 +171,7 @@ def _is_whole(value: str) -> bool:
 
 
 def _profiles(path: str, annotations: Mapping[str, str], spec: Document) -> Iterator[str]:
-    """Warns of annotations that have become fields, where the fields are absent."""
+    """Returns warnings about annotations that have become fields, where the fields are absent."""
     where = join(path, "metadata.annotations")
     if SECCOMP_POD in annotations and at(spec, "securityContext", "seccompProfile") is None:
         yield f"{where}[{SECCOMP_POD}]: {_SECCOMP_TEXT}"
@@ -200,7 +200,7 @@ def _containers(containers: Iterable[tuple[str, Document]]) -> Iterator[str]:
 
 
 def _hides(variable: Document, name: str) -> bool:
-    """Tells whether the new value does not contain the old one."""
+    """Returns whether the new value does not contain the old one."""
     value, reference = variable.get("value", ""), f"$({name})"
     return "valueFrom" in variable or value == reference or reference not in value
 
@@ -229,7 +229,7 @@ def _ports(containers: Iterable[tuple[str, Document]]) -> Iterator[str]:
 
 
 def _as_in_go(port: Document) -> str:
-    """Returns a port as Go prints the structure."""
+    """Returns a port as Go prints the struct."""
     fields = {"Name": "", "HostPort": 0, "ContainerPort": 0, "Protocol": "", "HostIP": ""}
     shown = (f"{name}:{port.get(name[0].lower() + name[1:], empty)}" for name, empty in fields.items())
     return "{" + " ".join(shown) + "}"

@@ -53,7 +53,7 @@ def validate_disruption_budget_status_update(new: Document, old: Document) -> Er
 
 
 def validate_disruption_conditions(new: Document, old: Document) -> Errors:
-    """Checks what of the status v1beta1 checks, too."""
+    """Checks the parts of the status that v1beta1 checks, too."""
     return validate_conditions(new.get("status") or {}, "status")
 
 
@@ -81,9 +81,13 @@ BUILTIN_TYPE: Final = BuiltinType(
     ),
     subresources=(status_subresource(validate_disruption_budget_status_update),),
     columns=columns(
-        Column("Min Available", _bound("minAvailable"), "How many pods must be available."),
-        Column("Max Unavailable", _bound("maxUnavailable"), "How many pods may be missing."),
-        status_column("Allowed Disruptions", "disruptionsAllowed", "How many pods may be disturbed now."),
+        Column("Min Available", _bound("minAvailable"), "The minimum number of available pods."),
+        Column("Max Unavailable", _bound("maxUnavailable"), "The maximum number of unavailable pods."),
+        status_column(
+            "Allowed Disruptions",
+            "disruptionsAllowed",
+            "The number of disruptions that are currently allowed.",
+        ),
         AGE,
     ),
 )

@@ -1,6 +1,6 @@
 """RoleBindings and ClusterRoleBindings. Source: pkg/apis/rbac/validation, pkg/apis/rbac/v1/defaults.go.
 
-group: RBAC's own API group, whose domain is the deployment's.
+group: RBAC's API group, whose domain is the deployment's.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _PACKAGE: Final = "io.k8s.api.rbac.v1."
 
 
 def defaults(group: str) -> Mapping[str, Default]:
-    """Returns the defaults of references to roles, users and groups: they are in RBAC's group."""
+    """Returns the defaults of references to roles, users and groups: RBAC's group."""
 
     def complete_role_ref(role_ref: Document) -> None:
         role_ref["apiGroup"] = role_ref.get("apiGroup") or group
@@ -76,12 +76,12 @@ def validate_cluster_role_binding(group: str, document: Document) -> Errors:
 
 
 def _fixed(validate: Callable[[Document], Errors]) -> Callable[[Document, Document | None], Errors]:
-    """Returns a check of bindings that keep their roles."""
+    """Returns a check that bindings keep their roles."""
     return lambda new, old: validate(new) + (_same_role(new, old) if old is not None else [])
 
 
 def _same_role(new: Document, old: Document) -> Errors:
-    """Checks that a binding keeps its role: its subjects were chosen for it."""
+    """Checks that a binding keeps its role, for which its subjects were chosen."""
     role_ref = new.get("roleRef", {})
     if role_ref == old.get("roleRef", {}):
         return []
@@ -142,12 +142,12 @@ def _subjects_cell(kind: str) -> Callable[[Document, float], Any]:
 _COLUMNS: Final = columns(
     Column("Role", _role, "The role that is granted."),
     AGE,
-    Column("Users", _subjects_cell("User"), "The users that have it by this binding.", priority=1),
-    Column("Groups", _subjects_cell("Group"), "The groups that have it by this binding.", priority=1),
+    Column("Users", _subjects_cell("User"), "The users that the binding grants the role.", priority=1),
+    Column("Groups", _subjects_cell("Group"), "The groups that the binding grants the role.", priority=1),
     Column(
         "ServiceAccounts",
         _subjects_cell("ServiceAccount"),
-        "The service accounts that have it by this binding.",
+        "The service accounts that the binding grants the role.",
         priority=1,
     ),
 )

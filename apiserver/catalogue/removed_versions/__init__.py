@@ -1,16 +1,16 @@
-"""The versions of built-in types that releases up to 1.34 had, and that later ones have removed.
+"""The versions of built-in types that releases up to 1.34 had, and that later ones removed.
 
 Objects may still be stored in them, and a server that emulates such a release serves them. Each is declared
-as any other type, and converted to the version for which the rules are written, its hub.
-That is the version which has replaced it, the *current* one: rules, columns and selectable fields are the
-hub's; what differs from it is declared here: fields (`schema/removed_definitions.json`), defaults, what must
-be set, and what may change.
+like any other type, and converted to its hub, the version of the rules.
+The hub is the version that replaced it, the *current* one: rules, columns and selectable fields are the
+hub's; this package declares differences: fields (`schema/removed_definitions.json`), defaults, required
+fields, and allowed changes.
 
 Modules have the names of the groups. Besides these, `renamed` has versions of several groups, and
-types that no version has replaced have modules of their own, as `pod_presets`.
+types that no version replaced have separate modules, as `pod_presets`.
 
-Nothing of this is imported by a server that serves none of them, until it meets an object that is stored in
-one.
+A server that serves none of these versions imports none of these modules until it reads an object that is
+stored in one.
 
 Source: staging/src/k8s.io/api and pkg/apis/*/VERSION (conversion.go, defaults.go) of the releases that had
 them; rows T01-T30.
@@ -53,10 +53,10 @@ def types(
     current: Iterable[BuiltinType],
     compatibility: CompatibilityVersion,
 ) -> tuple[BuiltinType, ...]:
-    """Returns all of them.
+    """Returns all removed versions.
 
-    schema_of: returns the built-in schema of a definition. current: the types that have replaced them.
-    compatibility: what new expressions may use.
+    schema_of: returns the built-in schema of a definition. current: the types that replaced them.
+    compatibility: the version that limits new expressions.
     """
     there: dict[tuple[str, str], BuiltinType] = {}
     for each in current:

@@ -1,7 +1,7 @@
 """Webhook configurations of admissionregistration/v1beta1, and validating policies, also of v1alpha1.
 
-A webhook that does not say otherwise may fail, is asked about exactly what it names, and may have any side
-effects. Source: pkg/apis/admissionregistration/v1beta1/defaults.go and validation (release 1.21). Row T13.
+By default the failure policy is Ignore, the match policy Exact, and side effects are unknown. Source:
+pkg/apis/admissionregistration/v1beta1/defaults.go and validation (release 1.21). Row T13.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ _POLICIES: Final = ("validatingadmissionpolicies", "validatingadmissionpolicybin
 def types(
     schema_of: Callable[[str], Schema], current: CurrentTypes, compatibility: CompatibilityVersion
 ) -> tuple[BuiltinType, ...]:
-    """Returns the types. schema_of: finds built-in schemas. compatibility: what new expressions may use."""
+    """Returns the types. schema_of: finds built-in schemas. compatibility: the version that limits new
+    expressions.
+    """
     webhooks = (_webhooks(current[_GROUP, resource], compatibility) for resource in _WEBHOOKS)
     policies, bindings = (current[_GROUP, resource] for resource in _POLICIES)
     hub = hub_of(
@@ -54,14 +56,14 @@ def types(
 
 
 def bind_to_deny(document: Document) -> None:
-    """Converts to v1. In 1.26 bindings did not say what they do: they denied."""
+    """Converts to v1. In 1.26 bindings had no actions: they always denied."""
     spec = document.get("spec", {})
     if not spec.get("validationActions"):
         spec["validationActions"] = ["Deny"]
 
 
 def validate_actions(schema: Callable[[], Schema], document: Document) -> Errors:
-    """Checks that a binding says what it does, if it can. schema: of its spec in the release."""
+    """Checks that a binding has actions, if the release has them. schema: that of its spec in the release."""
     if document.get("spec", {}).get("validationActions") or "validationActions" not in schema().fields:
         return []
     return [required("spec.validationActions", "at least one validation action is required")]

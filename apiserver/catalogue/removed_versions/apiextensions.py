@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions of apiextensions/v1beta1: fields that all versions share may be beside them.
+"""CustomResourceDefinitions of apiextensions/v1beta1, where fields of all versions may be at the top.
 
 Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions/v1beta1 (defaults.go), v1 (conversion.go) and
 validation (release 1.21). Row T14.
@@ -41,7 +41,9 @@ def types(
     current: CurrentTypes,
     compatibility: CompatibilityVersion,
 ) -> tuple[BuiltinType, ...]:
-    """Returns the types. schema_of: finds built-in schemas. compatibility: what new expressions may use."""
+    """Returns the types. schema_of: finds built-in schemas. compatibility: the version that limits new
+    expressions.
+    """
     v1 = current["apiextensions.", "customresourcedefinitions"]
     checks = DefinitionValidator(brand, partial(schema_of, _META), compatibility, of_v1beta1=True)
     validate = partial(validate_common_fields, Extensions(brand.vendor))
@@ -70,7 +72,9 @@ def _strategy(of_v1: Strategy, checks: DefinitionValidator) -> Strategy:
 
 
 def complete_spec(spec: Document) -> None:
-    """Sets what v1 has no default of: the scope, that unknown fields are kept, and one version for a name."""
+    """Sets values for which v1 has no defaults: the scope, the preservation of unknown fields, and
+    `versions`.
+    """
     spec["scope"] = spec.get("scope") or "Namespaced"
     if not spec.get("versions") and spec.get("version"):
         spec["versions"] = [{"name": spec["version"], "served": True, "storage": True}]
@@ -88,7 +92,7 @@ def complete_conversion(conversion: Document) -> None:
 
 
 def to_v1(document: Document) -> None:
-    """Moves the fields that are beside the versions into each of them."""
+    """Moves the top-level fields of all versions into each of them."""
     spec = document["spec"]
     spec.pop("version", None)
     if not spec.get("preserveUnknownFields"):
@@ -107,7 +111,7 @@ def to_v1(document: Document) -> None:
 
 
 def to_v1beta1(document: Document) -> None:
-    """Moves the fields that are the same in all versions beside them."""
+    """Moves the fields that are the same in all versions to the top."""
     spec = document["spec"]
     versions = spec.get("versions") or []
     for version in versions:
@@ -131,7 +135,7 @@ def _is_in_all(versions: Sequence[Document], field: str, value: Any) -> bool:
 
 
 def _renamed(value: Document, old: str, new: str) -> Document:
-    """Returns a document with another name of one field, in the same place."""
+    """Returns a document with one field renamed, in the same place."""
     return {new if name == old else name: each for name, each in value.items()}
 
 
@@ -161,7 +165,7 @@ def _convert_conversion_to_v1beta1(spec: Document) -> None:
 
 
 def validate_common_fields(extensions: Extensions, document: Document) -> Errors:
-    """Checks that fields that all versions share are beside them, and that none is in both places."""
+    """Checks that fields of all versions are at the top, and in no version."""
     spec = document["spec"]
     versions: list[Document] = spec.get("versions") or []
     errors: Errors = []

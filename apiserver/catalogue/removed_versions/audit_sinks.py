@@ -1,8 +1,8 @@
-"""AuditSinks of auditregistration/v1alpha1, which releases 1.13 to 1.18 had: where audit events are sent.
+"""AuditSinks of auditregistration/v1alpha1 in releases 1.13 to 1.18: destinations of audit events.
 
-They are kept; no events are sent there, as in a kube-apiserver that is not told to do so
-(`--audit-dynamic-configuration`). Source: pkg/apis/auditregistration (validation, v1alpha1/defaults.go;
-release 1.18).
+They are stored, but no events are sent to them, as in a kube-apiserver without
+`--audit-dynamic-configuration`. Source: pkg/apis/auditregistration (validation, v1alpha1/defaults.go; release
+1.18).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """HorizontalPodAutoscalers of autoscaling/v2beta1 and autoscaling/v2beta2. Rows T05, T09.
 
 v2beta2 has the form of v2, except that rules of scaling have no tolerance. v2beta1 has a metric's target in
-fields of the metric, and no behavior. What they lack is in an annotation, the one that v1 has, too.
+fields of the metric, and no behavior. Missing fields are in an annotation, the same as in v1.
 Source: pkg/apis/autoscaling/{v2beta1,v2beta2} (conversion.go, defaults.go; release 1.24).
 """
 
@@ -101,7 +101,7 @@ def v2_to_v2beta1(document: Document) -> None:
 
 
 def _full_status(document: Document) -> None:
-    """Adds what these versions show even if there is none."""
+    """Adds the fields that these versions show even if they are unset."""
     status = document.get("status")
     if status is not None:
         status.setdefault("currentReplicas", 0)

@@ -1,4 +1,4 @@
-"""CertificateSigningRequests of certificates/v1beta1: who asks need not say for what, nor whom.
+"""CertificateSigningRequests of certificates/v1beta1, where usages and the signer are optional.
 
 PodCertificateRequests of v1alpha1 are as in v1beta1, with fewer fields.
 
@@ -47,7 +47,7 @@ def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
 
 
 def complete_spec(spec: Document) -> None:
-    """Sets the usages that certificates had before they were asked for, and the signer that fits."""
+    """Sets the usages of the time before there were any, and a signer that fits."""
     if spec.get("usages") is None:
         spec["usages"] = ["digital signature", "key encipherment"]
     if spec.get("signerName") is None:
@@ -55,7 +55,7 @@ def complete_spec(spec: Document) -> None:
 
 
 def signer_of(spec: Document) -> str:
-    """Returns the signer of what kubelets ask for, and the one that signs anything for all else."""
+    """Returns the signer for requests of kubelets, and the legacy one for all others."""
     try:
         request = read_request(base64.b64decode(spec.get("request") or ""))
     except (NotForSigner, binascii.Error):

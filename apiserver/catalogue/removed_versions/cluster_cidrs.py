@@ -1,7 +1,7 @@
-"""ClusterCIDRs of networking/v1alpha1, which releases 1.25 to 1.28 had: where pods get their addresses from.
+"""ClusterCIDRs of networking/v1alpha1 in releases 1.25 to 1.28: address ranges of pods.
 
-They are kept; nothing gives nodes their addresses here. Source: pkg/apis/networking/validation,
-ValidateClusterCIDR, and pkg/registry/networking/clustercidr (release 1.27).
+They are stored, but have no effect: no controller assigns addresses to nodes. Source:
+pkg/apis/networking/validation, ValidateClusterCIDR, and pkg/registry/networking/clustercidr (release 1.27).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _network_cell(field: str) -> Any:
 
 
 def _selector(document: Document, now: float) -> str:
-    """Shows a selector as Go prints it."""
+    """Returns a cell with a selector as Go prints it."""
     terms = at(document, "spec", "nodeSelector", "nodeSelectorTerms") or ()
     shown = [
         f"{title}: [{' '.join(map(_requirement, requirements))}]"
@@ -98,11 +98,11 @@ BUILTIN_TYPE: Final = BuiltinType(
         Column(
             "PerNodeHostBits",
             lambda document, now: str(at(document, "spec", "perNodeHostBits") or 0),
-            "How many bits of an address tell pods of a node from each other.",
+            "The number of host bits in the address range of a node.",
         ),
         Column("IPv4", _network_cell("ipv4"), "The network of IPv4 addresses."),
         Column("IPv6", _network_cell("ipv6"), "The network of IPv6 addresses."),
         AGE,
-        Column("NodeSelector", _selector, "Whose pods get these addresses.", priority=1),
+        Column("NodeSelector", _selector, "The selector of the nodes.", priority=1),
     ),
 )

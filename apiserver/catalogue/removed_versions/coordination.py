@@ -1,6 +1,6 @@
-"""LeaseCandidates of coordination/v1alpha1, which release 1.31 had: they prefer several strategies.
+"""LeaseCandidates of coordination/v1alpha1 in release 1.31, which have a list of preferred strategies.
 
-Later versions have the first of them; if there are others, all stay in what is stored. Source:
+Later versions have the first of them; if there are others, all are kept in the stored object. Source:
 pkg/apis/coordination/validation (release 1.31).
 """
 
@@ -61,7 +61,7 @@ def _validate(document: Document) -> Errors:
 
 
 def _no_versions(spec: Document) -> Errors:
-    """Finds versions that are missing, or cannot be read."""
+    """Returns the errors about versions that are missing or invalid."""
     text = f"must be specified when `strategy` is '{OLDEST_EMULATION_VERSION}'"
     none = Semver((0, 0, 0))
     return [

@@ -1,9 +1,8 @@
-"""EndpointSlices of discovery/v1beta1 and v1alpha1, in which labels of topology say where an endpoint is.
+"""EndpointSlices of discovery/v1beta1 and v1alpha1, where topology labels give the place of an endpoint.
 
-Of these v1 has the zone and the node's name in fields of their own; it keeps the others, which clients of v1
-cannot write. v1alpha1 is as 1.17 to 1.20 had it: that it had a type of addresses for all of them, `IP`, which
-1.16 set by default, was over with 1.17. Source: pkg/apis/discovery/v1beta1/conversion.go,
-pkg/registry/discovery/endpointslice (release 1.24). Row T07.
+v1 has fields for the zone and the node's name; it keeps other labels, which clients of v1 cannot write.
+v1alpha1 is that of 1.17 to 1.20: the address type `IP`, the default of 1.16, was removed by 1.17. Source:
+pkg/apis/discovery/v1beta1/conversion.go, pkg/registry/discovery/endpointslice (release 1.24). Row T07.
 """
 
 from __future__ import annotations

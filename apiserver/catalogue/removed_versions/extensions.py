@@ -1,4 +1,4 @@
-"""The group `extensions`, whose types all have moved to groups of their own.
+"""The group `extensions`, all of whose types have moved to other groups.
 
 Source: pkg/apis/extensions/v1beta1 (conversion.go, defaults.go; release 1.15). Rows T20, T25-T27, T29, T30.
 """
@@ -107,7 +107,9 @@ def _workload(v1: BuiltinType, hub: HubConversion, **changes: Any) -> BuiltinTyp
 
 
 def _in_extensions(other: BuiltinType, hub: HubConversion, **changes: Any) -> BuiltinType:
-    """Returns a type of another group in this one. Its definitions have the same names here.
+    """Returns a type of another group in this one, where its definitions have the same names.
+
+    Its definitions have the same names here.
 
     changes: attributes of `BuiltinType` that differ.
     """

@@ -1,8 +1,8 @@
 """FlowSchemas and PriorityLevelConfigurations of flowcontrol.apiserver.k8s.io, v1alpha1 to v1beta3.
 
-Of a level that may have no seats of its own, 0 of them, v1 tells from one that does not say how many. The
-others take 0 for that: what v1beta3 shows has an annotation beside it, which clients send back. What those
-before v1beta3 call `assuredConcurrencyShares` has another name later.
+v1 distinguishes a level with 0 seats from one without a number. In the others 0 means no number: v1beta3 adds
+an annotation, which clients send back. `assuredConcurrencyShares` of versions before v1beta3 was renamed
+later.
 
 Source: pkg/apis/flowcontrol/{v1beta1,v1beta2,v1beta3} (defaults.go, conversion.go) of release 1.29.
 Rows T01, T02, T04.
@@ -43,7 +43,7 @@ def types(brand: Brand, current: CurrentTypes) -> tuple[BuiltinType, ...]:
 
 
 def _with_defaults(of_v1: BuiltinType, version: str, limited: Default) -> BuiltinType:
-    """Returns a version with the defaults of v1, but for those of levels with limits."""
+    """Returns a version with the defaults of v1, except those of levels with limits."""
     builtin = other_version(of_v1, version)
     package = builtin.definition.rpartition(".")[0]
     return replace(builtin, defaults={**builtin.defaults, f"{package}.{_LIMITED}": limited})
@@ -71,7 +71,7 @@ def _complete_assured(limited: Document) -> None:
 
 
 def to_nominal(document: Document) -> None:
-    """Converts to v1."""
+    """Converts a level to v1, where shares are called nominal."""
     if (limited := document.get("spec", {}).get("limited")) is not None:
         if _ASSURED in limited:
             limited[_NOMINAL] = limited.pop(_ASSURED)
@@ -79,7 +79,7 @@ def to_nominal(document: Document) -> None:
 
 
 def to_assured(document: Document) -> None:
-    """Converts to a version before v1beta3."""
+    """Converts a level to a version before v1beta3, where shares are called assured."""
     limited = document.get("spec", {}).get("limited")
     if limited is not None and _NOMINAL in limited:
         limited[_ASSURED] = limited.pop(_NOMINAL)
@@ -118,12 +118,12 @@ def _complete_nominal(key: str) -> Callable[[Document], None]:
 
 
 def without_annotation(key: str, document: Document) -> None:
-    """Converts to v1."""
+    """Converts a level from v1beta3 to v1, without the annotation."""
     take_annotation(document, key)
 
 
 def with_annotation(key: str, document: Document) -> None:
-    """Converts to v1beta3."""
+    """Converts a level from v1 to v1beta3, with the annotation."""
     limited = document.get("spec", {}).get("limited")
     if limited is not None and limited.get(_NOMINAL) == 0:
         document["metadata"].setdefault("annotations", {})[key] = ""

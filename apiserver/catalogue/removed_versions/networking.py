@@ -1,7 +1,7 @@
 """Ingresses and their classes of networking/v1beta1.
 
-Ingresses of `extensions/v1beta1` have the same form. A backend is a service's name and port there, and what
-today is checked of names of secrets and of rules for wildcards was not. Source:
+Ingresses of `extensions/v1beta1` have the same form. There a backend is a service's name and port, and some
+current checks of secret names and wildcard rules are missing. Source:
 pkg/apis/networking/v1beta1 (conversion.go, defaults.go), pkg/apis/networking/validation (release 1.21). Rows
 T20, T21.
 """
@@ -88,7 +88,7 @@ _service_name = re.compile(r"\.service\.name$").sub
 
 
 def validate_ingress_of_v1beta1(document: Document) -> Errors:
-    """Checks an ingress in its v1 form. Errors name fields as clients of v1beta1 do."""
+    """Checks an ingress in its v1 form. Errors have the field names of v1beta1."""
     return [
         replace(
             error,

@@ -1,4 +1,4 @@
-"""RuntimeClasses of node/v1alpha1, which have all in a spec. v1beta1 is as v1 (`renamed`).
+"""RuntimeClasses of node/v1alpha1, where all fields are in a spec. v1beta1 is like v1 (`renamed`).
 
 Source: pkg/apis/node/v1alpha1/conversion.go (release 1.23). Row T12.
 """

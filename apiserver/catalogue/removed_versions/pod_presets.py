@@ -1,6 +1,6 @@
-"""PodPresets of settings/v1alpha1, which releases 1.6 to 1.19 had: what is put into pods. Rows H01, T31.
+"""PodPresets of settings/v1alpha1 in releases 1.6 to 1.19: fields to add to pods. Rows H01, T31.
 
-No version has replaced them. The server validates and stores them; no admission plugin puts them into pods.
+No version replaced them. The server validates and stores them; no admission plugin applies them to pods.
 Source: pkg/apis/settings (v1alpha1/zz_generated.defaults.go, validation) and pkg/registry/settings/podpreset
 (release 1.18).
 """
@@ -36,7 +36,7 @@ def validate_pod_preset(document: Document) -> Errors:
 
 
 def _keep_spec(new: Document, old: Document) -> None:
-    """Leaves the spec as it is, without a word, as Kubernetes does."""
+    """Keeps the old spec silently, as Kubernetes does."""
     new["spec"] = old.get("spec", {})
 
 

@@ -1,4 +1,4 @@
-"""PodSecurityPolicies, which no version has replaced. Rows T11, T30.
+"""PodSecurityPolicies, which no version replaced. Rows T11, T30.
 
 The server validates and stores them as releases up to 1.24 did; no admission plugin applies them to pods.
 Source: pkg/apis/policy/v1beta1/defaults.go,
@@ -179,7 +179,7 @@ def _sysctls(field: str, spec: Document) -> Errors:
 
 
 def _overlaps(spec: Document) -> Errors:
-    """Checks that no sysctl is allowed and forbidden. A pattern stands for all that begin so."""
+    """Checks that no sysctl is both allowed and forbidden. A pattern covers all names with its prefix."""
     errors: Errors = []
     for allowed_path, allowed in items(spec, "allowedUnsafeSysctls", "spec"):
         for forbidden_path, refused in items(spec, "forbiddenSysctls", "spec"):
@@ -248,11 +248,11 @@ BUILTIN_TYPE: Final = BuiltinType(
         Column("SELinux", _rule("seLinux"), "The rule for SELinux labels."),
         Column("RunAsUser", _rule("runAsUser"), "The rule for users of processes."),
         Column("FSGroup", _rule("fsGroup"), "The rule for groups of volumes."),
-        Column("SupGroup", _rule("supplementalGroups"), "The rule for further groups."),
+        Column("SupGroup", _rule("supplementalGroups"), "The rule for supplemental groups."),
         Column(
             "ReadOnlyRootFS",
             _flag("readOnlyRootFilesystem"),
-            "Whether the root file system must not be written.",
+            "Whether the root file system is read-only.",
         ),
         Column("Volumes", _list("volumes"), "The kinds of volumes that pods may have."),
         AGE,

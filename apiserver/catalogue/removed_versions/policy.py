@@ -1,8 +1,8 @@
 """The group policy/v1beta1: PodDisruptionBudgets and PodSecurityPolicies. Rows T10, T11, T30.
 
-An empty selector of a budget selects no pods there, and all of the namespace in v1. v1 has a requirement for
-a label that no pod has instead, and the other way about. Source: pkg/apis/policy/{helper.go,v1beta1} (release
-1.24).
+There an empty selector of a budget selects no pods; in v1 it selects all of the namespace. The conversion
+replaces an empty selector by a requirement for a label that no pod has, and vice versa. Source:
+pkg/apis/policy/{helper.go,v1beta1} (release 1.24).
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ def to_v1beta1(document: Document) -> None:
 
 
 def _exchange(document: Document, *, becomes_empty: str, was_empty: str) -> None:
-    """becomes_empty: the operator on the label of a selector that is empty in the other version.
+    """Exchanges the meaning of an empty selector.
 
-    was_empty: the operator that an empty selector gets there.
+    becomes_empty: the operator on the label of a selector that is empty in the other version.
+    was_empty: the operator that replaces an empty selector.
     """
     spec = document.get("spec") or {}
     if spec.get("selector") == {}:

@@ -1,7 +1,7 @@
-"""Versions whose fields have the names and places of those in the versions that have replaced them.
+"""Versions whose fields have the same names and places in the versions that replaced them.
 
-Later versions may have more fields; these are kept in what is stored, and clients of the old version do not
-write them. Rows T03, T06, T08, T12, T15-T17, T19, T22, T23 and T24.
+Later versions may have more fields; these are kept in the stored object, and clients of the old version
+cannot write them. Rows T03, T06, T08, T12, T15-T17, T19, T22, T23 and T24.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""How much of a device's capacity may be asked for, in resource/v1alpha3: it has no place for it.
+"""Request policies for a device's capacity in resource/v1alpha3, which has no fields for them.
 
-1.34, which has brought these policies, has no v1alpha3 any more, so Kubernetes loses nothing. Here an
-annotation has them, by the names of devices and capacities, and it becomes fields again where both are still
-there. What a client writes into it is taken if it has the types that the fields have, and is else an
-annotation as any other.
+1.34, which introduced these policies, no longer has v1alpha3, so Kubernetes loses nothing. Here an annotation
+holds them, by the names of devices and capacities; they become fields again if both still exist. A client's
+value is accepted if it has the types of the fields; otherwise it is an ordinary annotation.
 """
 
 from __future__ import annotations
@@ -25,12 +24,12 @@ _POLICY_FIELDS: Final = frozenset({"default", "validValues", "validRange"})
 
 
 def policies_annotation(brand: Brand) -> str:
-    """Returns the annotation of a ResourceSlice in v1alpha3 that has the policies."""
+    """Returns the annotation of a ResourceSlice in v1alpha3 that holds the policies."""
     return f"{brand.group('resource')}/v1alpha3-capacity-request-policies"
 
 
 def take_policies(key: str, document: Document) -> None:
-    """Moves the policies of a slice of v1 into its annotation."""
+    """Moves the policies of a slice in v1 to its annotation."""
     policies: dict[str, dict[str, Any]] = {}
     for device in _devices(document):
         for name, capacity in (device.get("capacity") or {}).items():
@@ -41,7 +40,7 @@ def take_policies(key: str, document: Document) -> None:
 
 
 def restore_policies(key: str, document: Document) -> None:
-    """Moves the policies from the annotation to the capacities of a slice of v1."""
+    """Moves the policies from the annotation to the capacities of a slice in v1."""
     text = at(document, "metadata", "annotations", key)
     if text is None:
         return

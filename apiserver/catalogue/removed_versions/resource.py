@@ -1,8 +1,8 @@
-"""Devices of resource.k8s.io/v1alpha3, which releases 1.31 to 1.33 had.
+"""Devices of resource.k8s.io/v1alpha3 in releases 1.31 to 1.33.
 
-They are as in v1beta1 (`catalogue.resource.beta_versions`), but for the capacity of a device: a quantity
-there, whose policies are an annotation (`request_policies`). Fields of 1.31 that have gone stay in what is
-stored. Source: pkg/apis/resource/v1alpha3/conversion.go (release 1.33).
+They are like v1beta1 (`catalogue.resource.beta_versions`), except that a device's capacity is a quantity,
+with policies in an annotation (`request_policies`). Removed fields of 1.31 stay in stored objects. Source:
+pkg/apis/resource/v1alpha3/conversion.go (release 1.33).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _VERSION: Final = "v1alpha3"
 
 
 def types(brand: Brand, current: CurrentTypes) -> tuple[BuiltinType, ...]:
-    """Returns none to a release that had other types under the names of these."""
+    """Returns the types; none for a release that had other types under these names."""
     if (_GROUP, "deviceclasses") not in current:
         return ()
     claims, templates = (current[_GROUP, each] for each in ("resourceclaims", "resourceclaimtemplates"))
@@ -52,7 +52,7 @@ def types(brand: Brand, current: CurrentTypes) -> tuple[BuiltinType, ...]:
 
 
 def to_v1(key: str, document: Document) -> None:
-    """Converts a ResourceSlice of v1alpha3 to v1. key: the annotation that has the policies of requests."""
+    """Converts a ResourceSlice of v1alpha3 to v1. key: the annotation with the request policies."""
     slice_to_v1(document)
     for device in at(document, "spec", "devices") or ():
         if capacity := device.get("capacity"):

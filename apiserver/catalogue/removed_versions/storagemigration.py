@@ -1,7 +1,7 @@
-"""StorageVersionMigrations of storagemigration/v1alpha1, which releases 1.30 to 1.34 had.
+"""StorageVersionMigrations of storagemigration/v1alpha1 in releases 1.30 to 1.34.
 
-They name a version, too, and may say where a list continues; both stay in what is stored. Their conditions
-have another time. Source: pkg/apis/storagemigration/validation (release 1.34).
+They also have a version, and a continue token; both stay in the stored object. Their conditions have another
+time. Source: pkg/apis/storagemigration/validation (release 1.34).
 """
 
 from __future__ import annotations

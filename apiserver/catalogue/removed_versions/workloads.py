@@ -1,10 +1,9 @@
-"""Deployments, DaemonSets, ReplicaSets and StatefulSets as versions before apps/v1 had them.
+"""Deployments, DaemonSets, ReplicaSets and StatefulSets of versions before apps/v1.
 
-What is common to these versions in all groups: an object's labels and selector are those of its pods unless
-it says otherwise (not in apps/v1beta2), a selector may change (not in apps/v1beta2), what an object has made
-outlives it by default, and scales have kinds of their own. Two fields were removed; apps/v1 has them in
-annotations. Source: pkg/apis/{apps,extensions}/VERSION (conversion.go, defaults.go) and
-pkg/registry/apps/*/strategy.go (release 1.15). Rows T26-T29.
+Common rules of these versions: labels and selector default to those of the pods (not in apps/v1beta2), a
+selector may change (not in apps/v1beta2), dependents are orphaned by default, and scales have separate kinds.
+Two fields were removed; apps/v1 has them in annotations. Source: pkg/apis/{apps,extensions}/VERSION
+(conversion.go, defaults.go) and pkg/registry/apps/*/strategy.go (release 1.15). Rows T26-T29.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def old_strategy(v1: BuiltinType, *, selector_may_change: bool) -> Strategy:
         return strategy
 
     def validate(new: Document, old: Document | None) -> Errors:
-        """Compares the selector of an update with itself."""
+        """Check an object with its selector as the old one, since it may change."""
         if old is not None:
             selector = {k: v for k, v in new["spec"].items() if k == "selector"}
             others = {k: v for k, v in old["spec"].items() if k != "selector"}
@@ -54,7 +53,10 @@ def old_deployment_strategy(v1: BuiltinType) -> Strategy:
 
 
 def validate_rollback(document: Document) -> Errors:
-    """Checks the revision to go back to, of a Deployment of apps/v1. Kubernetes calls it so, too."""
+    """Checks the revision of a rollback in a Deployment of apps/v1, with Kubernetes' field name.
+
+    Kubernetes calls it so, too.
+    """
     revision = _int64(at(document, "metadata", "annotations", ROLLBACK_TO))
     return non_negative("spec.rollback.version", revision)
 
@@ -62,7 +64,7 @@ def validate_rollback(document: Document) -> Errors:
 def with_old_scale(
     subresources: tuple[Subresource, ...], group: str, version: str
 ) -> tuple[Subresource, ...]:
-    """Returns subresources with the scale that a version has, instead of the common one."""
+    """Returns subresources with the version's scale instead of the common one."""
     scale = old_scale(workloads.SCALE_FIELDS, group, version)
     return tuple(scale if each.name == scale.name else each for each in subresources)
 
@@ -71,7 +73,7 @@ def with_old_scale(
 
 
 def labels_of_template(document: Document) -> None:
-    """Selects the pods by their labels, and labels the object so, too."""
+    """Sets selector and labels of an object to the labels of its pods."""
     labels = at(document, "spec", "template", "metadata", "labels")
     if not labels:
         return
@@ -107,7 +109,7 @@ def daemon_set_from_v1(document: Document) -> None:
 
 
 def _take_number(document: Document, key: str) -> int | None:
-    """Returns the number in an annotation, which is removed; None, and nothing is removed, if it is none."""
+    """Removes and returns the number in an annotation; None, without a removal, if it is none."""
     number = _int64(at(document, "metadata", "annotations", key))
     if number is not None:
         take_annotation(document, key)
@@ -115,7 +117,7 @@ def _take_number(document: Document, key: str) -> int | None:
 
 
 def _int64(text: str | None) -> int | None:
-    """Returns the number that is written so; None for any other text, also for `007`."""
+    """Returns the number in a canonical text; None for any other text, also for `007`."""
     if text is None or len(text) > _INT64_DIGITS_MAX:
         return None
     try:

@@ -1,7 +1,7 @@
-"""The group `resource.k8s.io`: devices, and who needs them.
+"""The group `resource.k8s.io`: devices, and claims to them.
 
-What 1.26 to 1.30 had are types of their own (`classic_claims`, `named_resources`): they have the names of
-today's, and nothing else in common with them.
+Releases 1.26 to 1.30 have different types (`classic_claims`, `named_resources`), which only share their names
+with the current ones.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _BOTH: Final = 31
 
 
 def types(release: EmulatedRelease, compatibility: CompatibilityVersion) -> tuple[BuiltinType, ...]:
-    """Returns the types that a release has, and their versions that it reads.
+    """Returns the types of a release, and the versions of them that it reads.
 
-    compatibility: what new expressions may use.
+    compatibility: the version that limits new expressions.
     """
     if (version := _CLASSIC.get(release.minor)) is not None:
         return _classic_types(version, release.minor)
@@ -51,7 +51,7 @@ def _classic_types(version: str, minor: int) -> tuple[BuiltinType, ...]:
 
 
 def _pod_scheduling() -> tuple[BuiltinType, ...]:
-    """Returns what 1.31 has of the types before devices: its fields are the same as before."""
+    """Returns the type from before devices that 1.31 still has, with the same fields."""
     from apiserver.catalogue.resource import classic_claims
 
     kind = "PodSchedulingContext"

@@ -1,6 +1,6 @@
-"""The beta versions of the group: v1beta2, which differs from v1 in its name, and v1beta1.
+"""The beta versions of the group: v1beta2, which only differs from v1 in name, and v1beta1.
 
-v1beta1 has what a request asks for, and what a device is, in other places.
+v1beta1 has the fields of requests and devices in other places.
 Source: pkg/apis/resource/v1beta1 (conversion.go, defaults.go).
 """
 

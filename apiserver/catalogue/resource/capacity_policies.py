@@ -1,6 +1,6 @@
-"""How much of a device's capacity may be asked for, where several allocations share the device.
+"""Validation of request policies for a device's capacity, which several allocations can share.
 
-Source: pkg/apis/resource/validation, validateRequestPolicy and what it calls (release 1.36); KEP-5075.
+Source: pkg/apis/resource/validation, validateRequestPolicy (release 1.36); KEP-5075.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ONE_POLICY: Final = (
 def validate_capacity(path: str, capacity: Document, *, is_shared: bool) -> Errors:
     """Checks the policy of a capacity, if it has one.
 
-    is_shared: several allocations may have parts of the device: only then there are parts to ask for.
+    is_shared: whether several allocations may share the device: only then a policy is allowed.
     """
     policy = capacity.get("requestPolicy")
     if policy is None:
@@ -74,7 +74,7 @@ def _values(path: str, texts: list[Any], default: Quantity, total: Quantity) -> 
 
 
 def _duplicates(path: str, values: list[Quantity]) -> Errors:
-    """Finds values that are the same whole number, when they are rounded up."""
+    """Returns the errors about values that are equal when they are rounded up."""
     errors: Errors = []
     unique = uniqueness()
     for index, value in enumerate(values):
@@ -114,7 +114,7 @@ def _range(path: str, bounds: Document, default: Quantity, total: Quantity) -> E
 
 
 def _not_whole_numbers(path: str, named: dict[str, Quantity | None]) -> Errors:
-    """Finds quantities with which steps cannot be counted, by the names of their fields."""
+    """Returns the errors about quantities that are not whole numbers, by the names of their fields."""
     errors: Errors = []
     for name, quantity in named.items():
         if quantity is None or 0 <= quantity.value <= _WHOLE_MAX:
@@ -127,7 +127,7 @@ def _not_whole_numbers(path: str, named: dict[str, Quantity | None]) -> Errors:
 
 
 def _steps(path: str, values: tuple[Quantity | None, ...], least: Quantity, step: Quantity) -> Errors:
-    """Checks that values are whole steps from the least. Fractions are rounded up, as in Kubernetes."""
+    """Checks that values are whole steps from the minimum. Fractions are rounded up, as in Kubernetes."""
     text = f"value is not a multiple of a given step ({step}) from ({least})"
     return [
         invalid(path, str(value), text)

@@ -1,9 +1,10 @@
-"""Claims as releases 1.26 to 1.30 had them, in v1alpha1 and v1alpha2: a driver of a class allocates them.
+"""ResourceClaims of releases 1.26 to 1.30, in v1alpha1 and v1alpha2, which a driver of a class allocates.
 
-PodSchedulingContexts tell a driver's controller, and the scheduler, where pods might run; 1.31 had them
-still, beside claims in today's form. Neither Kubernetes nor this server converts between these forms: what is
-stored in one is not read in another, and has to be deleted before an upgrade. Nothing allocates claims here.
-Source: pkg/apis/resource/{validation,v1alpha1,v1alpha2}, pkg/registry/resource (releases 1.26 to 1.31).
+PodSchedulingContexts carry possible nodes of pods between a driver's controller and the scheduler; 1.31 still
+had them, beside claims in the current form. Neither Kubernetes nor this server converts between these forms:
+objects in one cannot be read in another, and must be deleted before an upgrade. No controller here allocates
+claims. Source: pkg/apis/resource/{validation,v1alpha1,v1alpha2}, pkg/registry/resource (releases 1.26 to
+1.31).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _DRIVER: Final = Column("DriverName", field_cell("driverName"), "The driver that
 
 
 def types(version: str) -> tuple[BuiltinType, ...]:
-    """Returns claims, their templates and classes, and where pods might run.
+    """Returns claims, their templates and classes, and PodSchedulingContexts.
 
     version: v1alpha1 or v1alpha2.
     """
@@ -81,7 +82,7 @@ def _claims(version: str) -> BuiltinType:
         ),
         columns=columns(
             *_claim_columns("spec"),
-            Column("State", claim_state, "Whether it is allocated, and whether it is in use."),
+            Column("State", claim_state, "The state of the claim."),
             AGE,
         ),
     )
@@ -103,8 +104,10 @@ def _templates(version: str) -> BuiltinType:
 
 def _claim_columns(*path: str) -> tuple[Column, Column]:
     return (
-        Column("ResourceClassName", field_cell(*path, "resourceClassName"), "The class that is asked for."),
-        Column("AllocationMode", field_cell(*path, "allocationMode"), "When it is allocated."),
+        Column(
+            "ResourceClassName", field_cell(*path, "resourceClassName"), "The resource class of the claim."
+        ),
+        Column("AllocationMode", field_cell(*path, "allocationMode"), "The allocation mode of the claim."),
     )
 
 
@@ -175,7 +178,7 @@ def _reservations(new: Document, status: Document, before: Document) -> Errors:
 
 
 def _deallocation(status: Document, before: Document) -> Errors:
-    """Checks that deallocation is requested only while the claim is not in use, and is not cancelled."""
+    """Checks that deallocation is requested only for an unused claim, and is not canceled."""
     is_asked, was_asked = (bool(each.get("deallocationRequested")) for each in (status, before))
     path, errors = "status.deallocationRequested", Errors()
     if is_asked and not was_asked and status.get("reservedFor"):
@@ -219,7 +222,7 @@ def _result(path: str, result: Document) -> Errors:
 
 
 def named_resources(path: str, holder: Document, check: Callable[[str, Document], Errors]) -> Errors:
-    """Checks what a model of resources says. There is one model: instances with names.
+    """Checks the model of resources. There is one model: named instances.
 
     path: empty if the object itself holds it. check: (path, value of `namedResources`).
     """
@@ -272,7 +275,7 @@ def pod_scheduling(version: str, kind: str) -> BuiltinType:
             Column(
                 "SelectedNode",
                 field_cell("spec", "selectedNode"),
-                "The node for which claims are to be allocated.",
+                "The selected node.",
             ),
             AGE,
         ),
@@ -306,7 +309,7 @@ def _nodes(path: str, value: Document, field: str) -> Errors:
 
 
 def _items(path: str, value: Document, field: str, limit: int, check: Callable[[str, Any], Errors]) -> Errors:
-    """Checks all items of a list, and then whether there are more than `limit`."""
+    """Checks all items of a list, and then that there are at most `limit`."""
     errors = validate_items(path, value, field, None, check)
     if len(value.get(field) or ()) > limit:
         errors.append(longer_than(f"{path}.{field}", limit))

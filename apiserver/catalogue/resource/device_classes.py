@@ -23,7 +23,7 @@ from apiserver.schema.validation.checks import without_nulls
 
 
 def _changed_selectors(new: Document, old: Document | None) -> Iterable[Selector]:
-    """Returns all expressions, or none if they are those that are stored."""
+    """Returns all expressions, or none if they equal the stored ones."""
     spec = new.get("spec", {})
     if old is not None and _is_same("selectors", spec, old.get("spec", {})):
         return ()
@@ -31,7 +31,7 @@ def _changed_selectors(new: Document, old: Document | None) -> Iterable[Selector
 
 
 def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
-    """Returns the type, whose new expressions may use what `compatibility` allows."""
+    """Returns the type. compatibility: the version that limits new expressions."""
     expressions = selector_rules(_changed_selectors, "spec.selectors", compatibility)
     return BuiltinType(
         "resource.",
@@ -56,7 +56,7 @@ def validate_device_class(document: Document) -> Errors:
 
 
 def validate_device_class_update(new: Document, old: Document) -> Errors:
-    """Checks an update. Selectors and configuration that do not change may be longer than new ones."""
+    """Checks an update. Unchanged selectors and configuration may exceed the limits of new ones."""
     spec, before = new.get("spec", {}), old.get("spec", {})
     errors = [] if _is_same("selectors", spec, before) else _selectors(spec)
     if not _is_same("config", spec, before):

@@ -1,4 +1,4 @@
-"""What claims ask for: devices, constraints on them and their configuration.
+"""Validation of claims' requests for devices, with constraints and configuration.
 
 Source: pkg/apis/resource/validation, pkg/apis/resource/v1/defaults.go (release 1.36).
 """
@@ -94,7 +94,7 @@ def _alternative(path: str, request: Document) -> Errors:
 
 
 def _devices(path: str, request: Document) -> Errors:
-    """Checks which devices are asked for, and how many."""
+    """Checks the class, the selectors and the count of requested devices."""
     errors = named(f"{path}.deviceClassName", request.get("deviceClassName"), names.dns_subdomain)
     errors += validate_selectors(path, request)
     mode, count = request.get("allocationMode", ""), request.get("count", 0)
@@ -120,7 +120,7 @@ def _selector(path: str, selector: Document) -> Errors:
 
 
 def claim_selectors(path: str, spec: Document) -> Iterator[Selector]:
-    """Yields the expressions of what a claim asks for, without those that are not even looked at."""
+    """Yields the selector expressions of a claim, without those that are skipped in Kubernetes."""
     for where, request in _bounded_items(f"{path}.devices", spec.get("devices", {}), "requests", LIST_MAX):
         exactly, alternatives = request.get("exactly"), request.get("firstAvailable")
         if exactly is None:
@@ -131,7 +131,7 @@ def claim_selectors(path: str, spec: Document) -> Iterator[Selector]:
 
 
 def selectors_of(path: str, holder: Document) -> Iterator[Selector]:
-    """Yields the expressions of a request's or a class's selectors. path: of the holder."""
+    """Yields the expressions of a request's or a class's selectors. path: that of the holder."""
     for where, selector in _bounded_items(path, holder, "selectors", LIST_MAX):
         expression = (selector.get("cel") or {}).get("expression", "")
         if selector.get("cel") is not None and byte_length(expression) <= EXPRESSION_BYTES_MAX:
@@ -148,7 +148,7 @@ _NO_ATTRIBUTE: Final = (
 
 
 def _constraint(path: str, constraint: Document, known: RequestNames) -> Errors:
-    """Checks a constraint. As in Kubernetes, of two attributes only the one that has to match counts."""
+    """Checks a constraint. As in Kubernetes, of two attributes only the matching one counts."""
     errors = _references(path, constraint, known)
     for field in ("matchAttribute", "distinctAttribute"):
         if (name := constraint.get(field)) is not None:
@@ -197,7 +197,7 @@ def validate_configuration(path: str, value: Document) -> Errors:
 
 
 def validate_size(path: str, value: Any, bytes_max: int) -> Errors:
-    """Checks how long an object of any content is, as JSON without blanks."""
+    """Checks the length of an object of any content, as JSON without blanks."""
     return [too_long(path, bytes_max)] if len(orjson.dumps(value)) > bytes_max else []
 
 
@@ -265,7 +265,7 @@ def _full_attribute_name(path: str, name: str) -> Errors:
 def validate_items(
     path: str, value: Document, field: str, limit: int | None, check: Callable[[str, Any], Errors]
 ) -> Errors:
-    """Checks all items of a list; if there are more than `limit`, the answer is only that."""
+    """Checks all items of a list; with more than `limit` items, returns only that error."""
     count = len(value.get(field) or ())
     if limit is not None and count > limit:
         return [too_many(f"{path}.{field}", count, limit)]
@@ -280,7 +280,7 @@ def validate_set(
     check: Callable[[str, Any], Errors],
     key: Callable[[Any], str],
 ) -> Errors:
-    """Checks all items of a list as `validate_items` does, and that no two have the same key."""
+    """Checks all items of a list as `validate_items` does, and that keys are unique."""
     errors = validate_items(path, value, field, limit, check)
     if limit is not None and len(value.get(field) or ()) > limit:
         return errors

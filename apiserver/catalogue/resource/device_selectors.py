@@ -1,8 +1,8 @@
-"""Expressions that select devices: what they may name, and what is wrong with one.
+"""Expressions that select devices: their variables, and their validation.
 
 The variable `device` has the name of its driver, and attributes and capacities by their domains and then by
-their identifiers: `device.attributes["gpu.example.com"].model == "a"`. Its sizes are bounded, so the worst
-case of what an expression costs is known.
+their identifiers: `device.attributes["gpu.example.com"].model == "a"`. Its sizes are bounded, so the
+worst-case cost of an expression is known.
 Source: k8s.io/dynamic-resource-allocation, cel/compile.go; validateCELExpression of
 pkg/apis/resource/validation (release 1.36).
 """
@@ -54,7 +54,7 @@ _IDENTIFIER: Final = Type(TypeKind.STRING, size_max=32)
 
 
 class _Attributes(Mapping[str, Field]):
-    """The fields by which an expression gets attributes: `.model` is `["model"]`."""
+    """The fields by which an expression selects attributes: `.model` is `["model"]`."""
 
     def __init__(self, type_: Type) -> None:
         self._type = type_
@@ -74,7 +74,7 @@ _CAPACITIES: Final = types.map_of(_IDENTIFIER, QUANTITY, size_max=_ENTRIES_MAX)
 
 @lru_cache(2)
 def device_type(*, has_lists: bool) -> Type:
-    """Returns the type of `device`. has_lists: attributes may be lists."""
+    """Returns the type of `device`. has_lists: whether attributes may be lists."""
     attribute = _LIST_ATTRIBUTE if has_lists else _ATTRIBUTE
     attributes = Type(
         TypeKind.MAP,
@@ -98,12 +98,12 @@ def device_type(*, has_lists: bool) -> Type:
 
 @lru_cache(2)
 def environment(*, has_lists: bool) -> Environment:
-    """Returns what the expressions may name. has_lists: attributes may be lists."""
+    """Returns the environment of the expressions. has_lists: whether attributes may be lists."""
     return kubernetes_environment({"device": device_type(has_lists=has_lists)}, (BINDINGS, DEVICE_ATTRIBUTES))
 
 
 class Selector(NamedTuple):
-    """An expression, and the field that has it."""
+    """An expression, and the field that contains it."""
 
     path: str
     expression: str
@@ -114,10 +114,10 @@ def selector_rules(
     path: str,
     compatibility: CompatibilityVersion,
 ) -> ExpressionRules:
-    """Returns what checks the expressions of a type's selectors, beside the event loop if that takes long.
+    """Returns the check of selector expressions of a type, which runs in a thread if it takes long.
 
-    selectors_of: (new, old, None for a new object): those that are to be checked, all of them new.
-    path: of what has them all. compatibility: what they may use.
+    selectors_of: (new, old, None for a new object): returns the expressions to check, all of them new.
+    path: that of their common parent. compatibility: the version that limits them.
     """
 
     def check(
@@ -138,13 +138,13 @@ def selector_rules(
 
 
 def validate_selector(selector: Selector, compatibility: CompatibilityVersion) -> Errors:
-    """Checks an expression, whose length is checked elsewhere."""
+    """Checks an expression, except for its length."""
     return [replace(error, field=selector.path) for error in _errors(selector.expression, compatibility)]
 
 
 @lru_cache(_CHECKED_MAX)
 def _errors(expression: str, compatibility: CompatibilityVersion) -> tuple[FieldError, ...]:
-    """Returns what is wrong with an expression, wherever it is."""
+    """Returns the errors in an expression, without their paths."""
     has_lists = LIST_ATTRIBUTES_GATE in compatibility.gates
     used = environment(has_lists=has_lists)
     try:

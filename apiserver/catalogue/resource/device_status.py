@@ -38,7 +38,7 @@ _SHARE: Final = ("driver", "pool", "device", "shareID")
 
 
 def drop_deallocated_devices(new: Document, old: Document) -> None:
-    """Removes the status of devices that are not allocated to the claim any longer."""
+    """Removes the status of devices that are no longer allocated to the claim."""
     status = new.get("status") or {}
     found = status.get("devices")
     if not found:
@@ -53,7 +53,7 @@ def drop_deallocated_devices(new: Document, old: Document) -> None:
 
 
 def validate_device_statuses(path: str, status: Document) -> Errors:
-    """Checks the status of devices, and that each is allocated to the claim. path: of the status."""
+    """Checks the status of devices, and that each is allocated to the claim. path: that of the status."""
     allocated = {share_of(each) for each in _allocated(status)}
     errors: Errors = []
     for where, device in items(status, "devices", path):
@@ -71,7 +71,7 @@ def _allocated(status: Document) -> Iterable[Document]:
 
 
 def share_of(device: Document) -> Share:
-    """Returns what identifies an allocated device, or its status."""
+    """Returns the identity of an allocated device, or of its status."""
     return tuple(device.get(field) or "" for field in _SHARE)
 
 
@@ -116,7 +116,7 @@ _is_hex = re.compile("[0-9a-fA-F]+").fullmatch
 
 
 def validate_share_id(path: str, device: Document) -> Errors:
-    """Checks which share of a device it is, if several allocations may share it. path: of the device."""
+    """Checks the share ID of a device that several allocations may share. path: that of the device."""
     uid: Any = device.get("shareID")
     if uid is None:
         return []
@@ -128,7 +128,7 @@ def validate_share_id(path: str, device: Document) -> Errors:
 
 
 def _uuid_problem(uid: str) -> str:
-    """Returns what is wrong with a UUID in any of its forms, in the words of github.com/google/uuid."""
+    """Returns the error in a UUID of any form, in the words of github.com/google/uuid."""
     bare = uid
     match length := byte_length(uid):
         case 36 | 32:

@@ -1,4 +1,4 @@
-"""DeviceTaintRules: administrators taint devices, whatever their drivers say.
+"""DeviceTaintRules: taints of devices that administrators set, in addition to those of drivers.
 
 Source: pkg/apis/resource/validation, ValidateDeviceTaintRule; pkg/registry/resource/devicetaintrule; KEP-5055
 (release 1.36).
@@ -38,7 +38,7 @@ def date_new_taint(stamp: WriteContext, document: Document) -> None:
 
 
 def date_taint(stamp: WriteContext, new: Document, old: Document) -> None:
-    """Sets the time of a taint that has none, and of one whose effect is another now."""
+    """Sets the time of a taint without one, or with a changed effect."""
     taint, before = _taint(new), _taint(old)
     is_other = taint.get("effect", "") != before.get("effect", "")
     if not taint.get("timeAdded") or (is_other and taint["timeAdded"] == before.get("timeAdded")):
@@ -55,7 +55,7 @@ def validate_new_rule(document: Document) -> Errors:
 
 
 def validate_rule_update(new: Document, old: Document) -> Errors:
-    """An effect that stays may be one that a later release has added."""
+    """Checks an update. An unchanged effect may be one of a later release."""
     return _rule(new, at(old, "spec", "taint", "effect") or "")
 
 

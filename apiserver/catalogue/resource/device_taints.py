@@ -1,4 +1,4 @@
-"""Taints of devices, and what tolerates them.
+"""Validation of device taints and tolerations.
 
 Source: pkg/apis/resource/validation, validateDeviceTaint and validateDeviceToleration.
 """
@@ -17,7 +17,7 @@ _OPERATORS: Final = ("Equal", "Exists")
 
 
 def validate_taint(path: str, taint: Document, old_effect: str | None = None) -> Errors:
-    """Checks a taint. old_effect: what it was; an effect that stays may be one that a later release has."""
+    """Checks a taint. old_effect: the stored effect; an unchanged one may be of a later release."""
     key, value, effect = (taint.get(field) or "" for field in ("key", "value", "effect"))
     errors = follows(f"{path}.key", key, names.qualified_name)
     errors += _value(path, value)

@@ -1,4 +1,4 @@
-"""What a ResourceSlice says of a device: its features, its place, and what it takes from shared counters.
+"""Validation of the devices of a ResourceSlice: attributes, node, and use of shared counters.
 
 Source: pkg/apis/resource/validation, validateDevice (release 1.36).
 """
@@ -50,9 +50,10 @@ _LIST_FIELDS: Final = frozenset(_LISTS)
 
 
 def validate_device(path: str, device: Document, old: Document | None, *, has_own_place: bool) -> Errors:
-    """Checks a device. What has not changed of capacities and taints is not checked again.
+    """Checks a device. Unchanged capacities and taints are not checked again.
 
-    old: as it is stored; None if it is new. has_own_place: each device of the slice has a place of its own.
+    old: the stored device; None if it is new. has_own_place: whether each device of the slice names its own
+        node.
     """
     errors = validate_label(f"{path}.name", device.get("name", ""))
     errors += _features(path, device, old)
@@ -181,7 +182,7 @@ def _version(path: str, version: str) -> Errors:
 
 
 def validate_counters(path: str, holder: Document, name_field: str) -> Errors:
-    """Checks a set of counters, or what a device takes from one. name_field: which field names the set."""
+    """Checks a set of counters, or a device's use of one. name_field: the field with the name of the set."""
     errors = named(f"{path}.{name_field}", holder.get(name_field), names.dns_label)
     counters, where = holder.get("counters") or {}, f"{path}.counters"
     if not counters:
@@ -234,7 +235,7 @@ def _no_own_place(path: str, device: Document) -> Errors:
 
 
 def validate_binding_conditions(path: str, value: Document) -> Errors:
-    """Checks the conditions that a device waits for, and those upon which it gives up: both or none."""
+    """Checks the binding conditions and the failure conditions of a device: both or none."""
     met, failed = "bindingConditions", "bindingFailureConditions"
     if not value.get(met) and not value.get(failed):
         return []
@@ -266,14 +267,14 @@ def _condition_name(path: str, name: str) -> Errors:
 
 
 def complete_device(device: Document) -> None:
-    """Sets the default multiplier, 1, of the resources of the node that a device provides."""
+    """Sets the default multiplier, 1, of node resources that a device provides."""
     for mapping in (device.get("nodeAllocatableResourceMappings") or {}).values():
         if mapping.get("allocationMultiplier") is None:
             mapping["allocationMultiplier"] = "1"
 
 
 def _node_resources(path: str, device: Document) -> Errors:
-    """Checks which resources of nodes, as `cpu`, a device provides, and how much of them."""
+    """Checks the node resources that a device provides, as `cpu`, and their amounts."""
     capacity = device.get("capacity") or {}
     errors: Errors = []
     for name, mapping in (device.get("nodeAllocatableResourceMappings") or {}).items():

@@ -1,6 +1,6 @@
-"""Resources with names, as release 1.30 had them in v1alpha2: what nodes have, and parameters that select it.
+"""Named resources of release 1.30 in v1alpha2: resources of nodes, and parameters that select them.
 
-Expressions are only checked to be there. Source: pkg/apis/resource/validation and
+Expressions are only required, and not compiled. Source: pkg/apis/resource/validation and
 pkg/apis/resource/structured/namedresources/validation (release 1.30).
 """
 
@@ -102,7 +102,7 @@ def validate_class_parameters(document: Document) -> Errors:
 
 
 def _by_driver(document: Document, field: str, check: Callable[[str, Document], Errors]) -> Errors:
-    """Checks a list with one item for each driver. check: (path, item), all but the driver's name."""
+    """Checks a list with one item per driver. check: (path, item), for all fields but the driver's name."""
     errors, unique = Errors(), uniqueness()
     for where, item in items(document, field, ""):
         path, name = f"{where}.driverName", item.get("driverName", "")
@@ -128,9 +128,7 @@ def _selector(path: str, model: Document) -> Errors:
     return [] if model.get("selector") else [required(f"{path}.selector")]
 
 
-_GENERATED: Final = columns(
-    Column("GeneratedFrom", _generated_from, "What the parameters were made from."), AGE
-)
+_GENERATED: Final = columns(Column("GeneratedFrom", _generated_from, "The source of the parameters."), AGE)
 TYPES: Final = (
     BuiltinType(
         "resource.",
@@ -144,8 +142,8 @@ TYPES: Final = (
             update=UpdateStrategy(validate=_validate_slice_update),
         ),
         columns=columns(
-            Column("NodeName", field_cell("nodeName"), "Whose resources."),
-            Column("DriverName", field_cell("driverName"), "The driver that has them."),
+            Column("NodeName", field_cell("nodeName"), "The node of the resources."),
+            Column("DriverName", field_cell("driverName"), "The driver of the devices."),
             AGE,
         ),
         selectable_fields=field_texts("nodeName", "driverName"),

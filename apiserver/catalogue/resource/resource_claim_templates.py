@@ -16,7 +16,7 @@ from apiserver.schema.validation.documents import at
 
 
 def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
-    """Returns the type, whose new expressions may use what `compatibility` allows."""
+    """Returns the type. compatibility: the version that limits new expressions."""
     return BuiltinType(
         "resource.",
         "v1",
@@ -44,5 +44,5 @@ def validate_template_create(document: Document) -> Errors:
 
 
 def validate_template_update(new: Document, old: Document) -> Errors:
-    """Checks the whole template once more, as Kubernetes does, though it cannot change."""
+    """Checks the whole template again, as Kubernetes does, although it cannot change."""
     return validate_template_create(new) + immutable_spec(new, old)

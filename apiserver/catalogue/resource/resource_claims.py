@@ -1,4 +1,4 @@
-"""ResourceClaims: who gets which devices.
+"""ResourceClaims: requests for devices, and their allocation.
 
 Source: pkg/apis/resource/validation, ValidateResourceClaim, and pkg/registry/resource/resourceclaim (release
 1.36).
@@ -43,7 +43,7 @@ from apiserver.schema.validation.documents import at
 
 
 def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
-    """Returns the type, whose new expressions may use what `compatibility` allows."""
+    """Returns the type. compatibility: the version that limits new expressions."""
     return BuiltinType(
         "resource.",
         "v1",
@@ -60,9 +60,7 @@ def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
             ),
             update=UpdateStrategy(keep_status, immutable_spec),
         ),
-        columns=columns(
-            Column("State", claim_state, "Whether it has devices, and whether they are in use."), AGE
-        ),
+        columns=columns(Column("State", claim_state, "The state of the claim."), AGE),
     )
 
 

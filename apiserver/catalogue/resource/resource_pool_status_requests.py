@@ -1,4 +1,4 @@
-"""ResourcePoolStatusRequests, which ask how many devices the pools of a driver have, and how many are free.
+"""ResourcePoolStatusRequests: queries for the numbers of all and of free devices in a driver's pools.
 
 Source: pkg/apis/resource/validation, ValidateResourcePoolStatusRequest; the declarative rules of
 k8s.io/api/resource/v1alpha3; pkg/registry/resource/resourcepoolstatusrequest; KEP-5677 (release 1.36).
@@ -53,7 +53,7 @@ def validate_request(document: Document) -> Errors:
 
 
 def _driver(path: str, driver: str) -> Errors:
-    """Checks the name of a driver: a subdomain, in which upper case is allowed, and a short one."""
+    """Checks the name of a driver: a short subdomain, in which upper case is allowed."""
     if not driver:
         return [required(path)]
     return max_bytes(path, driver, _DRIVER_BYTES_MAX) + [

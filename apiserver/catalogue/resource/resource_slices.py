@@ -1,4 +1,4 @@
-"""ResourceSlices: the devices that drivers have.
+"""ResourceSlices: the devices that drivers publish.
 
 Source: pkg/apis/resource/validation, ValidateResourceSlice; pkg/apis/resource/v1/defaults.go (release 1.36).
 """
@@ -29,7 +29,7 @@ from apiserver.schema.validation.documents import at
 
 
 def _date_taints(context: WriteContext, document: Document) -> None:
-    """Sets the time of taints that have none."""
+    """Sets the missing times of taints."""
     for device in at(document, "spec", "devices") or ():
         for taint in device.get("taints") or ():
             taint["timeAdded"] = taint.get("timeAdded") or context.now
@@ -50,7 +50,7 @@ def validate_slice_update(new: Document, old: Document) -> Errors:
 
 
 def _slice(spec: Document, old: Document | None) -> Errors:
-    """Checks a slice. old: what is stored; None if it is new."""
+    """Checks a slice. old: the stored one; None if it is new."""
     errors = validate_csi_driver_name("spec.driver", spec.get("driver", ""))
     errors += _pool("spec.pool", spec.get("pool", {}))
     if old is not None:
@@ -163,9 +163,9 @@ BUILTIN_TYPE: Final = BuiltinType(
         has_generation=True,
     ),
     columns=columns(
-        Column("Node", field_cell("spec", "nodeName", default="<unset>"), "Whose devices."),
-        Column("Driver", field_cell("spec", "driver"), "The driver that has them."),
-        Column("Pool", field_cell("spec", "pool", "name"), "The pool that they belong to."),
+        Column("Node", field_cell("spec", "nodeName", default="<unset>"), "The node of the devices."),
+        Column("Driver", field_cell("spec", "driver"), "The driver of the devices."),
+        Column("Pool", field_cell("spec", "pool", "name"), "The pool of the devices."),
         AGE,
     ),
     selectable_fields=field_texts("spec.nodeName", "spec.driver"),

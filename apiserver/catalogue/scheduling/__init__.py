@@ -13,9 +13,9 @@ _NEW_FORMS_SINCE: Final = 37
 
 
 def types(release: EmulatedRelease, gates: FeatureGates | None = None) -> tuple[BuiltinType, ...]:
-    """Returns the types that a release has, and their versions that it reads.
+    """Returns the types of a release, and the versions of them that it reads.
 
-    gates: those of features that add fields; None if all are on.
+    gates: the gates of features that add fields; None if all are on.
     """
     if release.minor >= _NEW_FORMS_SINCE:
         return (priority_classes.BUILTIN_TYPE, *release_37.types(gates))

@@ -1,4 +1,4 @@
-"""CompositePodGroups: groups of groups of pods, in a tree whose leaves are PodGroups.
+"""CompositePodGroups: groups of pod groups, in a tree whose leaves are PodGroups.
 
 Source: k8s.io/api/scheduling/v1alpha3, the declarative rules; pkg/registry/scheduling/compositepodgroup;
 KEP-6012 (release 1.37).

@@ -1,4 +1,4 @@
-"""The fields that groups of pods, groups of such groups, and the templates of both have in common (1.37).
+"""Fields that pod groups, composite groups, and the templates of both have in common (1.37).
 
 Source: k8s.io/api/scheduling/v1alpha3, the declarative rules; pkg/registry/scheduling (release 1.37).
 """
@@ -50,13 +50,13 @@ IMMUTABLE_FIELDS: Final = (
 
 
 def disabled_fields(gates: FeatureGates | None) -> frozenset[str]:
-    """Returns the fields that are left out of objects. gates: None if all are on."""
+    """Returns the fields that are removed from objects. gates: None if all are on."""
     off = (field for field, gate in _OF_GATES.items() if gates is not None and not gates.is_on(gate))
     return frozenset({_UNKNOWN, *off})
 
 
 def drop(group: Document, fields: Iterable[str], old: Document | None = None) -> None:
-    """Removes some fields, unless the stored group, `old`, has them already."""
+    """Removes some fields, unless the stored group, `old`, already has them."""
     for field in fields:
         if old is None or old.get(field) is None:
             group.pop(field, None)

@@ -24,7 +24,7 @@ _POLICIES: Final = ("PreemptLowerPriority", "Never")
 
 
 def prepare_priority_class_create(document: Document) -> None:
-    """Sets the generation, which never changes, as the class does not."""
+    """Sets the generation, which never changes, since the class does not."""
     document["metadata"]["generation"] = 1
 
 
@@ -57,7 +57,7 @@ def refuse_deletion_of_system_classes(name: str) -> str:
 
 
 def _system_class_problem(document: Document, name: str, value: int) -> str:
-    """Returns why a class is not one of the system's own; empty if it is."""
+    """Returns the reason why a class is not a system class; empty if it is one."""
     expected = SYSTEM_CLASSES.get(name)
     if expected is None:
         return f"{name} is not a known system priority class"
@@ -86,20 +86,20 @@ BUILTIN_TYPE: Final = BuiltinType(
         Column(
             "Value",
             field_cell("value", default=0),
-            "The priority of pods of this class; the higher goes first.",
+            "The priority of pods in the class; a higher one is scheduled first.",
             type="integer",
         ),
         Column(
             "Global-Default",
             field_cell("globalDefault", default=False),
-            "Whether pods that name no class are of this one.",
+            "Whether this is the default class.",
             type="boolean",
         ),
         AGE,
         Column(
             "PreemptionPolicy",
             field_cell("preemptionPolicy"),
-            "Whether such pods make room for themselves by removing others.",
+            "Whether pods of the class preempt other pods.",
         ),
     ),
 )

@@ -1,6 +1,6 @@
-"""Workloads and PodGroups as release 1.37 has them, in v1beta1 and v1alpha3, which differ in names only.
+"""Workloads and PodGroups of release 1.37, in v1beta1 and v1alpha3, which only differ in name.
 
-That release has no v1alpha2 any more. What is stored in it, or in v1alpha1, is read as v1beta1.
+That release no longer has v1alpha2. Objects stored in it, or in v1alpha1, are read as v1beta1.
 Source: k8s.io/api/scheduling/v1beta1, the declarative rules; pkg/registry/scheduling (release 1.37).
 """
 
@@ -37,7 +37,7 @@ _PACKAGE: Final = "io.k8s.api.scheduling.v1beta1"
 
 
 def types(gates: FeatureGates | None) -> tuple[BuiltinType, ...]:
-    """Returns the group's types of release 1.37. gates: those that add fields; None if all are on."""
+    """Returns the group's types of release 1.37. gates: the gates that add fields; None if all are on."""
     disabled = disabled_fields(gates)
     groups, works = _pod_groups(disabled), _workloads(disabled)
     old_groups = hub_of(groups, to_workload_ref, to_template_ref)

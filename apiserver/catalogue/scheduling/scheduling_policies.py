@@ -1,4 +1,4 @@
-"""How the members of a group are scheduled, each by itself, or some of them together."""
+"""Scheduling policies of groups: each member separately, or several together."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def validate_policy(path: str, policy: Document, count: str = MIN_COUNT) -> Erro
 
 
 def validate_policy_update(path: str, new: Document, old: Document) -> Errors:
-    """Checks that the kind of policy stays; its fields may change (release 1.37)."""
+    """Checks that the kind of policy does not change; its fields may (release 1.37)."""
     errors = immutable(f"{path}.basic", new.get("basic"), old.get("basic"))
     is_gang, was_gang = (each.get("gang") is not None for each in (new, old))
     if is_gang and not was_gang:

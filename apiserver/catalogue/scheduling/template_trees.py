@@ -1,4 +1,4 @@
-"""The templates of a Workload of 1.37: of its pod groups, or a tree of composite groups with these as leaves.
+"""The templates of a Workload in 1.37: pod groups, or a tree of composite groups with these as leaves.
 
 Source: pkg/apis/scheduling/validation, ValidateWorkloadSpec; k8s.io/api/scheduling/v1beta1, the declarative
 rules (release 1.37).
@@ -26,9 +26,9 @@ _DEPTH_MAX: Final = 4
 
 
 class _Owner(NamedTuple):
-    """What has templates: a Workload's spec, or a template of a composite group.
+    """The owner of templates: a Workload's spec, or a template of a composite group.
 
-    depth: 0 of a spec. root: the path of the outermost template that it is in.
+    depth: 0 for a spec. root: the path of the outermost template that contains it.
     """
 
     path: str
@@ -38,7 +38,7 @@ class _Owner(NamedTuple):
 
 
 def _owners(spec: Document) -> Iterator[_Owner]:
-    """Yields all that have templates, the outer ones first, down to one level more than is allowed."""
+    """Yields all owners of templates, the outer ones first, down to one level more than is allowed."""
     level = [_Owner("spec", spec, 0, "")]
     while level:
         yield from level
@@ -59,7 +59,7 @@ def _templates(spec: Document) -> Iterator[Document]:
 def drop_disabled(spec: Document, fields: frozenset[str], old: Document | None = None) -> None:
     """Removes some fields from a spec and its templates.
 
-    old: the spec that is stored. All templates keep the fields that one of it has.
+    old: the stored spec. All templates keep the fields that one of its templates has.
     """
     drop(spec, fields & {COMPOSITES}, old)
     used = {field for field in fields for each in _templates(old or {}) if each.get(field) is not None}
@@ -83,7 +83,7 @@ def _too_many(spec: Document) -> Iterator[FieldError]:
 
 
 def _too_deep(spec: Document) -> Iterator[FieldError]:
-    """Finds what leaves no room for the groups of pods, which are the innermost."""
+    """Returns the errors about templates that are too deep to contain pod groups, which are the innermost."""
     too_deep = {owner.root for owner in _owners(spec) if owner.depth == _DEPTH_MAX}
     for where, template in items(spec, COMPOSITES, "spec"):
         if where in too_deep:
@@ -92,7 +92,7 @@ def _too_deep(spec: Document) -> Iterator[FieldError]:
 
 
 def _same_names(spec: Document) -> Iterator[FieldError]:
-    """Finds names that are in the tree more than once."""
+    """Returns the errors about names that occur more than once in the tree."""
     seen: set[str] = set()
     for owner in _owners(spec):
         for field in _COUNTS:
@@ -134,7 +134,7 @@ def _each(spec: Document) -> Iterator[FieldError]:
 
 
 def validate_templates_update(new: Document, old: Document, path: str = "spec") -> Errors:
-    """Checks that no template is added or removed, and that only changeable fields of templates change."""
+    """Checks that no template is added or removed, and that only mutable fields of templates change."""
     errors: Errors = []
     for field in _COUNTS:
         before = {each.get("name") or "": each for each in old.get(field) or ()}

@@ -18,7 +18,7 @@ from apiserver.releases.gates import FeatureGates, gates_of
 def types(
     release: EmulatedRelease = DEFAULT_RELEASE, gates: FeatureGates | None = None
 ) -> tuple[BuiltinType, ...]:
-    """Returns the types that a release has. gates: None if all that add fields are on."""
+    """Returns the types of a release. gates: None if all that add fields are on."""
     states = gates if gates is not None else gates_of(release.minor, ())
     return (
         csi_drivers.builtin_type(states),

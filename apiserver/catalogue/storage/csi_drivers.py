@@ -33,12 +33,24 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             update=UpdateStrategy(prepare_csi_driver_update),
         ),
         columns=columns(
-            _flag("AttachRequired", "attachRequired", "Volumes are attached before they are mounted."),
-            _flag("PodInfoOnMount", "podInfoOnMount", "The driver is told for which pod it mounts."),
-            _flag("StorageCapacity", "storageCapacity", "Pods go where the driver says there is room."),
-            Column("TokenRequests", _audiences, "Whom the tokens that it gets are for."),
-            _flag("RequiresRepublish", "requiresRepublish", "Mounts are refreshed again and again."),
-            Column("Modes", _modes, "The kinds of volumes that it has."),
+            _flag(
+                "AttachRequired",
+                "attachRequired",
+                "Whether volumes must be attached before they are mounted.",
+            ),
+            _flag(
+                "PodInfoOnMount",
+                "podInfoOnMount",
+                "Whether the driver gets information about the pod on mount.",
+            ),
+            _flag(
+                "StorageCapacity",
+                "storageCapacity",
+                "Whether the scheduler respects the reported storage capacity.",
+            ),
+            Column("TokenRequests", _audiences, "The audiences of the driver's tokens."),
+            _flag("RequiresRepublish", "requiresRepublish", "Whether mounts are refreshed periodically."),
+            Column("Modes", _modes, "The lifecycle modes of the driver's volumes."),
             AGE,
         ),
     )
@@ -72,7 +84,7 @@ _TOKEN_S_MAX: Final = 1 << 32
 
 
 def prepare_csi_driver_update(new: Document, old: Document) -> None:
-    """Counts changes of the spec; a new driver has no generation."""
+    """Increases the generation for changes of the spec; a new driver has none."""
     if new.get("spec") != old.get("spec"):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
@@ -104,7 +116,7 @@ _IMMUTABLE: Final = {"attachRequired": "attachedRequired", "volumeLifecycleModes
 
 
 def warn_csi_driver(new: Document, old: Document | None) -> list[str]:
-    """Warns of new requests for tokens in volume attributes, which drivers may log."""
+    """Returns warnings about new token requests in volume attributes, which drivers may log."""
     spec, before = new.get("spec") or {}, (old or {}).get("spec") or {}
     requests = spec.get("tokenRequests") or []
     if not requests or spec.get("serviceAccountTokenInSecrets") is not None:

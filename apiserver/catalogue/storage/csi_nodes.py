@@ -1,7 +1,7 @@
-"""CSINodes: the CSI drivers that a node has, and since 1.37 what is wrong with their storage.
+"""CSINodes: the CSI drivers of a node, and since 1.37 the problems of their storage.
 
-Source: pkg/apis/storage/validation, ValidateCSINode; pkg/registry/storage/csinode (release 1.37); of the
-status, what k8s.io/api/storage/v1 and KEP-1432 say.
+Source: pkg/apis/storage/validation, ValidateCSINode; pkg/registry/storage/csinode (release 1.37); for the
+status k8s.io/api/storage/v1 and KEP-1432.
 """
 
 from __future__ import annotations
@@ -69,7 +69,10 @@ def _without_status(validate: Callable[[Document, Document | None], Errors]) -> 
         ),
         columns=columns(
             Column(
-                "Drivers", list_length("spec", "drivers"), "How many drivers the node has.", type="integer"
+                "Drivers",
+                list_length("spec", "drivers"),
+                "The number of drivers on the node.",
+                type="integer",
             ),
             AGE,
         ),
@@ -80,7 +83,7 @@ _NODE_ID_BYTES_MAX: Final = 256
 
 
 def validate_csi_node(document: Document, old: Document | None, *, counts_change: bool) -> Errors:
-    """Returns the errors in a CSINode. counts_change: how many volumes a driver takes may change."""
+    """Returns the errors in a CSINode. counts_change: whether the volume limits of a driver may change."""
     errors: Errors = []
     unique = uniqueness()
     for where, driver in items(document.get("spec", {}), "drivers", "spec"):
@@ -109,7 +112,7 @@ def _topology_keys(path: str, keys: Any) -> Errors:
 
 
 def _changes(new: Document, old: Document, *, counts_change: bool) -> Errors:
-    """Checks that a driver that stays does not change. Drivers may be added and removed."""
+    """Checks that existing drivers do not change. Drivers may be added and removed."""
     ignored = ("allocatable",) if counts_change else ()
     after: dict[str, list[Document]] = {}
     for driver in at(new, "spec", "drivers") or ():
@@ -136,7 +139,7 @@ _STATUSES: Final = ("StorageDegraded", "StorageUnreachable")
 
 
 def _only_status(has_health: bool, new: Document, old: Document) -> None:
-    """Takes over all but the status. While the feature is off, health may change only where there is some."""
+    """Copies everything but the status. While the feature is off, only existing health fields may change."""
     only_status_without_metadata(new, old)
     if not has_health and not at(old, "status", "storageHealth") and new.get("status"):
         new["status"].pop("storageHealth", None)

@@ -43,7 +43,7 @@ BUILTIN_TYPE: Final = BuiltinType(
         warn=warn_csi_storage_capacity,
     ),
     columns=columns(
-        Column("StorageClassName", field_cell("storageClassName"), "The class it is of."),
-        Column("Capacity", field_cell("capacity", default="<unset>"), "How much room there is."),
+        Column("StorageClassName", field_cell("storageClassName"), "The storage class of the capacity."),
+        Column("Capacity", field_cell("capacity", default="<unset>"), "The available capacity."),
     ),
 )

@@ -51,9 +51,9 @@ _ERRORS_MAX: Final = 100
 
 
 def _topologies(document: Document) -> Errors:
-    """Checks terms that each require values of labels; no two of them may be the same.
+    """Checks terms that each require values of labels; all of them must differ.
 
-    Kubernetes compares a term with as many empty ones as there are terms, too.
+    As in Kubernetes, terms are also compared with as many empty ones as there are terms.
     """
     count = len(document.get("allowedTopologies") or ())
     errors: Errors = []
@@ -141,21 +141,21 @@ BUILTIN_TYPE: Final = BuiltinType(
     columns=Columns(
         (
             Column("Name", _name_cell, table.NAME.description, format="name"),
-            Column("Provisioner", field_cell("provisioner"), "Who makes the volumes."),
+            Column("Provisioner", field_cell("provisioner"), "The provisioner of the volumes."),
             Column(
                 "ReclaimPolicy",
                 field_cell("reclaimPolicy", default="Delete"),
-                "What happens to a volume that nobody claims any longer: Delete or Retain.",
+                "The policy for a volume after its claim is deleted: Delete or Retain.",
             ),
             Column(
                 "VolumeBindingMode",
                 field_cell("volumeBindingMode", default="<unset>"),
-                "Whether volumes are made at once or when the first pod needs them.",
+                "The time of provisioning: immediately, or for the first pod.",
             ),
             Column(
                 "AllowVolumeExpansion",
                 field_cell("allowVolumeExpansion", default=False),
-                "Whether volumes may grow.",
+                "Whether volumes may be expanded.",
                 type="string",
             ),
             AGE,

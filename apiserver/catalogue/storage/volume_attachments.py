@@ -25,7 +25,7 @@ def prepare_volume_attachment_create(document: Document) -> None:
 
 
 def validate_volume_attachment(document: Document, old: Document | None) -> Errors:
-    """Checks an attachment as a whole, also for an update of its status, as Kubernetes does."""
+    """Checks an attachment as a whole, also for a status update, as Kubernetes does."""
     spec = document.get("spec", {})
     errors = validate_csi_driver_name("spec.attacher", spec.get("attacher", ""))
     source = spec.get("source", {})
@@ -77,13 +77,13 @@ BUILTIN_TYPE: Final = BuiltinType(
         update=UpdateStrategy(keep_status),
     ),
     columns=columns(
-        Column("Attacher", field_cell("spec", "attacher"), "The driver that attaches it."),
-        Column("PV", field_cell("spec", "source", "persistentVolumeName"), "The volume."),
-        Column("Node", field_cell("spec", "nodeName"), "The node that it is attached to."),
+        Column("Attacher", field_cell("spec", "attacher"), "The driver of the volume."),
+        Column("PV", field_cell("spec", "source", "persistentVolumeName"), "The name of the volume."),
+        Column("Node", field_cell("spec", "nodeName"), "The node of the attachment."),
         Column(
             "Attached",
             field_cell("status", "attached", default=False),
-            "Whether it is attached now.",
+            "Whether the volume is attached.",
             type="boolean",
         ),
         AGE,

@@ -25,9 +25,7 @@ def _builtin_type(version: str) -> BuiltinType:
             validate=validate_volume_attributes_class,
             update=UpdateStrategy(validate=validate_volume_attributes_class_update),
         ),
-        columns=columns(
-            Column("DriverName", field_cell("driverName"), "The driver that understands it."), AGE
-        ),
+        columns=columns(Column("DriverName", field_cell("driverName"), "The driver of the class."), AGE),
     )
 
 

@@ -1,4 +1,4 @@
-"""The group `storagemigration.k8s.io`: which resources are to be stored in their storage version."""
+"""The group `storagemigration.k8s.io`: migrations of stored objects to their storage version."""
 
 from __future__ import annotations
 

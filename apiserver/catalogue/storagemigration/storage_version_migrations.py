@@ -40,7 +40,7 @@ def validate_migration(document: Document) -> Errors:
 def validate_migration_update(
     new: Document, old: Document, fields: Sequence[str] = ("group", "resource")
 ) -> Errors:
-    """The paths are Kubernetes', which leaves out where the fields are. fields: those that stay."""
+    """Checks an update. As in Kubernetes, paths omit the parent. fields: the immutable ones."""
     return [
         invalid(field, now or "", IMMUTABLE)
         for field in fields
@@ -49,7 +49,7 @@ def validate_migration_update(
 
 
 def has_condition(document: Document, kind: str) -> bool:
-    """Tells whether a condition of the status is true."""
+    """Returns whether a condition of the status is true."""
     found: Sequence[Document] = at(document, "status", "conditions") or ()
     return any(each.get("type") == kind and each.get("status") == "True" for each in found)
 

@@ -32,9 +32,14 @@ from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import SchemaCompiler
 
 _SCALE_COLUMNS: Final = columns(
-    Column("Desired", field_cell("spec", "replicas", default=0), "How many pods are wanted.", type="integer"),
     Column(
-        "Available", field_cell("status", "replicas", default=0), "How many pods there are.", type="integer"
+        "Desired", field_cell("spec", "replicas", default=0), "The number of desired pods.", type="integer"
+    ),
+    Column(
+        "Available",
+        field_cell("status", "replicas", default=0),
+        "The current number of pods.",
+        type="integer",
     ),
     AGE,
 )

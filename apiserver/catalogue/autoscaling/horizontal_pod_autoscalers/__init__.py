@@ -1,6 +1,6 @@
-"""HorizontalPodAutoscalers, whose rules are about v2, and which are served as v1 too.
+"""HorizontalPodAutoscalers, whose rules are for v2, and which are also served as v1.
 
-`validation` has defaults and checks of v2, `conversion` turns v1 into v2 and back.
+`validation` has defaults and checks of v2, `conversion` converts between v1 and v2.
 """
 
 from __future__ import annotations

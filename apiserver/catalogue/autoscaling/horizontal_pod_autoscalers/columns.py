@@ -15,15 +15,15 @@ from apiserver.schema.validation.documents import at
 
 def _columns(targets: Callable[[Document, float], str]) -> Columns:
     return columns(
-        Column("Reference", _reference, "What is scaled."),
-        Column("Targets", targets, "The metrics: what they are, and what they should be."),
+        Column("Reference", _reference, "The object that is scaled."),
+        Column("Targets", targets, "The current values of the metrics, and their targets."),
         Column(
             "MinPods",
             lambda document, now: str(at(document, "spec", "minReplicas") or "<unset>"),
-            "How many pods there are at least.",
+            "The minimum number of pods.",
         ),
-        Column("MaxPods", field_cell("spec", "maxReplicas", default=0), "How many pods there are at most."),
-        Column("Replicas", status_count("currentReplicas"), "How many pods there are."),
+        Column("MaxPods", field_cell("spec", "maxReplicas", default=0), "The maximum number of pods."),
+        Column("Replicas", status_count("currentReplicas"), "The current number of pods."),
         AGE,
     )
 
@@ -34,7 +34,7 @@ def _reference(document: Document, now: float) -> str:
 
 
 def _targets_of_v1(document: Document, now: float) -> str:
-    """Shows all metrics, as v2 does, also those that v1 has in an annotation."""
+    """Shows all metrics, as v2 does, including those that v1 has in an annotation."""
     document = copy.deepcopy(document)
     conversion.to_v2(document)
     return _targets(document, now)

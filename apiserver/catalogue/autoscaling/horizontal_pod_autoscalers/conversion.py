@@ -1,8 +1,7 @@
-"""Horizontal pod autoscalers as the version v1 shows them.
+"""Conversion of horizontal pod autoscalers between v1 and v2.
 
-v1 has one metric, the utilization of the CPU. All others, and newer fields, are kept as JSON in annotations,
-so that clients of this version lose nothing. An annotation that cannot be read counts as none. Source:
-pkg/apis/autoscaling/v1, conversion.go.
+v1 has one metric, the utilization of the CPU. All others, and newer fields, are JSON in annotations, so that
+clients of v1 lose nothing. Invalid annotations are ignored. Source: pkg/apis/autoscaling/v1, conversion.go.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _COMMON_STATUS: Final = ("observedGeneration", "lastScaleTime", "currentReplicas
 
 
 def to_v1(document: Document) -> None:
-    """Turns the content of a v2 object into v1's, in place."""
+    """Converts the content of a v2 object to v1, in place."""
     spec, status = document["spec"], document.get("status") or {}
     metrics, current = spec.get("metrics") or [], status.get("currentMetrics") or []
     behavior, conditions = spec.get("behavior"), status.get("conditions") or []
@@ -74,7 +73,7 @@ def _only(value: Document, fields: tuple[str, ...]) -> Document:
 
 
 def _ordered(value: Document, fields: tuple[str, ...]) -> Document:
-    """Returns a structure of these fields in the order that they have in Go, as annotations show it."""
+    """Returns a structure with its fields in Go's order, as annotations show it."""
     return {field: value[field] for field in fields if field in value}
 
 
@@ -107,7 +106,7 @@ _HIDING: Final = frozenset({METRICS, CURRENT_METRICS, BEHAVIOR, CONDITIONS})
 
 
 def to_v2(document: Document) -> None:
-    """Turns the content of a v1 object that has passed its schema into v2's, in place."""
+    """Converts the content of a v1 object that has passed its schema to v2, in place."""
     spec, status = document["spec"], document.get("status") or {}
     annotations = document["metadata"].get("annotations") or {}
     metrics = _read(annotations.get(METRICS), _metrics_of(_SPECS)) or []
@@ -136,7 +135,7 @@ def to_v2(document: Document) -> None:
 
 
 def _read(annotation: str | None, decode: Callable[[Any], Any]) -> Any:
-    """Returns what an annotation holds, or None."""
+    """Returns the value in an annotation, or None."""
     if annotation is None:
         return None
     try:
@@ -208,8 +207,9 @@ def _ordered_selector(selector: Document) -> Document:
 class _Part(NamedTuple):
     """A field of a metric's source.
 
-    name: in v1. path: in v2. read: checks and completes it. empty: shown in v1 where it is absent.
-    order: puts what is in it into Go's order.
+    name: that in v1. path: that in v2. read: checks and completes the value. empty: the value that v1 shows
+        if it is absent.
+    order: puts its fields into Go's order.
     """
 
     name: str
@@ -231,9 +231,10 @@ _CONTAINER: Final = _Part("container", ("container",), text, "")
 
 
 def _sources(side: str, *, shows_zero: bool) -> _Sources:
-    """Returns the sources of metrics of a spec, whose `side` is `target`, or of a status: `current`.
+    """Returns the sources of metrics of a spec, whose `side` is `target`, or of a status, whose `side` is
+    `current`.
 
-    shows_zero: v1 shows 0 where the amount of a resource, or the value of an external metric, is absent.
+    shows_zero: whether v1 shows 0 for an absent amount of a resource, or value of an external metric.
     """
     empty = "0" if shows_zero else None
     value = _Part(f"{side}Value", (side, "value"), quantity, "0")
@@ -274,15 +275,15 @@ def _shown(part: _Part, value: Any) -> Any:
 
 
 def flat_metrics(metrics: list[Document], *, are_current: bool = False) -> list[Document]:
-    """Returns metrics of v2 in the form that they have in annotations of v1, and in v2beta1.
+    """Returns metrics of v2 in the form of v1's annotations, and of v2beta1.
 
-    are_current: they are those of a status.
+    are_current: whether they are those of a status.
     """
     return [_flat(metric, _STATUSES if are_current else _SPECS) for metric in metrics]
 
 
 def full_metrics(metrics: list[Document], *, are_current: bool = False) -> list[Document]:
-    """Returns metrics of v2beta1 in the form of v2; they have passed their schema. See `flat_metrics`."""
+    """Returns metrics of v2beta1, which have passed their schema, in the form of v2. See `flat_metrics`."""
     return [_full(metric, _STATUSES if are_current else _SPECS) for metric in metrics]
 
 
@@ -350,12 +351,12 @@ _POLICY: Final = {
 
 
 def behavior_text(behavior: Document) -> str:
-    """Returns the text of the annotation that older versions have for it."""
+    """Returns the text of the annotation that holds the behavior in older versions."""
     return go_json(_flat_behavior(behavior))
 
 
 def behavior_of_text(annotation: str | None) -> Document | None:
-    """Returns the behavior that an annotation holds, or None."""
+    """Returns the behavior in an annotation, or None."""
     behavior: Document | None = _read(annotation, _behavior)
     return behavior
 

@@ -1,4 +1,4 @@
-"""Horizontal pod autoscalers in their version v2, in which they are kept."""
+"""Defaults and validation of horizontal pod autoscalers in v2, the version of their rules."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def complete_replicas(spec: Document) -> None:
 
 
 def complete_metrics(spec: Document) -> None:
-    """Sets the defaults of metrics and behavior; of v1, whose annotations may have them, in conversion."""
+    """Sets the defaults of metrics and behavior; the conversion does so for v1, whose annotations may have
+    them.
+    """
     if not spec.get("metrics"):
         spec["metrics"] = [cpu_metric(CPU_UTILIZATION)]
     behavior = spec.get("behavior")
@@ -70,7 +72,7 @@ def prepare_autoscaler_create(document: Document) -> None:
 
 
 def validate_autoscaler(document: Document, old: Document | None, *, scales_to_zero: bool) -> Errors:
-    """Returns the errors in an autoscaler. scales_to_zero: the gate HPAScaleToZero is on."""
+    """Returns the errors in an autoscaler. scales_to_zero: whether the gate HPAScaleToZero is on."""
     spec, before = document["spec"], (old or {}).get("spec") or {}
     low, high = spec.get("minReplicas"), spec.get("maxReplicas", 0)
     errors = at_least("spec.minReplicas", low, 0 if scales_to_zero or before.get("minReplicas") == 0 else 1)
@@ -172,7 +174,10 @@ def source_of(metric_type: str) -> str:
 
 
 def _validate_metric(path: str, metric: Document, *, checks_version: bool) -> Errors:
-    """checks_version: of the object that has the metric; the stored ones have right ones."""
+    """Checks a metric.
+
+    checks_version: whether to check the version of the object with the metric; stored ones are valid.
+    """
     kind = metric.get("type", "")
     source = source_of(kind)
     present = [field for field in SOURCES if field in metric]

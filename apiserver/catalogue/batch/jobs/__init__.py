@@ -1,6 +1,6 @@
 """Jobs. Source: pkg/apis/batch/{v1,validation}, pkg/registry/batch/job/strategy.go.
 
-`specs` checks the spec, which CronJobs have in their template too; `statuses` what may become of a status.
+`specs` checks the spec, also that of CronJobs' templates; `statuses` checks updates of the status.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             delete_warning=_ORPHANS_TEXT,
         ),
         columns=columns(
-            Column("Status", _status, "Whether the job is running, or how it ended."),
-            Column("Completions", _completions, "How many pods have succeeded, of how many wanted."),
-            Column("Duration", _duration, "How long the job ran, or has been running."),
+            Column("Status", _status, "The state of the job."),
+            Column("Completions", _completions, "The numbers of succeeded pods and of required completions."),
+            Column("Duration", _duration, "The duration of the job so far."),
             AGE,
             *POD_TEMPLATE_COLUMNS,
         ),
@@ -121,7 +121,7 @@ def prepare_job_create(job: Document) -> None:
 
 
 def _generate_selector(spec: Document, template_meta: Document, *, name: str, uid: str) -> None:
-    """Sets labels and a selector that no other job has. What the client has set stays: it is checked."""
+    """Sets labels and a selector that no other job has. Values of the client are kept, and checked."""
     generated = {_OLD_JOB_NAME: name, JOB_NAME: name, _OLD_CONTROLLER_UID: uid, CONTROLLER_UID: uid}
     template_meta["labels"] = generated | (template_meta.get("labels") or {})
     selector = spec.setdefault("selector", {})
@@ -140,7 +140,7 @@ def prepare_status_update(new: Document, old: Document) -> None:
 
 
 def _copy_labels(meta: Document) -> None:
-    """Replaces labels that may be those of the template by a copy."""
+    """Replaces labels that the template may share by a copy."""
     if "labels" in meta:
         meta["labels"] = dict(meta["labels"])
 
@@ -149,10 +149,10 @@ def _copy_labels(meta: Document) -> None:
 
 
 class JobRules(NamedTuple):
-    """What of the template of a suspended job that runs no pods may change, also after it was started.
+    """The allowed changes to the template of a suspended job without running pods, even after its start.
 
-    has_free_resources: what its containers ask for. has_free_scheduling: where pods run; without it only
-    before the job is started.
+    has_free_resources: whether resources of containers may change. has_free_scheduling: whether scheduling
+    may change; without it only before the start.
     """
 
     has_free_resources: bool
@@ -208,7 +208,7 @@ def _validate_spec(pods: PodSpecRules, spec: Document, before: Document) -> Erro
 
 
 def _validate_hosts(name: str, spec: Document) -> Errors:
-    """Checks that the pods of all indexes can have their names as hosts."""
+    """Checks that the pods of all indexes can have their names as host names."""
     completions = spec.get("completions") or 0
     if spec.get("completionMode") != "Indexed" or completions <= 0:
         return []
@@ -239,7 +239,7 @@ def _validate_generated_selector(job: Document, *, has_prefixed_labels: bool) ->
 
 
 def _validate_completions_update(spec: Document, before: Document) -> Errors:
-    """Indexed jobs may change their completions together with their parallelism."""
+    """Checks that only Indexed jobs change completions, and together with parallelism."""
     path, completions = "spec.completions", spec.get("completions")
     if spec.get("completionMode") != "Indexed":
         return immutable(path, completions, before.get("completions"))
@@ -252,7 +252,9 @@ _SCHEDULING: Final = ("nodeSelector", "tolerations", "schedulingGates")
 
 
 def _validate_template_update(rules: JobRules, spec: Document, old: Document) -> Errors:
-    """Checks that a template stays, but for what may change while the job is suspended."""
+    """Checks that a template does not change, except for fields that may change while the job is
+    suspended.
+    """
     template, before = spec["template"], old["spec"]["template"]
     is_suspended, status = bool(old["spec"].get("suspend")), old.get("status") or {}
     has_started = bool(status.get("startTime"))
@@ -271,7 +273,7 @@ def _validate_template_update(rules: JobRules, spec: Document, old: Document) ->
 
 
 def _with_scheduling_of(template: Document, before: Document) -> Document:
-    """Returns the old template with what the new one says of where pods run."""
+    """Returns the old template with the scheduling fields of the new one."""
     pods, meta = template.get("spec") or {}, template.get("metadata") or {}
     kept = _without(before.get("spec") or {}, (*_SCHEDULING, "affinity"))
     kept |= {field: pods[field] for field in _SCHEDULING if field in pods}
@@ -287,7 +289,7 @@ def _with_scheduling_of(template: Document, before: Document) -> Document:
 
 
 def _with_resources_of(pods: Document, before: Document) -> Document:
-    """Returns the old pods with what the new ones ask for, if their containers are the same."""
+    """Returns the old pods with the resources of the new ones, if their containers are the same."""
     kept = dict(before)
     for field in ("containers", "initContainers"):
         new, old = pods.get(field) or (), before.get(field) or ()

@@ -1,4 +1,4 @@
-"""JobSpecs: of Jobs, and in the templates of CronJobs."""
+"""Validation of JobSpecs: those of Jobs, and in the templates of CronJobs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FAILED_INDEXES_MAX_OF_MANY: Final = 10_000
 def validate_job_spec(
     rules: PodSpecRules, path: str, spec: Document, old_template: Document | None
 ) -> Errors:
-    """Checks a JobSpec in itself: a Job's, or that of a CronJob's template."""
+    """Checks a JobSpec: that of a Job, or of a CronJob's template."""
     errors: Errors = []
     for field in (
         "parallelism",
@@ -276,7 +276,7 @@ def _one_of_listed(path: str, value: str | None, supported: tuple[str, ...]) -> 
 
 
 def invalid_structure(path: str, text: str) -> FieldError:
-    """Returns an error about a structure whose value the message does not show."""
+    """Returns an error about a structure, whose message does not show its value."""
     return FieldError(path, "FieldValueInvalid", f"Invalid value: {text}")
 
 
@@ -284,7 +284,7 @@ def invalid_structure(path: str, text: str) -> FieldError:
 
 
 class InvalidIndexes(ValueError):
-    """The text is no list of indexes. The client sees the message."""
+    """A text that is not a list of indexes. The message is for the client."""
 
 
 _is_integer = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII).fullmatch
@@ -293,7 +293,7 @@ _is_integer = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII).fullmatch
 def parse_indexes(text: str, completions: int) -> list[tuple[int, int]]:
     """Returns the first and the last index of each part of a list like `1,3-5`. Raises InvalidIndexes.
 
-    completions: all indexes are lower. They only increase.
+    completions: the exclusive limit of indexes, which must increase.
     """
     intervals: list[tuple[int, int]] = []
     for part in text.split(",") if text else ():

@@ -1,7 +1,7 @@
-"""Updates of the status of Jobs, which other controllers than Kubernetes' own may write.
+"""Validation of status updates of Jobs, which controllers other than Kubernetes' may write.
 
-What is wrong counts only where it is new, so that a status that was wrong before can still be written.
-Source: pkg/registry/batch/job/strategy.go, getStatusValidationOptions.
+Errors are only reported for changes, so that a status that was invalid before can still be written. Source:
+pkg/registry/batch/job/strategy.go, getStatusValidationOptions.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _SUCCESS_CRITERIA_SINCE: Final = 30
 
 
 class StatusRules(NamedTuple):
-    """What feature gates and the release change about updates of a Job's status.
+    """The rules for status updates of Jobs that depend on feature gates and the release.
 
-    are_others_checked: other controllers write (gate JobManagedBy), and are checked.
-    may_always_succeed: Jobs without a success policy may meet its criteria, too.
+    are_others_checked: whether updates of other controllers are checked (gate JobManagedBy).
+    may_always_succeed: whether Jobs without a success policy may meet its criteria, too.
     """
 
     are_others_checked: bool
@@ -92,7 +92,7 @@ def _validate_uncounted(uncounted: Document) -> Errors:
 
 
 def _validate_conditions(status: Document, before: Document) -> Errors:
-    """Checks how a job ends, where that is new: its conditions, and when."""
+    """Checks the conditions and times of a job's end, where these are new."""
     held, is_new = held_conditions(status), held_conditions(status) ^ held_conditions(before)
     errors = _of_conditions(
         f"cannot set Complete=True and {other}=true conditions"
@@ -135,13 +135,13 @@ def _is_finished(status: Document) -> bool:
 
 
 def _is_end_new(status: Document, before: Document, field: str) -> bool:
-    """Tells whether a job has ended and that, or the field, is new."""
+    """Returns whether a job has ended and that, or the field, is new."""
     is_changed = status.get(field) != before.get(field) or not _is_finished(before)
     return _is_finished(status) and is_changed
 
 
 def _validate_end(spec: Document, status: Document, before: Document) -> Errors:
-    """Checks that a job that has ended has been started, and has no pods left to run or to count."""
+    """Checks that a job that has ended was started, and has no pods left to run or to count."""
     errors: Errors = []
     if status.get("active", 0) > 0 and _is_end_new(status, before, "active"):
         errors.append(invalid("status.active", status["active"], "active>0 is invalid for finished job"))
@@ -168,7 +168,7 @@ def _validate_pods(status: Document, before: Document) -> Errors:
 
 
 def _validate_success(spec: Document, held: frozenset[str], *, may_succeed: bool) -> Errors:
-    """may_succeed: jobs that have no indexes, or no policy of success, may meet its criteria."""
+    """Checks the condition SuccessCriteriaMet."""
     is_met, texts = "SuccessCriteriaMet" in held, []
     if is_met and not may_succeed and spec.get("completionMode") != "Indexed":
         texts.append("cannot set SuccessCriteriaMet to NonIndexed Job")
@@ -267,7 +267,7 @@ def _validate_change(spec: Document, status: Document, before: Document) -> Erro
 
 
 def _is_suspended(status: Document) -> bool | None:
-    """Returns what the condition says. None: nothing."""
+    """Returns the state of the condition Suspended. None if there is no condition."""
     conditions = status.get("conditions") or ()
     said = {each.get("status") for each in conditions if each.get("type") == "Suspended"}
     return True if "True" in said else False if "False" in said else None

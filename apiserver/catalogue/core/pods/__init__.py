@@ -1,13 +1,13 @@
-"""Pods. What is inside their specs, and those of pod templates, is in `catalogue.pod_specs`.
+"""Pods. The fields of their specs, and of those of pod templates, are in `catalogue.pod_specs`.
 
-rules        what depends on the feature gates of a server
+rules        the rules that depend on the feature gates of a server
 preparation  fills in new pods, and those that are assigned to a node
-validation   checks a pod in itself, and new ones, and warns of what is discouraged in these
-updates      checks what may change of a pod, and of its ephemeral containers
-status       checks what may change of its status
-resize       checks what may change of its resources
-qos          tells the quality-of-service class
-columns      has what `kubectl get pods` shows
+validation   checks single pods and new ones, and warns about discouraged fields of new ones
+updates      checks changes of a pod, and of its ephemeral containers
+status       checks changes of its status
+resize       checks changes of its resources
+qos          computes the quality-of-service class
+columns      the columns of `kubectl get pods`
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ _DEFAULT_GRACE_PERIOD_S: Final = 30
 
 
 def _grace_period_s(document: Document, asked_s: int | None) -> int:
-    """Returns how long a deletion waits; not at all for a pod that has no node, or has ended."""
+    """Returns the grace period of a deletion; 0 for a pod that has no node, or has ended."""
     spec = document.get("spec", {})
     if not spec.get("nodeName") or document.get("status", {}).get("phase") in ENDED:
         return 0

@@ -137,39 +137,36 @@ def _readiness_gates(document: Document, now: float) -> str:
 
 
 COLUMNS: Final[Columns] = columns(
-    Column("Ready", _ready, "How many of the pod's containers are ready, of how many."),
-    Column("Status", _status, "The phase of the pod, or what keeps it from the next one."),
+    Column("Ready", _ready, "The numbers of ready containers and of all containers in the pod."),
+    Column("Status", _status, "The state of the pod, or the reason for it."),
     Column(
         "Restarts",
         _restarts,
-        (
-            "How often the containers in this pod have been started again, all together, and when this "
-            "happened the last time."
-        ),
+        ("The number of container restarts in the pod, and the time since the last one."),
     ),
     AGE,
     Column(
         "IP",
         field_cell("status", "podIP", default="<none>"),
-        "The address that was given to the pod; other pods can reach it there.",
+        "The IP address of the pod.",
         priority=1,
     ),
     Column(
         "Node",
         field_cell("spec", "nodeName", default="<none>"),
-        "The node that runs the pod, or is asked to; empty until a scheduler has chosen one.",
+        "The node of the pod; empty if the pod is not scheduled.",
         priority=1,
     ),
     Column(
         "Nominated Node",
         field_cell("status", "nominatedNodeName", default="<none>"),
-        "The node on which lower-priority pods are being removed so that this one fits.",
+        "The node that lower-priority pods leave so that this pod fits.",
         priority=1,
     ),
     Column(
         "Readiness Gates",
         _readiness_gates,
-        "How many of the further conditions that the pod's readiness depends on hold.",
+        "The number of readiness gates of the pod that are met, and of all.",
         priority=1,
     ),
 )

@@ -1,4 +1,4 @@
-"""What the server fills in in pods: in new ones, and in those that are assigned to a node.
+"""Preparation of pods: of new ones, and of those that are assigned to a node.
 
 Source: pkg/registry/core/pod, strategy.go.
 """
@@ -16,7 +16,7 @@ from apiserver.schema.validation.documents import at
 
 
 def prepare_pod_create(rules: PodRules, pod: Document) -> list[str]:
-    """Fills in a new pod. Returns warnings about annotations that are fields now."""
+    """Fills in a new pod. Returns warnings about annotations that are now fields."""
     spec, meta = pod["spec"], pod["metadata"]
     pod["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
     if spec.get("schedulingGates"):
@@ -40,9 +40,9 @@ def prepare_pod_create(rules: PodRules, pod: Document) -> list[str]:
 
 
 def _take_app_armor_annotations(spec: Document, annotations: Document) -> list[str]:
-    """Copies AppArmor profiles from annotations, which older clients set, into the fields that nodes read.
+    """Copies AppArmor profiles from annotations, which older clients set, to the fields that nodes read.
 
-    Returns warnings about those of which no field could be made, or had to be.
+    Returns warnings about annotations that were copied, or could not be.
     """
     warnings: list[str] = []
     if not pod_annotations.mentions(annotations, pod_annotations.APP_ARMOR):
@@ -65,8 +65,8 @@ def _take_app_armor_annotations(spec: Document, annotations: Document) -> list[s
 def assign_node(pod: Document, node: str, now: str, *, clears_nomination: bool) -> None:
     """Assign a pod to a node, by a binding or by the simulated scheduler. now: as documents have it.
 
-    clears_nomination: the pod is no longer nominated for a node (ClearingNominatedNodeNameAfterBinding).
-    Source: pkg/registry/core/pod/storage, setPodNodeAndMetadata.
+    clears_nomination: whether to remove the nominated node (ClearingNominatedNodeNameAfterBinding). Source:
+    pkg/registry/core/pod/storage, setPodNodeAndMetadata.
     """
     pod["spec"]["nodeName"] = node
     # Why it was not scheduled before is over.

@@ -13,7 +13,7 @@ _RESOURCES: Final = ("cpu", "memory")
 
 
 def qos_class(spec: Document) -> str:
-    """Returns the class that decides how early a pod is evicted when its node runs out of something."""
+    """Returns the class that determines how early a pod is evicted from a node under resource pressure."""
     containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
     own = spec.get("resources")
     all_resources = [own] if own is not None else [each.get("resources") or {} for each in containers]

@@ -23,7 +23,7 @@ _ONLY: Final = "only cpu and memory resources"
 
 
 def prepare_resize(rules: PodRules, new: Document, old: Document) -> None:
-    """Takes over resources. If the containers are not the same as before, validation reports it."""
+    """Applies the new resources to the old pod. If the containers differ, validation reports it."""
     spec, old_spec = new.get("spec") or {}, old["spec"]
     if any(len(spec.get(field) or ()) != len(old_spec.get(field) or ()) for field in _CONTAINERS):
         return
@@ -83,7 +83,7 @@ def validate_resize(rules: PodRules, new: Document, old: Document) -> Errors:
 
 
 def _can_be_resized(pod: Document) -> bool:
-    """Tells whether the node supports resizing: then its running containers report their resources."""
+    """Returns whether the node supports resizing: then its running containers report their resources."""
     for status in at(pod, "status", "containerStatuses") or ():
         if at(status, "state", "running") is not None:
             return status.get("resources") is not None
@@ -112,7 +112,7 @@ def _pod_resources(new: Document | None, old: Document | None) -> Errors:
 
 
 def _other_containers(spec: Document, old_spec: Document) -> Errors:
-    """Checks that there are the same containers, in the same order."""
+    """Checks that the containers are the same, in the same order."""
     errors: Errors = []
     for field in _CONTAINERS:
         names, old_names = _names_of(spec, field), _names_of(old_spec, field)
@@ -166,7 +166,7 @@ def _is_sidecar(container: Document) -> bool:
 
 
 def _is_changed_otherwise(container: Document, known: Document) -> bool:
-    """Tells whether something else than CPU and memory is changed."""
+    """Returns whether fields other than CPU and memory change."""
     fixed = {**container, "resources": _unresizable(container["resources"], known["resources"])}
     # What asks for devices by claims cannot be resized.
     return fixed != {**known, "resources": {k: v for k, v in known["resources"].items() if v}}
@@ -180,7 +180,7 @@ def _are_removed(new: Document, old: Document, field: str) -> bool:
 
 
 def _unresizable(new: Document, old: Document) -> Document:
-    """Returns the amounts in `new`, but those that may change as they are in `old`."""
+    """Returns the new amounts, with old values for those that may change."""
     found: Document = {}
     for field in _AMOUNTS:
         amounts, known = new.get(field) or {}, old.get(field) or {}

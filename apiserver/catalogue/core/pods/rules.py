@@ -11,12 +11,14 @@ CLEARING_GATE: Final = "ClearingNominatedNodeNameAfterBinding"
 
 
 class PodRules(NamedTuple):
-    """The rules of pod specs, and what else gates say of pods.
+    """The rules of pod specs, and other rules of pods that depend on gates.
 
-    resizes_pods: the resources of a pod as a whole may change. resizes_init_containers: so may those of init
-    containers that are no sidecars. clears_nomination: a pod that has a node is nominated for none.
-    checks_image_digests: statuses of containers tell the digests of images that are mounted.
-    merges_keys_in_affinity, merges_keys_in_spread: matchLabelKeys become part of the selectors beside them.
+    resizes_pods: whether pod-level resources may change. resizes_init_containers: whether resources of init
+    containers that are not sidecars may change. clears_nomination: whether a pod with a node loses its
+    nominated node.
+    checks_image_digests: whether to check digests of mounted images in statuses of containers.
+    merges_keys_in_affinity, merges_keys_in_spread: whether matchLabelKeys become part of the selectors next
+        to them.
     """
 
     specs: PodSpecRules

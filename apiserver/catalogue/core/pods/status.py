@@ -1,4 +1,4 @@
-"""Updates of the status of pods.
+"""Validation of status updates of pods.
 
 Source: pkg/registry/core/pod, strategy.go, and pkg/apis/core/validation, ValidatePodStatusUpdate.
 """
@@ -37,7 +37,7 @@ _NEGATIVE: Final = "must be a non-negative integer"
 
 
 def prepare_pod_status(new: Document, old: Document) -> None:
-    """Keeps the owners, too, which the status of other kinds may change."""
+    """Keeps the old owners, too, which the status of other kinds may change."""
     only_status(new, old)
     keep_metadata(new, old, "ownerReferences", "deletionTimestamp")
     status, old_status = new.setdefault("status", {}), old.get("status") or {}
@@ -93,7 +93,7 @@ def _condition(path: str, condition: Document) -> Errors:
 
 
 def _nomination(rules: PodRules, spec: Document, status: Document, old_status: Document) -> Errors:
-    """Checks for which node a pod is nominated that waits for others to leave it."""
+    """Checks the nominated node of a pod."""
     path, nominated = "status.nominatedNodeName", status.get("nominatedNodeName")
     if not nominated or nominated == old_status.get("nominatedNodeName"):
         return []
@@ -125,7 +125,7 @@ def _claim_statuses(status: Document, spec: Document) -> Errors:
 
 
 def _extended_resources(path: str, status: Document, spec: Document) -> Errors:
-    """Checks of which requests of a claim the extended resources of containers come."""
+    """Checks the mapping of containers' extended resources to requests of a claim."""
     claim = status["extendedResourceClaimStatus"]
     containers = {
         each.get("name", ""): each
@@ -171,7 +171,7 @@ def _node_allocatable_claims(status: Document, spec: Document) -> Errors:
 
 
 def _node_allocatable(path: str, each: Document, known: Collection[str | None]) -> Errors:
-    """Checks which of a node's own resources a pod gets by a claim. known: the names of its claims."""
+    """Checks the node-allocatable resources that a pod gets by a claim. known: the names of its claims."""
     name, resources = each.get("resourceClaimName", ""), each.get("resources") or {}
     errors = [] if name else [required(f"{path}.resourceClaimName", "must not be empty")]
     if name not in known:
@@ -193,7 +193,7 @@ def _node_allocatable(path: str, each: Document, known: Collection[str | None]) 
 
 
 def _addresses(field: str, status: Document, old_status: Document, checks: AddressChecks) -> Errors:
-    """Checks that there is at most one address of each IP family. Those that are stored may stay."""
+    """Checks that there is at most one address of each IP family. Stored ones remain valid."""
     path, addresses = f"status.{field}", status.get(field) or []
     stored = {address.get("ip") for address in old_status.get(field) or ()}
     errors: Errors = []
@@ -268,7 +268,7 @@ _HEALTH_MESSAGE_BYTES_MAX: Final = 1024
 
 
 def _allocated(path: str, status: Document, container: Document | None) -> Errors:
-    """Checks the health of what a container has been allocated. container: None if the spec lacks it."""
+    """Checks the health of a container's allocated resources. container: None if the spec lacks it."""
     errors: Errors = []
     claims = _claims_of(container or {})
     for where, resource in items(status, "allocatedResourcesStatus", path):
@@ -291,7 +291,7 @@ def _allocated(path: str, status: Document, container: Document | None) -> Error
 
 
 def _claims_of(container: Document) -> Collection[str]:
-    """Returns the resource claims of a container as its status names them."""
+    """Returns the resource claims of a container by their names in its status."""
     return {
         f"claim:{claim.get('name', '')}" + (f"/{claim['request']}" if claim.get("request") else "")
         for claim in at(container, "resources", "claims") or ()
@@ -299,7 +299,7 @@ def _claims_of(container: Document) -> Collection[str]:
 
 
 def _not_asked_for(name: str, container: Document, claims: Collection[str]) -> str:
-    """Returns what is wrong with the name of an allocated resource; empty if the container asks for it."""
+    """Returns the error in the name of an allocated resource; empty if the container requests it."""
     if not name.startswith("claim:"):
         is_known = name in (at(container, "resources", "requests") or ())
         return "" if is_known else "must match one of the container's resource requests"

@@ -1,4 +1,4 @@
-"""Updates of pods, and of their ephemeral containers.
+"""Validation of updates of pods, and of their ephemeral containers.
 
 Source: pkg/registry/core/pod, strategy.go, and pkg/apis/core/validation, ValidatePodUpdate and
 ValidatePodEphemeralContainersUpdate.
@@ -52,7 +52,7 @@ def _shortened(text: str) -> str:
 
 
 def annotation_changes(rules: PodRules, new: Document, old: Document) -> Errors:
-    """Checks the annotations of an update. Source: ValidatePodSpecificAnnotationUpdates."""
+    """Checks the annotations in an update. Source: ValidatePodSpecificAnnotationUpdates."""
     annotations = new["metadata"].get("annotations") or {}
     known = old["metadata"].get("annotations") or {}
     if not annotations and not known:
@@ -98,7 +98,7 @@ def validate_pod_update(rules: PodRules, new: Document, old: Document) -> Errors
 
 
 def _deadline(new_s: int | None, old_s: int | None) -> tuple[Errors, bool]:
-    """Checks that the deadline is only set or brought forward. Also returns whether to stop checking."""
+    """Checks that the deadline is only set or reduced. Also returns whether to stop checking."""
     where = "spec.activeDeadlineSeconds"
     if new_s is None:
         if old_s is None:
@@ -155,16 +155,16 @@ def _without_allowed_changes(spec: Document, old_spec: Document) -> Document:
 
 
 def with_old_value(value: Document, old: Document, field: str) -> Document:
-    """Returns a copy with the old value of a field; without the field if the old one lacks it."""
+    """Returns a copy with the old value of a field; without the field if the old object lacks it."""
     if field in old:
         return {**value, field: old[field]}
     return {name: each for name, each in value.items() if name != field}
 
 
 def _narrowed_nodes(masked: Document, old_spec: Document) -> tuple[Document, Errors]:
-    """Checks that a pod with closed scheduling gates is only restricted to fewer nodes.
+    """Checks that the scheduling of a gated pod only changes to fewer nodes.
 
-    Returns `masked` with the old values of what may change so, and the errors.
+    Returns `masked` with the old values of fields with allowed changes, and the errors.
     """
     errors: Errors = []
     selector, old_selector = masked.get("nodeSelector"), old_spec.get("nodeSelector") or {}

@@ -1,4 +1,4 @@
-"""Validation of pods in themselves, and of new ones, and the warnings about these.
+"""Validation of single pods and of new ones, and warnings about new ones.
 
 Source: pkg/registry/core/pod, strategy.go, and pkg/apis/core/validation, ValidatePodCreate.
 """
@@ -36,7 +36,7 @@ def validate_pod_create(rules: PodSpecRules, pod: Document) -> Errors:
 
 
 def validate_pod(rules: PodSpecRules, pod: Document, old: Document | None = None) -> Errors:
-    """Checks a pod in itself, without its metadata. old: the stored one.
+    """Checks a pod without its metadata. old: the stored one.
 
     Source: validatePodMetadataAndSpec.
     """
@@ -66,7 +66,7 @@ def validate_pod(rules: PodSpecRules, pod: Document, old: Document | None = None
 
 
 def warn_pod(rules: PodRules, new: Document, old: Document | None) -> list[str]:
-    """Warns of what is discouraged in new pods; updates cause no warnings."""
+    """Returns warnings about discouraged fields of new pods; updates cause no warnings."""
     if old is not None:
         return []
     warnings = []

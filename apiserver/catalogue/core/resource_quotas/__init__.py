@@ -1,4 +1,4 @@
-"""ResourceQuotas; `usage` measures what objects use. Source: pkg/apis/core/validation."""
+"""ResourceQuotas. Source: pkg/apis/core/validation."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _amounts(path: str, amounts: Mapping[str, Any] | None) -> Errors:
 
 
 def _misfits(spec: Document) -> Mapping[str, int]:
-    """Returns how many of the quota's resources each scope does not support."""
+    """Returns the number of the quota's resources that each scope does not support."""
     standard = {name for name in spec.get("hard") or () if _is_standard(name)}
     return {scope: len(standard - fitting) for scope, fitting in _SCOPES.items()}
 
@@ -137,7 +137,7 @@ def _conflicts(named: Iterable[str], shown: list[str]) -> Errors:
 
 
 def warn_quota(new: Document, old: Document | None) -> list[str]:
-    """Warns of requests that are above their limits, when a quota is created."""
+    """Returns warnings about requests above their limits, when a quota is created."""
     hard = (new.get("spec") or {}).get("hard") or {}
     warnings: list[str] = []
     for resource in _COMPARED if old is None else ():
@@ -187,8 +187,8 @@ BUILTIN_TYPE: Final = BuiltinType(
         returns_deleted=True,
     ),
     columns=columns(
-        Column("Request", _quota(of_limits=False), "How much is used of what may be asked for."),
-        Column("Limit", _quota(of_limits=True), "How much is used of what limits may add up to."),
+        Column("Request", _quota(of_limits=False), "The usage and the limits of requested resources."),
+        Column("Limit", _quota(of_limits=True), "The usage and the limits of resource limits."),
         AGE,
     ),
 )

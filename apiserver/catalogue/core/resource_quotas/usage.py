@@ -1,4 +1,4 @@
-"""How much objects use of quotas, and which quotas apply to them.
+"""The usage of quotas by objects, and the quotas that apply to them.
 
 Source: k8s.io/apiserver, pkg/quota/v1 and pkg/admission/plugin/resourcequota; kubernetes,
 pkg/quota/v1/evaluator/core.
@@ -59,22 +59,24 @@ _REQUIRED: Final = frozenset(
 
 
 class QuotaViolation(Exception):
-    """A quota does not allow a write. The client sees the message."""
+    """A quota does not allow a write. The message is for the client."""
 
 
 def resources_without_quota(brand: Brand) -> tuple[GroupResource, ...]:
-    """Returns the resources that no quota counts: Events, which come and go too fast, under both names."""
+    """Returns the resources that no quota counts: Events, which are created and deleted too fast, under both
+    names.
+    """
     return GroupResource("", "events"), GroupResource(brand.group("events"), "events")
 
 
 class QuotaEvaluator(NamedTuple):
-    """Measures how much the objects of one resource use."""
+    """Measures the usage of the objects of one resource."""
 
     resource: GroupResource
     brand: Brand
 
     def measures(self, name: str) -> bool:
-        """Tells whether objects of the resource use what a quota calls `name`."""
+        """Returns whether objects of the resource use the quota's resource `name`."""
         if self.resource == PODS:
             is_prefixed = name.startswith("requests.")
             return (
@@ -92,15 +94,15 @@ class QuotaEvaluator(NamedTuple):
         return self._is_count(name)
 
     def only_counts(self, names: Collection[str]) -> bool:
-        """Tells whether each object uses exactly one of each of `names`."""
+        """Returns whether each object uses exactly one of each of `names`."""
         return all(map(self._is_count, names))
 
     def counts(self, name: str) -> bool:
-        """Tells whether an object uses at most one of `name`, whatever is in it."""
+        """Returns whether an object uses at most one of `name`, whatever its content."""
         return self._is_count(name) or name == _BY_THE_PIECE.get(self.resource)
 
     def usage(self, document: Document, now: float) -> Usage:
-        """Returns what the object uses. now: seconds since 1970."""
+        """Returns the usage of the object. now: seconds since 1970."""
         used = {self._count: _ONE}
         if self.resource in _BARE_NAMES:
             used[self.resource.resource] = _ONE
@@ -117,7 +119,7 @@ class QuotaEvaluator(NamedTuple):
         return used
 
     def require_complete(self, document: Document, names: Collection[str]) -> None:
-        """Check that a pod states its usage of `names`, which a quota limits. Raises QuotaViolation."""
+        """Check that a pod declares its usage of `names`, which a quota limits. Raises QuotaViolation."""
         required = _REQUIRED.intersection(names)
         if self.resource != PODS or not required:
             return
@@ -136,7 +138,7 @@ class QuotaEvaluator(NamedTuple):
             raise QuotaViolation(f"must specify {'; '.join(texts)}")
 
     def is_in_scope(self, quota: Document, document: Document) -> bool:
-        """Tells whether a quota applies to an object."""
+        """Returns whether a quota applies to an object."""
         return all(self._has_scope(each, document) for each in scopes_of(quota))
 
     def matching_scopes(self, scopes: Iterable[Document], document: Document) -> list[Document]:
@@ -199,7 +201,7 @@ def _containers(spec: Document) -> Iterator[Document]:
 
 
 def requests_of_pod(spec: Document) -> Usage:
-    """Returns what a pod requests of its node, with its overhead."""
+    """Returns the requests of a pod, including its overhead."""
     return sum_of(total_of_pod(spec, "requests"), quantities(spec.get("overhead")))
 
 
@@ -210,7 +212,7 @@ def _limits(spec: Document) -> Usage:
 
 
 def _compute(requests: Usage, limits: Usage) -> dict[str, Quantity]:
-    """Returns requests and limits under the names that quotas have for them."""
+    """Returns requests and limits under their names in quotas."""
     used: dict[str, Quantity] = {}
     for name, value in requests.items():
         if name in _COMPUTE or is_huge_page_resource(name):
@@ -221,7 +223,7 @@ def _compute(requests: Usage, limits: Usage) -> dict[str, Quantity]:
 
 
 def _is_over(pod: Document, now: float) -> bool:
-    """Tells whether a pod has ended, or is past the end of its grace period."""
+    """Returns whether a pod has ended, or is past its grace period."""
     if (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded"):
         return True
     meta = pod["metadata"]
@@ -231,7 +233,7 @@ def _is_over(pod: Document, now: float) -> bool:
 
 
 def _is_best_effort(spec: Document) -> bool:
-    """Tells whether nothing in a pod asks for CPU or memory."""
+    """Returns whether a pod has no requests and limits for CPU and memory."""
     whole = (spec, *_containers(spec))
     needs = (
         values
@@ -245,13 +247,13 @@ def _is_best_effort(spec: Document) -> bool:
 
 
 def is_terminating(pod: Document) -> bool:
-    """Tells whether the scope Terminating applies to a pod: it has an activeDeadlineSeconds."""
+    """Returns whether the scope Terminating applies to a pod: it has an activeDeadlineSeconds."""
     seconds = (pod.get("spec") or {}).get("activeDeadlineSeconds")
     return seconds is not None and seconds >= 0
 
 
 def _selects_other_namespaces(spec: Document) -> bool:
-    """Tells whether the (anti-)affinity of a pod names other namespaces."""
+    """Returns whether the (anti-)affinity of a pod names other namespaces."""
     return any(
         term.get("namespaces") or term.get("namespaceSelector") is not None
         for _, term in pod_affinity_terms("", spec.get("affinity") or {})
@@ -259,7 +261,7 @@ def _selects_other_namespaces(spec: Document) -> bool:
 
 
 def _selects(scope: Document, names: Collection[str]) -> bool:
-    """Tells whether a scope selects an object that has some classes: it is enough if it selects one."""
+    """Returns whether a scope selects at least one of an object's classes."""
     values = scope.get("values") or ()
     match scope.get("operator"):
         case "In":
@@ -281,7 +283,7 @@ def _names(*names: str | None) -> Collection[str]:
 
 
 def _attributes_classes(claim: Document) -> Collection[str]:
-    """Returns the classes of attributes that the volume of a claim is to have, has, or is about to get."""
+    """Returns the current, requested and pending attributes classes of a claim's volume."""
     spec, status = claim.get("spec") or {}, claim.get("status") or {}
     target = (status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName")
     current = status.get("currentVolumeAttributesClassName")
@@ -289,7 +291,7 @@ def _attributes_classes(claim: Document) -> Collection[str]:
 
 
 def devices_by_class(claim: Document) -> Mapping[str, int]:
-    """Returns how many devices of each class a ResourceClaim may get at most."""
+    """Returns the maximum number of devices of each class that a ResourceClaim may get."""
     counts: Counter[str] = Counter()
     for request in at(claim, "spec", "devices", "requests") or ():
         most: Counter[str] = Counter()
@@ -326,20 +328,20 @@ def _service_usage(spec: Document) -> Usage:
 
 
 def scopes_of(quota: Document) -> list[Document]:
-    """Returns all scopes of a quota, in the form that its scope selector has."""
+    """Returns all scopes of a quota, in the form of its scope selector."""
     spec = quota["spec"]
     scopes = [{"scopeName": name, "operator": "Exists"} for name in spec.get("scopes") or ()]
     return [*scopes, *((spec.get("scopeSelector") or {}).get("matchExpressions") or ())]
 
 
 class UsageCalculation:
-    """Recalculates the status of a quota. What no object of this server uses keeps its value.
+    """Recalculates the status of a quota. Resources that this server does not measure keep their values.
 
     Callers call `begin` for each evaluator, and then add those of its objects that are in scope.
 
-    An object that cannot be read may be in every scope, and use any amount: it counts where objects are
-    counted, and of all amounts the quota has used at least what it said before. With less than is used it
-    could be exceeded. An amount of which it said nothing stays unknown, and what would use some is refused.
+    An object that cannot be read may be in every scope, and use any amount: it counts as an object, and the
+    usage of other resources does not decrease, since the quota could then be exceeded. A usage without a
+    previous value stays unknown, and writes that would add to it are refused.
     """
 
     def __init__(self, quota: Document) -> None:
@@ -352,7 +354,7 @@ class UsageCalculation:
 
     @property
     def has_limits(self) -> bool:
-        """Tells whether the status already has the limits of the spec."""
+        """Whether the status already has the limits of the spec."""
         return bool((self._before.get("hard") or {}) == self._limits)
 
     @property
@@ -361,7 +363,9 @@ class UsageCalculation:
         return bool(spec.get("scopes") or (spec.get("scopeSelector") or {}).get("matchExpressions"))
 
     def begin(self, evaluator: QuotaEvaluator) -> list[str]:
-        """Sets what an evaluator measures to nothing used; returns those names that the quota limits."""
+        """Reset the usage of the resources that an evaluator measures; returns those that the quota
+        limits.
+        """
         names = [name for name in self._limits if evaluator.measures(name)]
         self._used |= dict.fromkeys(names, _NONE)
         return names
@@ -370,11 +374,11 @@ class UsageCalculation:
         self._used = sum_of(self._used, {name: usage[name] for name in names if name in usage})
 
     def add_objects(self, count: int, names: Collection[str]) -> None:
-        """Adds objects that use one of each of `names`."""
+        """Add objects that each use one of each of `names`."""
         self.add(dict.fromkeys(names, Quantity(Decimal(count))), names)
 
     def add_unreadable(self, count: int, evaluator: QuotaEvaluator, names: Collection[str]) -> None:
-        """Adds objects that cannot be read."""
+        """Add objects that cannot be read."""
         self.add_objects(count, [name for name in names if evaluator.counts(name)])
         self._uncertain.update(name for name in names if not evaluator.counts(name))
 
@@ -390,7 +394,7 @@ class UsageCalculation:
 
 
 def may_change_usage(resource: GroupResource, subresource: str, new: Document, old: Document | None) -> bool:
-    """Tells whether the update of an object can change what it uses, or which quotas it concerns.
+    """Returns whether the update of an object can change its usage, or the quotas that apply to it.
 
     Source: `Handles` of kubernetes' evaluators.
     """
@@ -407,12 +411,12 @@ def usage_after_write(
     *,
     is_limited: bool = True,
 ) -> dict[str, str] | None:
-    """Returns `status.used` of the quota with `new` in place of `old`; None if that changes nothing.
+    """Returns the quota's `status.used` with `new` in place of `old`; None if it does not change.
 
-    is_limited: whether the quota can be exceeded; else it is only charged.
-    Where the quota is not about the old object, the new one is charged as a whole. Only what the quota's
-    status limits counts: a quota whose usage has not been calculated yet limits nothing. The next calculation
-    gives back what an object no longer uses.
+    is_limited: whether to refuse a write beyond the quota; else it is only charged.
+    If the quota does not apply to the old object, the new one is charged as a whole. Only resources that the
+    quota's status limits count: a quota whose usage has not been calculated yet limits nothing. The next
+    calculation releases the usage that an object gave up.
     Raises QuotaViolation.
     """
     name, status = quota["metadata"]["name"], quota.get("status") or {}

@@ -1,11 +1,11 @@
 """Services.
 
-preparation  sets defaults, IP families, and what a client may leave out on updates
-validation   checks a Service in itself, and its status
-updates      checks what may not change
-allocation   gives out cluster IPs and node ports
-addresses    tells what the types of Services need, and reads addresses
-warnings     warns of what is allowed but discouraged
+preparation  sets defaults, IP families, and fields that a client may omit on updates
+validation   checks a Service, and its status
+updates      checks immutable fields
+allocation   allocates cluster IPs and node ports
+addresses    the needs of the types of Services, and parsing of addresses
+warnings     warnings about discouraged fields
 """
 
 from __future__ import annotations
@@ -76,15 +76,15 @@ def builtin_type(allocator: ServiceAllocator, gates: FeatureGates = DEFAULT_GATE
             Column(
                 "Cluster-IP",
                 field_cell("spec", "clusterIP", default="<none>"),
-                "The service's address inside the cluster, or None if it has no single one.",
+                "The cluster IP of the service; None if it is headless.",
             ),
-            Column("External-IP", _external_ip, "Where the service can be reached from outside, if it can."),
-            Column("Port(s)", _ports, "The ports that the service offers, and their protocols."),
+            Column("External-IP", _external_ip, "The external addresses of the service."),
+            Column("Port(s)", _ports, "The ports of the service, and their protocols."),
             AGE,
             Column(
                 "Selector",
                 labels_cell("spec", "selector"),
-                "The labels by which the service finds the pods that it sends traffic to.",
+                "The label selector of the service's pods.",
                 priority=1,
             ),
         ),

@@ -1,4 +1,4 @@
-"""The addresses and ports of Services: what their types need, and what addresses are."""
+"""The addresses and ports of Services: the needs of their types, and parsing of addresses."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def cluster_ips(spec: Document) -> list[str]:
 
 
 def normalized_ip(text: str) -> str:
-    """Returns the canonical text of an address, or the text itself if it is none."""
+    """Returns the canonical text of an address, or the text itself if it is invalid."""
     found = parse_ip(text)
     return text if found is None else str(found.address)
 
 
 def family_of(text: str) -> str:
-    """Returns `IPv4` or `IPv6`; empty if the text is no address."""
+    """Returns `IPv4` or `IPv6`; empty if the text is not an address."""
     found = parse_ip(text)
     return "" if found is None else found.family
 
@@ -33,7 +33,7 @@ def is_headless(spec: Document) -> bool:
 
 
 def needs_cluster_ip(spec: Document) -> bool:
-    """Tells whether the type has cluster IPs; a headless service has `None`."""
+    """Returns whether a service of the type has cluster IPs; a headless one has `None`."""
     return bool(spec.get("type") != "ExternalName")
 
 
@@ -42,7 +42,7 @@ def needs_node_ports(spec: Document) -> bool:
 
 
 def allocates_node_ports(spec: Document) -> bool:
-    """Tells whether ports that name no node port are given one."""
+    """Returns whether ports without a node port are assigned one."""
     is_balanced = spec.get("type") == "LoadBalancer"
     return spec.get("type") == "NodePort" or (is_balanced and bool(spec.get("allocateLoadBalancerNodePorts")))
 
@@ -60,5 +60,5 @@ IP_FAMILIES: Final = ("IPv4", "IPv6")
 
 
 def takes_any_family(spec: Document) -> bool:
-    """Tells whether the service is headless without a selector: its endpoints may be of any family."""
+    """Returns whether the service is headless without a selector: then its endpoints may be of any family."""
     return spec.get("clusterIP") == HEADLESS and not spec.get("selector")

@@ -1,7 +1,8 @@
-"""The cluster IPs and node ports of Services: which ones a Service has, needs, and is given.
+"""The cluster IPs and node ports of Services: those in use, those needed, and the choice of new ones.
 
-Pure: what is free is known to `registry.allocations`. It asks a ServiceAllocator what a Service has and
-what has still to be chosen for it, and has it put in. Source: pkg/registry/core/service/storage, alloc.go.
+Pure: `registry.allocations` knows the free ones. It calls a ServiceAllocator for the allocations of a Service
+and its open requests, and to write chosen values into it. Source: pkg/registry/core/service/storage,
+alloc.go.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ def port_out_of_range(low: int, high: int) -> str:
 
 
 class AllocationRequest(NamedTuple):
-    """A cluster IP or a node port that has to be chosen.
+    """A request for a cluster IP or a node port.
 
-    family: `IPv4` or `IPv6`, of an address. places: where `assign` writes it: indexes of
-    `spec.clusterIPs` or of `spec.ports`; no index is the port of the health check.
+    family: `IPv4` or `IPv6` for an address. places: the places that `assign` writes: indexes of
+        `spec.clusterIPs` or of `spec.ports`; none for the port of the health check.
     """
 
     kind: AllocationKind
@@ -71,7 +72,7 @@ def _allocations(spec: Document) -> Iterator[Allocation]:
 
 
 def refusal(document: Document, allocation: Allocation, reason: str) -> FieldError:
-    """Returns the error for something that the service asks for and cannot have.
+    """Returns the error about a requested address or port that is not available.
 
     reason: IP_TAKEN, IP_OUT_OF_RANGE, PORT_TAKEN or the text of port_out_of_range.
     """
@@ -90,9 +91,9 @@ SEARCHED_MAX: Final = 1 << 16
 
 
 def _band_size(count: int, *, step: int, most: int) -> int:
-    """Returns how many numbers at the start of a range of `count` are chosen last.
+    """Returns the size of the band at the start of a range of `count` numbers, which is chosen last.
 
-    They are one in `step`, 16 or more, `most` or fewer; a range of 16 numbers or fewer has none. Source:
+    It is one in `step`, at least 16 and at most `most`; a range of up to 16 numbers has no band. Source:
     calculateRangeOffset in pkg/registry/core/service, of ipallocator/bitmap.go (KEP-3070) and
     portallocator/allocator.go (KEP-3668).
     """
@@ -105,7 +106,9 @@ _port_band_size = partial(_band_size, step=32, most=128)
 
 
 class AdditionalNetworks:
-    """Networks that extend those of the command line. The controller of ServiceCIDRs sets them.
+    """Networks in addition to those of the command line, set by the controller of ServiceCIDRs.
+
+    The controller of ServiceCIDRs sets them.
 
     networks: by family, `IPv4` or `IPv6`; replaced as a whole.
     """
@@ -121,7 +124,7 @@ class ServiceAllocator:
     networks: by family, `IPv4` or `IPv6`. node_ports: the first and the last.
     randint: returns a random number between two, both included.
     address_version: the version of IPAddresses that managedFields show.
-    further: networks that have come since the start.
+    further: networks that were added after the start.
     """
 
     networks: Mapping[str, IPNetwork]
@@ -142,15 +145,15 @@ class ServiceAllocator:
     ) -> ServiceAllocator:
         """Returns an allocator of addresses in some networks, and of node ports.
 
-        networks: one of each family at most; the first is of the family that Services have by default.
+        networks: one of each family at most; the family of the first is the default of Services.
         """
         by_family = {f"IPv{network.version}": network for network in networks}
         return cls(by_family, node_ports, randint, brand or Brand(), address_version)
 
     def allocations(self, document: Document) -> tuple[Allocation, ...]:
-        """Returns what the service has, each once, with the first field that has it.
+        """Returns the allocations of the service, each once, with the first field that has it.
 
-        As in Kubernetes, a port of nodes is one service's whatever the protocol.
+        As in Kubernetes, a node port belongs to one service for all protocols.
         """
         spec = document.get("spec") or {}
         found: dict[tuple[str, str], Allocation] = {}
@@ -180,9 +183,9 @@ class ServiceAllocator:
 
     @cached_property
     def _address_owner(self) -> Document:
-        """The entry of managedFields of all IPAddresses: kube-apiserver creates them by its own client.
+        """The entry of managedFields of all IPAddresses, which kube-apiserver creates with its own client.
 
-        Their fields are always the same, so that no write has to find them out.
+        Their fields are always the same, so that writes need not compute them.
         """
         prefix = f"f:ipaddress.{self.brand.vendor}.io"
         labels: Document = {".": {}, f"{prefix}/ip-family": {}, f"{prefix}/managed-by": {}}
@@ -196,9 +199,10 @@ class ServiceAllocator:
         }
 
     def requests(self, document: Document, *, is_new: bool) -> tuple[AllocationRequest, ...]:
-        """Returns what has to be chosen for the service, whose IP families are set already.
+        """Returns the open requests of the service, whose IP families are already set.
 
-        is_new: ports of a new service with the same number, as of DNS over TCP and UDP, share a node port.
+        is_new: whether the service is new: its ports with the same number, as of DNS over TCP and UDP, share
+            a node port.
         """
         spec = document.get("spec") or {}
         found: list[AllocationRequest] = []
@@ -228,7 +232,9 @@ class ServiceAllocator:
             spec["ports"][index]["nodePort"] = int(value)
 
     def choose(self, request: AllocationRequest, taken: Container[AllocationKey]) -> Allocation | None:
-        """Chooses from the upper band first, as kube-apiserver does: people ask for low numbers."""
+        """Yields candidates, first from the upper band, as kube-apiserver: users prefer low numbers for
+        explicit requests.
+        """
         for first, upper, last in self._ranges(request):
             for number in itertools.chain(self._candidates(upper, last), self._candidates(first, upper - 1)):
                 value = self._text(request, number)
@@ -277,7 +283,9 @@ class ServiceAllocator:
             yield first, first + _address_band_size(network.num_addresses), last
 
     def all_networks(self) -> Sequence[IPNetwork]:
-        """Returns the networks of which addresses may be given, each once: ServiceCIDRs repeat the first."""
+        """Returns the networks from which addresses may be allocated, each once: ServiceCIDRs repeat the
+        first.
+        """
         return list(dict.fromkeys(each for family in ("IPv4", "IPv6") for each in self._networks_of(family)))
 
     def _networks_of(self, family: str) -> Iterator[IPNetwork]:

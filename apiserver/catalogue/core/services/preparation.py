@@ -1,6 +1,6 @@
-"""Defaults of Services, and what the server fills in on create and update.
+"""Defaults of Services, and the fields that the server sets on create and update.
 
-`families` are the IP families that the cluster has addresses of, the default one first.
+`families` are the IP families of the cluster, the default one first.
 Source: pkg/apis/core/v1/defaults.go, pkg/registry/core/service.
 """
 
@@ -100,7 +100,7 @@ def _drop_internal_traffic_policy(spec: Document) -> None:
 
 
 def _fill_families(spec: Document, old: Document | None, families: IPFamilies) -> None:
-    """Sets the IP families and their policy; sets nothing where they are wrong."""
+    """Sets the IP families and their policy; leaves them unset where they are invalid."""
     if spec.get("type") == "ExternalName" or (old is not None and _prefers_what_it_has(spec, old)):
         return
     takes_any = takes_any_family(spec)
@@ -129,14 +129,16 @@ def _fill_families(spec: Document, old: Document | None, families: IPFamilies) -
 
 
 def _is_reduced(spec: Document, old: Document) -> bool:
-    """Tells whether a client takes a second address or family away."""
+    """Returns whether a client removes a second address or family."""
     return any(
         0 < len(spec.get(field) or ()) < len(old.get(field) or ()) for field in ("clusterIPs", "ipFamilies")
     )
 
 
 def _prefers_what_it_has(spec: Document, old: Document) -> bool:
-    """Tells whether an unchanged service prefers dual stack: only a change gives or takes a second family."""
+    """Returns whether an unchanged service prefers dual stack: only a change adds or removes a second
+    family.
+    """
     same = all(
         spec.get(field) == old.get(field) for field in ("type", "ipFamilyPolicy", "clusterIPs", "ipFamilies")
     )
@@ -147,7 +149,7 @@ def _prefers_what_it_has(spec: Document, old: Document) -> bool:
 
 
 def _carry_over(spec: Document, old: Document) -> None:
-    """Carries over what was chosen before, and the client has left out."""
+    """Copies allocated values that the client omitted from the old service."""
     if needs_cluster_ip(old) and needs_cluster_ip(spec):
         _default(spec, old, "clusterIP")
         _default(spec, old, "clusterIPs")
@@ -163,7 +165,7 @@ def _default(spec: Document, old: Document, field: str) -> None:
 
 
 def _carry_node_ports(spec: Document, old: Document) -> None:
-    """Carries node ports over by the names of ports, but not one that another port has been given."""
+    """Copies node ports by the names of ports, except those that another port now has."""
     by_name = {port.get("name", ""): port.get("nodePort") for port in old.get("ports") or ()}
     used = set(_node_ports(spec)) & set(_node_ports(old))
     for port in spec.get("ports") or ():
@@ -177,7 +179,7 @@ def _node_ports(spec: Document) -> list[int]:
 
 
 def _match_cluster_ips(spec: Document, old: Document | None) -> None:
-    """Lets `clusterIP` and `clusterIPs` agree where a client has changed only one of them."""
+    """Makes `clusterIP` and `clusterIPs` agree if a client changed only one of them."""
     ip, ips = spec.get("clusterIP", ""), cluster_ips(spec)
     if old is None:
         if ip and not ips:
@@ -189,7 +191,7 @@ def _match_cluster_ips(spec: Document, old: Document | None) -> None:
 
 
 def _release(spec: Document, old: Document) -> None:
-    """Drops what the type no longer needs, unless the client has changed it, which is then an error."""
+    """Drops fields that the type no longer needs, unless the client changed them, which is then an error."""
     if needs_cluster_ip(old) and not needs_cluster_ip(spec):
         if _same(spec, old, "clusterIP") and _same(spec, old, "clusterIPs"):
             _set(spec, "clusterIP", None)
@@ -225,7 +227,7 @@ def _set(spec: Document, field: str, value: Any) -> None:
 
 
 def _share_node_ports(spec: Document) -> None:
-    """Gives a node port that a new service asks for to all its ports with the same number."""
+    """Assigns a requested node port to all ports of a new service with the same number."""
     if not allocates_node_ports(spec):
         return
     asked: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""What may not change of a Service: its cluster IP, its IP families, its load balancer class.
+"""Validation of the immutable fields of a Service: its cluster IP, IP families and load balancer class.
 
 Source: pkg/apis/core/validation, ValidateServiceUpdate and validateServiceClusterIPsRelatedFields.
 """
@@ -18,7 +18,7 @@ _MAY_NOT_CHANGE: Final = "may not change once set"
 
 
 def validate_change(new: Document, old: Document) -> Errors:
-    """Checks what an update changes, beyond what is wrong with the new service itself."""
+    """Checks the changes in an update, apart from errors in the new service."""
     spec, old_spec = new.get("spec") or {}, old.get("spec") or {}
     errors: Errors = []
     if "ExternalName" not in (spec.get("type"), old_spec.get("type")):
@@ -51,9 +51,9 @@ def validate_load_balancer_class(spec: Document) -> Errors:
 
 
 def _changed_list(spec: Document, old_spec: Document, field: str, single: str) -> Errors:
-    """Checks a list of two values at most: the first one may not change.
+    """Checks a list of up to two values, of which the first must not change.
 
-    The second one may be added, and be removed if the policy says so.
+    The second one may be added, and removed if the policy allows it.
     """
     new, old, path = list(spec.get(field) or ()), list(old_spec.get(field) or ()), f"spec.{field}"
     if len(new) == len(old):

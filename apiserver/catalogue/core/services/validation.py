@@ -1,6 +1,6 @@
-"""Validation of Services in themselves, and of their status.
+"""Validation of single Services, and of their status.
 
-`families` are the IP families that the cluster has addresses of, the default one first.
+`families` are the IP families of the cluster, the default one first.
 Source: pkg/apis/core/validation, ValidateService.
 """
 
@@ -49,9 +49,9 @@ _SOURCE_RANGES: Final = "service.beta.kubernetes.io/load-balancer-source-ranges"
 
 
 class ServiceRules(NamedTuple):
-    """The rules of a release. has_relaxed_names: the name of a service may begin with a digit.
+    """The rules of a release. has_relaxed_names: whether the name of a service may begin with a digit.
 
-    has_same_node: traffic can be kept on a node, or in a zone.
+    has_same_node: whether traffic can be kept on a node, or in a zone.
     """
 
     addresses: AddressChecks
@@ -62,10 +62,10 @@ class ServiceRules(NamedTuple):
 def validate_service(
     document: Document, old: Document | None, *, families: IPFamilies, rules: ServiceRules
 ) -> Errors:
-    """Checks a service, whose ports and addresses may still have to be allocated.
+    """Checks a service, whose ports and addresses may not be allocated yet.
 
-    old: the one that is stored, whose addresses may stay. Errors in cluster IPs and their families are the
-    only ones that are reported: Kubernetes allocates before it validates.
+    old: the stored one, whose addresses remain valid. Errors in cluster IPs and their families suppress all
+    others: Kubernetes allocates before it validates.
     """
     spec, before = document.get("spec") or {}, (old or {}).get("spec") or {}
     annotations = document["metadata"].get("annotations") or {}
@@ -91,7 +91,7 @@ def validate_service(
 
 
 def _name(document: Document) -> Errors:
-    """Checks the name of a new service where it may not begin with a digit. Stored ones may keep theirs."""
+    """Checks the name of a new service if it may not begin with a digit. Stored names remain valid."""
     name = document["metadata"].get("name", "")
     return (
         []
@@ -164,7 +164,7 @@ def _affinity(spec: Document) -> Errors:
 
 
 def _cluster_ips(spec: Document, addresses: AddressChecks, stored: Sequence[str]) -> Errors:
-    """Checks cluster IPs, IP families and their policy. stored: the cluster IPs that may stay.
+    """Checks cluster IPs, IP families and their policy. stored: the stored cluster IPs, which remain valid.
 
     Source: ValidateServiceClusterIPsRelatedFields.
     """
@@ -215,7 +215,7 @@ def _wrong_ips(ips: Sequence[str], addresses: AddressChecks, stored: Sequence[st
 
 
 def _configured(spec: Document, old: Document, families: IPFamilies) -> Errors:
-    """Checks that the cluster has the IP families that the service asks for. old: empty of a new service.
+    """Checks that the cluster has the requested IP families. old: empty for a new service.
 
     Source: pkg/registry/core/service/storage, initIPFamilyFields.
     """
@@ -253,7 +253,7 @@ _LINK_LOCAL_MULTICAST: Final = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.
 
 
 def validate_endpoint_ip(path: str, text: str) -> Errors:
-    """Checks that an address is one that other nodes can use. Source: ValidateEndpointIP."""
+    """Checks that other nodes can use an address. Source: ValidateEndpointIP."""
     found = parse_ip(text)
     if found is None:
         return [invalid(path, text, "must be a valid IP address")]
@@ -309,7 +309,7 @@ def _unique_ports(spec: Document) -> Errors:
 
 
 def _source_ranges(document: Document, old: Document, addresses: AddressChecks) -> Errors:
-    """old: as in `validate_service`; empty if there is none."""
+    """Checks the source ranges. old: as in `validate_service`; empty if there is none."""
     spec, is_balanced = document.get("spec") or {}, at(document, "spec", "type") == "LoadBalancer"
     text = at(document, "metadata", "annotations", _SOURCE_RANGES)
     errors: Errors = []
