@@ -39,19 +39,19 @@ CHILD_ENDS_WITHIN_S: Final = 10.0
 # What a stopped server was asked for.
 ADVANCE: Final = "clock.advance"
 TIMELINE: Final = "timeline"
-# What is shown of the log of a child that did not start.
+# The end of a child's log that the error shows if it did not start.
 LOG_CHARACTERS_SHOWN: Final = 2_000
 
-# What the program says is after this, what it logs is not.
+# The prefix of the program's messages, which log lines do not have.
 _SAID: Final = "apiserver: "
 
 T = TypeVar("T")
 
 
 class ServerThread:
-    """Runs a server in a thread, with an event loop of its own; once.
+    """Runs a server once, in a thread with its own event loop.
 
-    time: that its clock shows. state: with which objects it begins, if not with those of its store.
+    time: the time of its clock. state: the objects that it starts with, if not those of its store.
     """
 
     def __init__(

@@ -35,7 +35,7 @@ from apiserver.storage.etcd.rpc import (
 
 log = logging.getLogger(__name__)
 
-# A call that etcd does not answer in this time fails; requests have shorter deadlines of their own.
+# A call that etcd does not answer in this time fails; requests have their own shorter deadlines.
 CALL_TIMEOUT_S: Final = 10.0
 # How long etcd may take for the next part of a snapshot; each is 32 KiB, the first comes after a commit.
 SNAPSHOT_PART_TIMEOUT_S: Final = 30.0
@@ -103,7 +103,7 @@ class EtcdClient:
         open_channel = _channels(transport, tls or Tls())
         parsed = [Endpoint.parse(each) for each in endpoints]
         self._channels = [open_channel(each, None) for each in parsed]
-        # Watches have connections of their own: lists need a larger window.
+        # Watches have separate connections: lists need a larger window.
         self._watch_channels = [open_channel(each, WATCH_WINDOW_BYTES) for each in parsed]
         self._current = 0
         # The endpoint that failed, and why; logged when another one responds.

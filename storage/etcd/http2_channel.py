@@ -108,7 +108,7 @@ class Http2Channel:
     def _on_connected(self, connecting: asyncio.Task[Connection]) -> None:
         self._connecting = None
         if not connecting.cancelled():
-            connecting.exception()  # Whoever called has it; nobody may be left who waits.
+            connecting.exception()  # The callers got it; perhaps none waits any more.
 
     async def _connect(self) -> Connection:
         loop = asyncio.get_running_loop()

@@ -49,9 +49,9 @@ class _ActiveHold:
 
 
 class FaultyTransport:
-    """How events get to a client until a fault is their end. See `watch_stream.EventTransport`.
+    """Sends events to a client until a fault ends the watch. See `watch_stream.EventTransport`.
 
-    watch: is told when one is, before what may be written of it.
+    watch: is notified of each end, before its last bytes are written.
     """
 
     def __init__(self, transport: EventTransport, call: ApiCall, watch: FaultyWatchStream) -> None:
