@@ -15,10 +15,10 @@ from setuptools.command.build_py import build_py
 
 
 class BuildWithGeneratedFiles(build_py):
-    """Copies the modules as setuptools does, and adds the files that are made of others.
+    """Copies the modules as setuptools does, and adds the generated files.
 
-    These are the table of Kubernetes' definitions, with its licence, and the archive of the recorded
-    conversations. An editable installation has the table beside the sources, where git ignores it, and needs
+    These are the table of Kubernetes' definitions, with its license, and the archive of the recorded
+    conversations. An editable installation has the table next to the sources, where git ignores it, and needs
     no archive.
     """
 

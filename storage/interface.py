@@ -1,4 +1,4 @@
-"""The contract of every store: what each call promises.
+"""The interface of every store, and the guarantees of each call.
 
 A store maps keys (text) to values (bytes) and counts its writes: every write transaction gets the next
 *revision* of one counter. No revision is used twice, not even after a crash or after compaction.
@@ -63,7 +63,7 @@ class KeyRange(NamedTuple):
 
 
 class Consistency(enum.Enum):
-    """How fresh a read must be when no exact revision is requested."""
+    """The required freshness of a read without an exact revision."""
 
     MOST_RECENT = "most recent"  # sees every write that was answered before the read began
     ANY = "any"  # any state; a store without a cache gives the most recent one

@@ -139,7 +139,7 @@ class AdmissionAttributes(NamedTuple):
 
 
 class SubresourceView(NamedTuple):
-    """The view that a subresource gives plugins of the objects.
+    """The objects of a subresource in the form that plugins receive.
 
     kind: that of the documents that clients send and see. of: returns the view of an object. put: puts a
     changed view back into the object. Where plugins get the client's document (an Eviction), both do nothing.

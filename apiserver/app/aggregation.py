@@ -1,4 +1,4 @@
-"""Builds what concerns APIServices: the versions that this server serves itself, and those of others."""
+"""Builds the parts for APIServices: those of the server's own versions, and those of extension servers."""
 
 from __future__ import annotations
 

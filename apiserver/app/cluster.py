@@ -1,5 +1,5 @@
-"""Builds what a server publishes about itself, for other servers on its store and for programs in the
-cluster.
+"""Builds the objects that a server publishes about itself, for other servers on its store and for programs in
+the cluster.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Builds what connects requests to other servers: behind Services, pods and nodes, and to kubelets."""
+"""Builds the connections to other servers: behind Services, pods and nodes, and to kubelets."""
 
 from __future__ import annotations
 

@@ -94,7 +94,9 @@ class CoreInputs(NamedTuple):
 
 
 def build_core(config: Config, store: Storage, is_stale: IsStale | None, inputs: CoreInputs) -> Core:
-    """Build what most parts of a server share. is_stale: see `ObjectStorage`."""
+    """Build the parts that most others share. is_stale: see `ObjectStorage`. is_stale: see
+    `ObjectStorage`.
+    """
     offload, metrics, serving = inputs.offload, inputs.metrics, inputs.serving
     brand, clock, loop = config.brand, inputs.host.clock, asyncio.get_running_loop()
     schemas = inputs.host.shared.schemas(config.release.version, brand.vendor)

@@ -93,7 +93,7 @@ class _Plugins:
 
 
 class EncryptionAtRest:
-    """Encrypts what is stored, by a configuration that may change."""
+    """Encrypts stored values, by a configuration that may change."""
 
     def __init__(
         self,
@@ -120,9 +120,7 @@ class EncryptionAtRest:
 
     @classmethod
     async def start(cls, config: Config, metrics: EncryptionMetrics) -> Self | None:
-        """Returns the configured encryption, once each plugin was asked for a key; None if nothing is
-        encrypted.
-        """
+        """Returns the configured encryption after a test of each plugin; None if nothing is encrypted."""
         if config.storage.encryption is None or config.storage.encryption_provider_config is None:
             return None
         self = cls(

@@ -69,7 +69,7 @@ class SharedParts:
 
     @cached_property
     def container_limit_bytes(self) -> int:
-        """The memory limit of the process, in bytes, as it was when first asked; 0 if there is none."""
+        """The memory limit of the process, in bytes, read at the first use; 0 if there is none."""
         return process_memory.container_limit_bytes()
 
     def schemas(self, release: tuple[int, int], vendor: str) -> BuiltinSchemas:

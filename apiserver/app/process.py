@@ -73,7 +73,7 @@ def announce_ready(config: Config, url: str, kubeconfig: Path) -> None:
 
 
 def startup_summary(config: Config, url: str, kubeconfig: str) -> str:
-    """Returns the lines that a user at a terminal sees when the server is ready."""
+    """Returns the start-up summary for a user at a terminal."""
     storage, data_dir = config.storage, config.serving.data_dir.resolve()
     if storage.etcd_servers:
         store = storage.etcd_name

@@ -1,4 +1,4 @@
-"""Restricts what this server stores and serves to what all servers on its store can read."""
+"""Restricts this server to versions that all servers on its store can read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ log = logging.getLogger(__name__)
 
 
 class ReleaseSharing:
-    """Follows the oldest release on the store, and adapts what is stored and served; see `releases.sharing`.
+    """Follows the oldest release on the store, and adapts the stored and served versions; see
+    `releases.sharing`.
 
     Types that this release does not have are not served, nor are their stored objects, until the old server
     is gone. All others are served in all versions of this server's release, and stored in a version that both
@@ -26,7 +27,7 @@ class ReleaseSharing:
         self._builtin = core.served.current.resources
 
     async def share(self, oldest: EmulatedRelease) -> None:
-        """Store and serve only what all servers can read. Raises the storage's errors.
+        """Store and serve only versions that all servers can read. Raises the storage's errors.
 
         oldest: the oldest release among them, this server's own included.
         """

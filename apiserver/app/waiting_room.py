@@ -1,4 +1,4 @@
-"""Answers probes while the server waits for the store that has the identity of its cluster.
+"""Responds to probes while the server waits for the store that has the identity of its cluster.
 
 So a probe of /livez does not restart a server that only waits, and one of /readyz reports that it is not
 ready. The certificate is the one in the data directory, or a new one: probes do not verify it.

@@ -1,4 +1,4 @@
-"""HTTP: turns bytes on a connection into calls of handlers, and their answers into bytes.
+"""HTTP: parses requests, calls their handlers, and writes the responses.
 
 On the way in:
 

@@ -108,7 +108,7 @@ class ApiCall:
 
     @property
     def known_user(self) -> UserInfo | None:
-        """The user who makes the request; None before authentication."""
+        """The authenticated user of the request; None before authentication."""
         return getattr(self, "user", None)
 
     @property
@@ -138,7 +138,7 @@ class ApiCall:
 
     @contextmanager
     def without_slot(self) -> Iterator[None]:
-        """Give the slot, or the seats, back while the request waits for another server, as a webhook."""
+        """Release the slot, or the seats, while the request waits for another server, as a webhook."""
         slot = self.slot
         if slot is None:
             yield
@@ -150,7 +150,7 @@ class ApiCall:
             slot.resume()
 
     def release_slot(self) -> None:
-        """Give the slot back, if there is one, because the answer only has to be sent."""
+        """Release the slot, if there is one, because only the response remains to be sent."""
         if self.slot is not None:
             self.slot.release()
 

@@ -70,7 +70,7 @@ class Auditor:
         self._targets: dict[_TargetKey, AuditTarget] = {}
 
     def record(self, metrics: RequestMetrics) -> Middleware:
-        """Begin a record of each request, and end it; includes what `middleware.measure` does.
+        """Begin a record of each request, and end it; includes `middleware.measure`.
 
         A separate coroutine for each request would cost half as much as its events.
         """

@@ -177,7 +177,7 @@ async def discard_body(call: ApiCall, handle: Handler) -> None:
 
 
 def size_class_of(data: bytes, content_type: str) -> SizeClass:
-    """Returns how much work a body may be."""
+    """Returns the work that a body may cause."""
     media_type = base_type(content_type)
     is_yaml = media_type == YAML or (media_type == APPLY_YAML and not looks_like_json(data))
     if is_yaml and _YAML_ANCHOR in data:

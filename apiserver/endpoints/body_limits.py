@@ -1,4 +1,4 @@
-"""Limits request bodies being received: how many bytes they may have, and how slowly they may arrive.
+"""Limits request bodies that are being received: their size, and the time that they may take.
 
 A small body that arrived together with the head of its request is not counted. Other bodies are counted by
 their announced length, before any of it is read, until the request is answered. Small bodies, large bodies

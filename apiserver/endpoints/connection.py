@@ -1,4 +1,4 @@
-"""Client connections: aiohttp's protocol, extended by what the server needs."""
+"""Client connections: aiohttp's protocol with extensions for this server."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ class Connection(web.RequestHandler):
 
     @property
     def idle_since(self) -> float | None:
-        """When the connection became idle, by the loop's clock; None while it is in use."""
+        """The time at which the connection became idle, by the loop's clock; None while it is in use."""
         if self._waiter is None or self.writing_paused:
             return None
         return self._next_keepalive_close_time - self._keepalive_timeout

@@ -1,4 +1,4 @@
-"""Defines the modes of impersonation, and what each of them requires of the caller (row O08).
+"""The modes of impersonation, and the permissions that each of them requires (row O08).
 
 `impersonate` on a user is the permission to do everything that user may do. Constrained impersonation
 (KEP-5284, gate ConstrainedImpersonation) has modes that grant less: the caller needs permission to be the

@@ -40,7 +40,10 @@ _LIMITS: Final = MappingProxyType(
 
 
 class LoadShedding:
-    """Refuses requests while memory is short. objects_of: returns how many objects a resource has."""
+    """Refuses requests while memory is low. objects_of: returns the number of objects of a resource.
+
+    objects_of: returns how many objects a resource has.
+    """
 
     def __init__(self, budget: MemoryBudget, objects_of: Callable[[ServedResource], int]) -> None:
         self.budget = budget

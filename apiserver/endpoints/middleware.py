@@ -246,7 +246,7 @@ def _identify(connection: Connection, certificates: PeerCertificates) -> PeerCer
 
 
 def limit_in_flight(limits: SlotLimits, body_limits: BodyLimits, fairness: Fairness | None) -> Middleware:
-    """Gives each request a slot, or seats, or rejects it (row Q05); long-running requests need none.
+    """Assigns each request a slot, or seats, or rejects it (row Q05); long-running requests need none.
 
 
     It runs inside authorization: a request that is not allowed gets no slot, and its body is not read. A read

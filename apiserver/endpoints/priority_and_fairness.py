@@ -113,7 +113,7 @@ class Fairness:
         return middleware
 
     def limit_watches(self, handle: Handler) -> Handler:
-        """Has watches wait for their seats, which they give back when they have begun.
+        """Makes watches wait for their seats, which they release once they have begun.
 
         Until then they count as reads in flight.
         """
@@ -146,7 +146,7 @@ class Fairness:
             self._watches.discard(info, name)
 
     def estimate(self, call: ApiCall, level: PriorityLevel, statistics: FlowStatistics) -> WorkEstimate:
-        """Returns how much work a request is estimated to be."""
+        """Returns the estimated work of a request."""
         info = call.info
         verb = info.verb
         if verb == "list" or verb == "watch":
@@ -333,7 +333,7 @@ class Seats(Request):
         self._queue_set.resume(self, monotonic())
 
     def release(self) -> None:
-        """Give the seats back; may be called again."""
+        """Release the seats; may be called again."""
         if self._call is None:
             return
         self._call = None

@@ -1,5 +1,4 @@
-"""Limits the requests in flight by slots: how many reads and writes there may be, and who gets them (row
-Q05).
+"""Limits the reads and writes in flight by slots, which users share (row Q05).
 
 
 With API Priority and Fairness on, which is the default, slots limit only requests of the exempt level that
@@ -115,7 +114,7 @@ class RequestSlot(Protocol):
         ...
 
     def pause(self) -> None:
-        """Give the slot back while the request waits for another server, as a webhook. Pauses may overlap."""
+        """Release the slot while the request waits for another server, as a webhook. Pauses may overlap."""
         ...
 
     def resume(self) -> None:
@@ -123,7 +122,7 @@ class RequestSlot(Protocol):
         ...
 
     def release(self) -> None:
-        """Give the slot back; may be called again."""
+        """Release the slot; may be called again."""
         ...
 
 
@@ -156,7 +155,7 @@ class Slot:
         pass
 
     def release(self) -> None:
-        """Give the slot back; may be called again."""
+        """Release the slot; may be called again."""
         limit = self._limit
         if limit is not None:
             self._limit = None

@@ -94,5 +94,5 @@ def _reader(slices: Iterator[Slice], offload: Offload) -> NextSlice:
 
 
 def data_and_work_ahead(made: Slice | None) -> tuple[bytes | None, SizeClass]:
-    """Returns the data of a slice, and how much work the next slice is."""
+    """Returns the data of a slice, and the work of the next slice."""
     return (b"", made.size) if isinstance(made, WorkAhead) else (made, SizeClass.SMALL)

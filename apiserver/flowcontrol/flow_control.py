@@ -76,7 +76,7 @@ def _header_value(uid: str) -> bytes:
 
 
 def flow_hash(schema: str, flow: str) -> int:
-    """Returns the same number for a flow on every server. flow: what distinguishes it within its schema."""
+    """Returns a hash of a flow that is equal on every server. flow: its distinguisher within its schema."""
     digest = hashlib.sha256(f"{schema}\0{flow}".encode("utf-8", "surrogatepass")).digest()
     return int.from_bytes(digest[:_HASH_BYTES], "little")
 

@@ -1,4 +1,4 @@
-"""Queues on the event loop: `FairQueue` gives turns to holders, `TurnQueue` works in order of time."""
+"""Queues on the event loop: `FairQueue` serves its holders in turn, `TurnQueue` works in order of time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class FairQueue(Generic[T]):
         return bool(self._by_holder)
 
     def count(self, holder: str) -> int:
-        """Returns how many items of a holder there are."""
+        """Returns the number of items of a holder."""
         return sum(map(len, self._by_holder.get(holder, ())))
 
     def append(self, holder: str, item: T, *, is_urgent: bool = False) -> None:

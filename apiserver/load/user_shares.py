@@ -46,7 +46,7 @@ class SharedPool:
         return self._held.get(user, 0)
 
     def take(self, user: str, amount: int = 1) -> bool:
-        """Give a user more: a first part if available, and then up to its share.
+        """Reserve more for a user: a first part if available, and then up to the user's share.
 
         Returns False, and gives nothing, if the user may have no more now.
         """
@@ -64,7 +64,7 @@ class SharedPool:
         return held > 0 and held + amount > SHARE_OF_FREE * self.free
 
     def give_back(self, user: str, amount: int = 1) -> None:
-        """Take back from a user what it was given."""
+        """Take back a share from a user."""
         left = self._held.pop(user) - amount
         assert left >= 0
         if left:

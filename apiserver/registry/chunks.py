@@ -16,7 +16,7 @@ def continue_token(revision: int, next_key: str, folder: str, meta_version: str)
 
 
 def decode_position(keys: KeyRange, text: str, meta_version: str) -> tuple[KeyRange, ReadAt]:
-    """Returns the keys and the revision of the chunk that a token asks for. Raises BadRequest."""
+    """Returns the keys and the revision in a continue token. Raises BadRequest."""
     try:
         found = decode_token(text, meta_version, json_text.load)
     except InvalidToken as error:

@@ -258,7 +258,7 @@ class ServedResource:
         return self.schema_compiler.compile(self.schema())
 
     def size_of_defaults(self, text: bytes) -> SizeClass:
-        """Returns how much work the defaults that an encoded object or a patch gets may be."""
+        """Returns the work of applying defaults to an encoded object or a patch."""
         size = self._default_bytes
         return size_class_of_defaults(text, size) if size else SizeClass.SMALL
 

@@ -1,4 +1,4 @@
-"""All served objects: reads go to the watch cache, and writes through their paths.
+"""Access to all served objects: reads come from the watch cache, and writes go to the store.
 
 Source of the rules: k8s.io/apiserver, pkg/registry/generic/registry/store.go and pkg/registry/rest.
 """

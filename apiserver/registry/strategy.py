@@ -68,7 +68,7 @@ ExpressionRules = Callable[[Document, Document | None, Sequence[FieldError], boo
 
 
 class UpdateStrategy(NamedTuple):
-    """How one endpoint of a resource handles updates: its main one, or a subresource.
+    """The rules for updates by one endpoint of a resource: its main one, or a subresource.
 
     prepare: (new, old): copies from `old` the fields that this endpoint may not change.
     stamp: (context, new, old): records the user, or the time, of the change.

@@ -1,4 +1,4 @@
-"""What can go wrong with a server for tests."""
+"""The errors of servers for tests."""
 
 from __future__ import annotations
 

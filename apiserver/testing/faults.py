@@ -40,12 +40,12 @@ class InjectedFault:
 
     @property
     def times(self) -> int | None:
-        """How often the fault happens at most; None for no limit."""
+        """The maximum number of times that the fault happens; None for no limit."""
         return self._last.times
 
     @property
     def hits(self) -> int:
-        """How often the fault has happened. Raises ServerStopped."""
+        """The number of times that the fault has happened. Raises ServerStopped."""
         self._last = self._faults.find(self._last.id) or self._last
         return self._last.hits
 

@@ -87,7 +87,7 @@ class ServerThread:
             raise
 
     def stop(self) -> None:
-        """Stop the server, and return when nothing of it is left."""
+        """Stop the server, and return once all of its parts have ended."""
         with self._lock:
             self._is_stopping = True
             if self._loop is not None:

@@ -38,7 +38,7 @@ class ServerTime:
         )
 
     async def advance(self, seconds: float) -> None:
-        """Advance the time, and start what is due by then, in its order, each timer once.
+        """Advance the time, and start the timers that are due by then, in their order, each once.
 
         To be called on the server's event loop.
         """

@@ -74,7 +74,7 @@ class InvalidHost(ValueError):
 
 
 class AddressRules:
-    """The denied addresses, and the flag that denies them. flag: the one that says so.
+    """The denied addresses. flag: the flag that denies them.
 
     only_proxyable: whether addresses that do not lead to a single other machine are denied, too.
     """

@@ -94,7 +94,7 @@ class _KubeconfigServer:
 
 
 class ReviewServer(_KubeconfigServer):
-    """The server of a kubeconfig that answers reviews."""
+    """The server of a kubeconfig to which reviews are sent."""
 
     def __init__(
         self,

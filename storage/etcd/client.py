@@ -317,12 +317,12 @@ class _WatchCall:
 
 
 def _closed(*, is_write: bool) -> StorageError:
-    """The error of a call that `close` has cut short."""
+    """Returns the error of a call that `close` interrupted."""
     return (OutcomeUnknown if is_write else StorageUnavailable)("the store was closed meanwhile")
 
 
 def _channels(transport: str, tls: Tls) -> Callable[[Endpoint, int | None], Channel]:
-    """Returns what makes a channel to an endpoint, with a window of so many bytes for streams."""
+    """Returns a function that makes channels to endpoints, with a window of bytes for streams."""
     if transport == GRPC:
         # gRPC takes a tenth of a second to import.
         from apiserver.storage.etcd.grpc_channel import GrpcChannel

@@ -1,4 +1,4 @@
-"""`rpc.Channel` over `grpc.aio`, the library of gRPC's own."""
+"""Implements `rpc.Channel` with `grpc.aio`, gRPC's own library."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _UNSENT: Final = ("failed to connect", "Failed to connect", "connections to all 
 
 
 class GrpcChannel:
-    """Calls to one endpoint over a channel of gRPC."""
+    """A channel to one endpoint that uses gRPC's library."""
 
     def __init__(self, endpoint: Endpoint, tls: Tls, *, stream_window_bytes: int | None = None) -> None:
         """stream_window_bytes: how many bytes the server may send ahead; None: gRPC measures it.
@@ -80,7 +80,7 @@ class GrpcChannel:
         await self._channel.close()
 
     def _require_open(self) -> None:
-        """Raises ChannelClosed, where gRPC would raise a UsageError."""
+        """Raises ChannelClosed for a closed channel, where gRPC would raise a UsageError."""
         if self._is_closed:
             raise ChannelClosed("the channel is closed")
 
@@ -112,7 +112,9 @@ class GrpcStream:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Raises CallEnded where gRPC cancels the task that waits for a call, though nobody else has."""
+    """Raises CallEnded where gRPC cancels the waiting task itself, without a cancellation by the server's
+    code.
+    """
     try:
         yield
     except grpc.aio.AioRpcError as error:

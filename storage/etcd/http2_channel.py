@@ -84,7 +84,7 @@ class Http2Channel:
             await self._connection.close()
 
     async def connect(self) -> Connection:
-        """Returns a connection for new calls. Raises RpcError, unsent; CallEnded; ChannelClosed."""
+        """Returns a connection for new calls. Raises an unsent RpcError, CallEnded, ChannelClosed."""
         if self._is_closed:
             raise ChannelClosed("the channel is closed")
         connection = self._connection
@@ -161,7 +161,7 @@ class Http2Stream:
     def __init__(
         self, channel: Http2Channel, block: bytes, message: bytes | None, timeout_s: float | None
     ) -> None:
-        """message: the only one, which is sent when the call is opened; None: `write` sends any number."""
+        """message: the only one, sent when the call opens; None: `write` sends any number."""
         self._channel, self._block = channel, block
         self._message, self._timeout_s = message, timeout_s
         self._call: StreamCall | None = None

@@ -1,19 +1,19 @@
-"""One HTTP/2 connection to etcd, and the gRPC calls on it.
+"""An HTTP/2 connection to etcd, and its gRPC calls.
 
 `grpc.aio` takes 330 µs of processor time for a transaction, of which its messages are 15 µs. This connection
 does what this client needs, on the event loop, and nothing more:
 
 - The header blocks of requests are made once for each path. The settings forbid the server a header table, so
-  that a block of an answer always means the same: those seen before are looked up, others decoded by `hpack`.
+  that equal blocks of responses always have the same meaning: known ones are looked up, others are decoded by
+  `hpack`.
 - Frames are written once per iteration of the event loop, whatever number of calls they belong to.
-- A call that gets one message has no queue, and its deadline no timer: one timer looks at all calls.
-- The bytes of a stream are credited to the server only as they are read, so that a window bounds what
-  waits unread. Those of the connection are credited when they come: a stream that is not read does not
-  stop the others.
+- A call that gets one message has no queue, and its deadline no timer: one timer checks all calls.
+- The bytes of a stream are credited to the server only as they are read, so that a window limits the unread
+  bytes. Those of the connection are credited when they arrive: an unread stream does not stop the others.
 - PINGs are sent only while calls wait for an answer: etcd disconnects clients that send them without any.
 
-If the server sends anything else, the connection ends with a reason and all its calls fail. All that is
-buffered has a bound, except messages, which are as long as etcd makes them.
+If the server sends anything else, the connection ends with a reason and all its calls fail. All buffers are
+bounded, except messages, whose length etcd determines.
 
 Sources: RFC 9113 (HTTP/2), RFC 7541 (HPACK), grpc/grpc doc/PROTOCOL-HTTP2.md.
 """
@@ -69,7 +69,9 @@ _CODES: Final = {int(code): code for code in Code}
 
 
 class Headers(NamedTuple):
-    """What counts in a header block. status: HTTP's; None in trailers. code: gRPC's; None before trailers."""
+    """The relevant fields of a header block. status: HTTP's; None in trailers. code: gRPC's; None before
+    trailers.
+    """
 
     status: int | None
     code: Code | None
@@ -77,11 +79,11 @@ class Headers(NamedTuple):
 
 
 class _ProtocolError(Exception):
-    """What the server has sent is not HTTP/2, or not gRPC over it."""
+    """Bytes of the server that are not HTTP/2, or not gRPC over it."""
 
 
 class Call(Protocol):
-    """A call as the connection knows it. window: how many bytes may be sent now."""
+    """A call from the view of the connection. window: the bytes that may be sent now."""
 
     stream_id: int
     deadline: float | None
@@ -115,7 +117,7 @@ def request_block(
 
 
 def _text(text: str) -> bytes:
-    """A string literal without Huffman coding. Its length is an integer with a prefix of seven bits."""
+    """Returns a string literal without Huffman coding. Its length is an integer with a 7-bit prefix."""
     encoded = text.encode("ascii")
     length = len(encoded)
     if length < 0x7F:
@@ -129,11 +131,11 @@ def _text(text: str) -> bytes:
 
 
 class Connection(asyncio.Protocol):
-    """Made by `loop.create_connection`. Calls may be opened once `ready` has a result.
+    """An HTTP/2 connection, made by `loop.create_connection`. Calls may be opened once `ready` has a result.
 
-    ready: has an exception, RpcError, if the server does not speak HTTP/2.
+    ready: fails with RpcError if the server does not speak HTTP/2.
     is_usable: whether new calls may be opened.
-    stream_window_bytes: how many bytes the server may send ahead on a stream.
+    stream_window_bytes: the bytes that the server may send ahead on a stream.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, stream_window_bytes: int) -> None:
@@ -216,18 +218,18 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_full(self) -> bool:
-        """Whether there are as many calls as the server allows."""
+        """Whether the server allows no more calls at the moment."""
         return len(self._calls) >= self._calls_max
 
     async def place(self) -> None:
-        """Wait until the server allows one more call."""
+        """Wait until the server allows another call."""
         while self.is_full and self.is_usable:
             free = self.loop.create_future()
             self._waiting.append(free)
             await free
 
     def open(self, call: Call, block: bytes) -> None:
-        """Send the headers of a call. Raises RpcError, unsent, if the connection is not usable any more."""
+        """Send the headers of a call. Raises an unsent RpcError if the connection is no longer usable."""
         if not self.is_usable:
             raise RpcError(Code.UNAVAILABLE, "the connection takes no more calls", is_unsent=True)
         call.stream_id, call.window = self._next_id, self._initial_window
@@ -238,7 +240,7 @@ class Connection(asyncio.Protocol):
         self._write(_frame(_HEADERS, _END_HEADERS, call.stream_id, block))
 
     def send(self, call: Call, message: bytes, *, is_last: bool) -> None:
-        """Send a message of an open call: now as far as the windows allow, the rest when they do."""
+        """Send a message of an open call: now as far as the windows allow, and the rest later."""
         framed = _MESSAGE.pack(0, len(message)) + message
         size = len(framed)
         if size <= self._window and size <= call.window and size <= self._frame_max and not self._blocked:
@@ -251,17 +253,17 @@ class Connection(asyncio.Protocol):
             self._send_blocked()
 
     def cancel(self, call: Call) -> None:
-        """Have the server give up a call, if it has not ended."""
+        """Cancel a call at the server, if it has not ended."""
         if self._forget(call):
             self._write(_frame(_RST_STREAM, 0, call.stream_id, _UINT32.pack(_CANCEL)))
 
     def credit(self, call: Call, size: int) -> None:
-        """Allow the server to send so many bytes more of a call."""
+        """Allow the server to send more bytes of a call."""
         if call.stream_id in self._calls:
             self._write(_credit(call.stream_id, size))
 
     async def close(self) -> None:
-        """Close the connection. Calls that are open raise CallEnded."""
+        """Close the connection. Open calls raise CallEnded."""
         self.is_usable = False
         for call in list(self._calls.values()):
             self._forget(call)
@@ -418,7 +420,7 @@ class Connection(asyncio.Protocol):
             call.fail(RpcError(code, f"the server has reset the call, error {error}", is_unsent=is_unsent))
 
     def _on_goaway(self, payload: bytes) -> None:
-        """Open no more calls. The server does those up to an ID to their end, and has not seen the others."""
+        """Open no more calls. The server completes those up to an ID, and has not seen the others."""
         if len(payload) < 8:
             raise _ProtocolError("a GOAWAY that is cut off")
         self.is_usable = False
@@ -433,14 +435,14 @@ class Connection(asyncio.Protocol):
             self._close_transport()
 
     def _require_known(self, stream_id: int) -> None:
-        """Raises _ProtocolError for a call that has never been opened."""
+        """Raises _ProtocolError for a call that was never opened."""
         if not stream_id % 2 or stream_id >= self._next_id:
             raise _ProtocolError(f"a frame of stream {stream_id}, which is not open")
 
-    # ---- what goes on meanwhile
+    # ---- timer and end
 
     def _tick(self) -> None:
-        """Fail calls whose deadline is over, and ask a server that is silent whether it is there."""
+        """Fail calls with an exceeded deadline, and ping a silent server."""
         now = self.loop.time()
         self._timer = self.loop.call_later(TICK_S, self._tick)
         for call in list(self._calls.values()):
@@ -455,7 +457,7 @@ class Connection(asyncio.Protocol):
             self._write(_frame(_PING, 0, 0, b"apiserve"))
 
     def _forget(self, call: Call) -> bool:
-        """Returns False if the call has ended already."""
+        """Remove a call; returns False if it has already ended."""
         if self._calls.pop(call.stream_id, None) is None:
             return False
         self._blocked.pop(call.stream_id, None)
@@ -501,7 +503,7 @@ class Connection(asyncio.Protocol):
     # ---- output
 
     def _send_blocked(self) -> None:
-        """Send what the windows allow of the messages that wait. Calls have turns of a frame."""
+        """Send waiting messages as far as the windows allow. Calls take turns, one frame each."""
         is_stopped = False
         while self._blocked and not is_stopped:
             is_stopped = True
@@ -534,7 +536,7 @@ class Connection(asyncio.Protocol):
 
 
 class UnaryCall:
-    """A call that sends one message and gets one. answer: the message, or RpcError or CallEnded."""
+    """A call that sends and receives one message. answer: the received message, or RpcError or CallEnded."""
 
     __slots__ = ("_chunks", "_size", "answer", "connection", "deadline", "stream_id", "window")
 
@@ -571,9 +573,9 @@ class UnaryCall:
 
 
 class StreamCall:
-    """A call that gets many messages: see `rpc.Stream`.
+    """A call that receives many messages: see `rpc.Stream`.
 
-    Bytes are credited when their message is read, or when they are part of a message that is waited for.
+    Bytes are credited when their message is read, or when a reader waits for it.
     """
 
     def __init__(self, connection: Connection, deadline: float | None) -> None:
@@ -651,7 +653,7 @@ class StreamCall:
         self.connection.send(self, message, is_last=is_last)
 
     def cancel(self) -> None:
-        """Ends the call. What has come and was not read is dropped."""
+        """End the call, and drop its unread messages. What has come and was not read is dropped."""
         self._messages.clear()
         self._buffer.clear()
         self.connection.cancel(self)
@@ -659,7 +661,9 @@ class StreamCall:
         self._end = self._end or CallEnded()
 
     def _credit(self, held_back: int) -> None:
-        """Credit what has been read, once it is enough. held_back: the bytes of a message not waited for."""
+        """Credit bytes that were read, once there are enough. held_back: the bytes of a message without a
+        reader.
+        """
         size = self._unread - self._held - held_back
         if size >= self._window_bytes // _CREDIT_SHARE:
             self._unread -= size
@@ -680,7 +684,7 @@ def _credit(stream_id: int, size: int) -> bytes:
 
 
 def _only_uint32(payload: bytes) -> int:
-    """Raises _ProtocolError."""
+    """Returns the integer of a payload. Raises _ProtocolError unless it has 32 bits."""
     if len(payload) != _UINT32.size:
         raise _ProtocolError("a frame of another size")
     number: int = _UINT32.unpack(payload)[0]
@@ -688,7 +692,7 @@ def _only_uint32(payload: bytes) -> int:
 
 
 def _unpadded(payload: bytes) -> bytes:
-    """Raises _ProtocolError."""
+    """Returns the content of a padded frame. Raises _ProtocolError for invalid padding."""
     if not payload or payload[0] >= len(payload):
         raise _ProtocolError("padding longer than its frame")
     return payload[1 : len(payload) - payload[0]]

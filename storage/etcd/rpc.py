@@ -1,7 +1,7 @@
-"""What carries the calls to etcd: a channel to one endpoint, and the streams that it opens.
+"""The transport of calls to etcd: a channel to one endpoint, and its streams.
 
-Two modules implement `Channel`: `http2_channel`, which is made for this client, and `grpc_channel`, which is
-gRPC's own library. Messages are bytes here; `client` knows what is in them.
+Two modules implement `Channel`: `http2_channel`, which is made for this client, and `grpc_channel`, with
+gRPC's own library. Messages are bytes; `client` encodes and decodes them.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class Code(IntEnum):
 
 
 class RpcError(Exception):
-    """A call failed at the server or on the way.
+    """A call that failed at the server or on the way.
 
-    is_unsent: no server has seen the call, which can be repeated whatever it does.
+    is_unsent: whether no server has seen the call, so that any call can be repeated.
     """
 
     def __init__(self, code: Code, details: str, *, is_unsent: bool = False) -> None:
@@ -59,7 +59,7 @@ class ChannelClosed(StorageError):
 
 
 class Endpoint(NamedTuple):
-    """Where etcd listens. host: a name or an address, without brackets."""
+    """The address of an etcd server. host: a name or an address, without brackets."""
 
     host: str
     port: int
@@ -90,7 +90,7 @@ class Tls(NamedTuple):
 
 
 class Stream(Protocol):
-    """A call that gets many messages. One task reads, any task may write."""
+    """A call that receives many messages. One task reads, any task may write."""
 
     async def read(self) -> bytes | None:
         """Returns the next message; None after the last one. Raises RpcError, CallEnded."""
@@ -101,30 +101,30 @@ class Stream(Protocol):
         ...
 
     def cancel(self) -> None:
-        """Ends the call. A `read` that waits, and later ones, raise CallEnded."""
+        """End the call. Waiting and later calls of `read` raise CallEnded."""
         ...
 
 
 class Channel(Protocol):
-    """Makes calls to one endpoint. It connects when it is first used, and again after a failure.
+    """Makes calls to one endpoint. It connects at the first use, and again after a failure.
 
-    A call made while the last attempt to connect has only just failed fails like that attempt. Every method
-    raises CallEnded if the channel is closed meanwhile.
+    A call just after a failed attempt to connect fails like that attempt. Every method raises CallEnded if
+    the channel is closed meanwhile.
     """
 
     async def unary(self, path: str, message: bytes, timeout_s: float) -> bytes:
-        """Sends a message and returns the answer. Raises RpcError.
+        """Send a message and return the response. Raises RpcError.
 
         path: as `/etcdserverpb.KV/Range`. Cancelling the task cancels the call at the server.
         """
         ...
 
     def server_stream(self, path: str, message: bytes, timeout_s: float | None = None) -> Stream:
-        """Opens a call that sends one message and reads many."""
+        """Open a call that sends one message and receives many."""
         ...
 
     def stream(self, path: str, metadata: Sequence[tuple[str, str]] = ()) -> Stream:
-        """Opens a call that sends and reads many messages."""
+        """Open a call that sends and receives many messages."""
         ...
 
     async def close(self) -> None: ...

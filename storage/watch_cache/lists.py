@@ -82,7 +82,7 @@ async def list_memory(
 
 
 class StoreReader(Generic[T]):
-    """Reads from the store what memory does not have."""
+    """Reads data from the store that is not in memory."""
 
     def __init__(self, store: Storage, decode: Callable[[Stored], T]) -> None:
         self._store, self._decode = store, decode

@@ -31,7 +31,7 @@ EVENTS_AT_ONCE: Final = 8
 
 
 class ReflectorCallbacks(NamedTuple):
-    """The callbacks through which a reflector passes on what it reads.
+    """The callbacks of a reflector for the data that it reads.
 
     on_list: called before a list, which is done first and whenever the watch cannot be resumed. Pages of an
         earlier list that was not finished are void.

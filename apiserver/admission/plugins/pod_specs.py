@@ -28,7 +28,7 @@ def containers(spec: Document, *fields: str) -> Iterator[Document]:
 
 
 def work_with(spec: Document) -> SizeClass:
-    """Returns how much work checking all containers of a pod is."""
+    """Returns an estimate of the work for checking all containers of a pod."""
     count = sum(len(spec.get(field) or ()) for field in CONTAINERS)
     if count <= LARGE_CONTAINERS:
         return SizeClass.SMALL

@@ -1,4 +1,4 @@
-"""Chooses a certificate by the server's name that a client asks for, as Go and kube-apiserver do.
+"""Chooses a certificate by the server name in a handshake, as Go and kube-apiserver do.
 
 Sources: crypto/tls, Config.getCertificate; k8s.io/apiserver, pkg/server/dynamiccertificates.
 """
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class SniCertificates(Generic[T]):
-    """Chooses certificates by the server name that a client asks for (SNI).
+    """Chooses certificates by the server name in a handshake (SNI).
 
     named: the certificates in the order of the flags, each with the names given for it.
     default: the choice for other names, and its certificate.

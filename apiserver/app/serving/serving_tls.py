@@ -126,8 +126,8 @@ class ServingTls:
         self.context, self.expirations = self._made_of(self.content)
 
     def subscribe(self, on_change: Callable[[TlsContent], None]) -> Callable[[], None]:
-        """Calls a function after each change of the files, once new handshakes use it; returns what
-        unsubscribes it.
+        """Calls a function after each change of the files, once new handshakes use it; returns a function to
+        unsubscribe.
         """
         self._subscribers.append(on_change)
         return partial(self._subscribers.remove, on_change)
@@ -204,7 +204,7 @@ def expires_at(what: str, pem: bytes) -> float:
 
 
 def make_context(content: TlsContent, options: TlsOptions) -> ssl.SSLContext:
-    """Returns the context for connections whose clients ask for no certificate in particular.
+    """Returns the context for connections whose clients name no server.
 
     Raises UnusableTls.
     """

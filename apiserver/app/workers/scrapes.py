@@ -40,7 +40,7 @@ class ScrapeRounds:
         return self._deadline if self._waiting else None
 
     def request(self, slot: WorkerSlot) -> None:
-        """Answer a scraped worker once the metrics of all workers are collected."""
+        """Respond to a scraped worker once the metrics of all workers are collected."""
         self._waiting_next.append(slot)
         if not self._waiting:
             self._begin()

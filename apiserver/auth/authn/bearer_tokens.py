@@ -1,4 +1,4 @@
-"""Authenticates by bearer tokens: asks all authenticators of tokens, those without remote calls first.
+"""Authenticates by bearer tokens: calls all authenticators of tokens, those without remote calls first.
 
 A token that one authenticator accepts is valid, even if another has refused it; a TokenReview returns the
 reasons of all. Source: k8s.io/apiserver, pkg/authentication/token/union.

@@ -1,4 +1,4 @@
-"""Reads the `Impersonate-*` headers, which name the user as whom a request is handled (row O08).
+"""Reads the `Impersonate-*` headers, which name the user whose permissions apply to a request (row O08).
 
 `Impersonate-User` names the user; `Impersonate-Uid`, `Impersonate-Group` and `Impersonate-Extra-<key>`, the
 last two any number of times, are its other attributes. If `-User` or `-Uid` is repeated, the first counts.

@@ -1,4 +1,4 @@
-"""Answers the authorization checks of expressions (`apiserver.cel.library.authorizer`) by the authorizers.
+"""Authorization checks in expressions (`apiserver.cel.library.authorizer`), decided by the authorizers.
 
 Source: k8s.io/apiserver, pkg/cel/library/authz.go.
 """

@@ -1,4 +1,4 @@
-"""Decides about an object by the states of its owners. Pure.
+"""Decides whether the garbage collector deletes an object, by the states of its owners. Pure.
 
 Source: kubernetes, pkg/controller/garbagecollector/garbagecollector.go, attemptToDeleteItem.
 """

@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions as objects: their fields, and what is set and checked when they are written.
+"""CustomResourceDefinitions as objects: their fields, defaults and validation.
 
 This module reads a definition: its group, names, versions and finalizer. Everything is pure.
 

@@ -77,7 +77,7 @@ def _storage_versions(definition: Document) -> list[str]:
 
 
 def blockers(definition: Document) -> Sequence[str]:
-    """Returns what must be removed before a definition: first its objects, then its finalizers."""
+    """Returns the objects and finalizers that must be removed before a definition."""
     if "deletionTimestamp" not in definition["metadata"]:
         return ("objects",)
     return object_meta.finalizers(definition)

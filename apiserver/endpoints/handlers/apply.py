@@ -1,4 +1,4 @@
-"""Handles server-side apply: a PATCH whose body has the fields its sender wants (rows F04-F15, F24-F29)."""
+"""Handles server-side apply: a PATCH whose body has the desired fields (rows F04-F15, F24-F29)."""
 
 from __future__ import annotations
 

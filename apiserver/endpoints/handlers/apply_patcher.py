@@ -60,7 +60,7 @@ class UndeclaredFields(ApiError):
 
 
 class ApplyConversion(NamedTuple):
-    """How a body of another kind than the resource's, as a scale, is applied to an object of the resource.
+    """The conversion of an applied body of another kind, as a scale, to an object of the resource.
 
     view: returns an object of the resource as one of the body's kind, for admission.
     to_object: returns the same configuration as a document of the resource.

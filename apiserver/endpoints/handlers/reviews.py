@@ -95,7 +95,7 @@ def all_reviews(
     *,
     has_selectors: bool,
 ) -> Mapping[str, Review]:
-    """Returns all reviews that the server answers, by definition.
+    """Returns all reviews that the server supports, by definition.
 
     policy: explains the decisions of RBAC to users who ask about themselves; None to leave that out.
     clock: seconds since 1970. has_selectors: whether access reviews may have selectors (gate
@@ -256,7 +256,7 @@ def reviewed_user(spec: Document) -> UserInfo:
 
 
 def attributes_of(spec: Document, user: UserInfo) -> Attributes:
-    """Returns the attributes that an access review asks about, for authorizers."""
+    """Returns the attributes in an access review, for authorizers."""
     resource = spec.get("resourceAttributes")
     if resource is None:
         other = spec["nonResourceAttributes"]

@@ -1,4 +1,4 @@
-"""Reads and answers documents of virtual kinds, which subresources and reviews have and which are never
+"""Decodes and encodes documents of virtual kinds, which subresources and reviews have and which are never
 stored.
 """
 

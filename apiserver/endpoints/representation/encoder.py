@@ -32,9 +32,7 @@ class Encoder(Protocol):
     has_length_ahead: bool
 
     def work(self, obj: StoredObject) -> SizeClass:
-        """Returns how much work it is to encode an object, or an event with it; SMALL if bytes are only
-        copied.
-        """
+        """Returns the work of encoding an object, or an event with it; SMALL if bytes are only copied."""
         ...
 
     def object(self, obj: StoredObject) -> bytes:

@@ -41,7 +41,7 @@ class ListTotals(NamedTuple):
 
 
 class WorkAhead(NamedTuple):
-    """Announces how much work the next slice is; it precedes each slice that is not small."""
+    """Announces the work of the next slice; it precedes each slice that is not small."""
 
     size: SizeClass
 

@@ -123,7 +123,7 @@ def answer(connection: socket.socket) -> None:
 
 
 def serve(listening: list[socket.socket]) -> None:
-    """Answer requests one after another, until a signal ends the process."""
+    """Serve requests one after another, until a signal ends the process."""
     while True:
         ready, _, _ = select.select(listening, [], [])
         for each in ready:

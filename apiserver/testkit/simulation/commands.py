@@ -1,4 +1,4 @@
-"""The commands that simulated containers answer, from a table in a stage or an annotation. Pure.
+"""The commands of simulated containers, from a table in a stage or an annotation. Pure.
 
     commands:
     - command: uptime                  # a string in which * matches any characters

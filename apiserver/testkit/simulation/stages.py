@@ -150,7 +150,7 @@ class Stage(NamedTuple):
 
     @property
     def said(self) -> Iterator[object]:
-        """Yields what the stage defines, to be compared with other stages."""
+        """Yields the attributes of the stage, for comparison with other stages."""
         if self.says_how_it_goes:
             yield "run"
         if self.has_log:

@@ -174,7 +174,7 @@ class RbacAuthorizer:
         yield by_name, problems, is_for_all_names
 
     def rules(self, user: UserInfo, namespace: str, words_max: float = math.inf) -> RuleSet:
-        """Returns what a user may do; may be called in a thread.
+        """Returns the rules of a user; may be called in a thread.
 
         Raises TooManyWords.
         """

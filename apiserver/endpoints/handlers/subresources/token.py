@@ -48,7 +48,7 @@ BoundTo = tuple[tuple[str, Reference], ...]
 
 
 class UidCheck(enum.Enum):
-    """How a token request is handled whose uid is not the account's."""
+    """The handling of a token request whose UID differs from the account's."""
 
     REFUSE = "refuse"
     # While the gate is off; the answer has the request's uid.

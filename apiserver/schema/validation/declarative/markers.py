@@ -1,4 +1,4 @@
-"""The rules that markers of fields stand for.
+"""The validation rules for markers of fields.
 
 Sources: k8s.io/apimachinery, pkg/api/validate (what a rule finds, and its texts); k8s.io/code-generator,
 cmd/validation-gen/validators (which rules come first, and end the checks of their field).
