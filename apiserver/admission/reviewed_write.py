@@ -25,7 +25,7 @@ class EquivalentResources:
         self._served = served
 
     def of(self, stored: GroupResource) -> Sequence[ServedResource]:
-        """Returns all resources whose objects are stored as those of a resource."""
+        """Returns all resources that serve the objects of a stored resource."""
         return self._served.current.derived(EquivalentResources, _by_stored).get(stored, ())
 
 

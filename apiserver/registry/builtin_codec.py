@@ -36,7 +36,7 @@ class HubVersion(NamedTuple):
 
 
 class BuiltinCodec:
-    """Converts objects of a built-in type to and from another version, their hub, by pure functions.
+    """Converts objects of a built-in type between a version and its hub by pure functions.
 
     See `VersionCodec` for what each method returns.
     """

@@ -119,11 +119,7 @@ class Faults:
 
 
 class LocalFaults:
-    """The faults of a server in this process. thread: that runs the server; raises ServerStopped.
-
-    `find` returns a fault as it is now; `clear` and `clear_all` return faults as they were when cleared.
-    `find` and `clear` return None for a fault that was cleared before.
-    """
+    """The faults of a server in this process. thread: runs the server; raises ServerStopped."""
 
     def __init__(self, injector: FaultInjector, thread: Callable[[str], ServerThread]) -> None:
         self._injector, self._thread = injector, thread

@@ -231,7 +231,7 @@ def _without_selectors(review: Review) -> Review:
 
 
 def explained(policy: RbacPolicy, attributes: Attributes, verdict: Verdict) -> str:
-    """Returns the reason of a verdict for the user it is about: Kubernetes' text, then an explanation.
+    """Returns the reason of a decision, for the reviewed user: Kubernetes' text, then an explanation.
 
     Other users may not see the rules of its roles. If another authorizer than RBAC decided, its own reason is
     the explanation.
