@@ -72,7 +72,7 @@ class CompiledObjects(Generic[T]):
             compiled = self._by_key.get(each.key) if is_damaged else self._by_object.get(each)
             if compiled is None:
                 if is_damaged:  # The reason is in the log; clients that write other objects need not see it.
-                    raise InternalError.of(f"admission is configured by what cannot be read: {each.key}")
+                    raise InternalError.of(f"cannot read the configuration of admission: {each.key}")
                 compiled = await self._offload.run_begun(SizeClass.HUGE, self._compiled, each)
                 self._by_object[each] = compiled
             by_key[each.key] = compiled

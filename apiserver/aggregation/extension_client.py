@@ -225,12 +225,12 @@ def _new_context(ca_bundle: str, verifies: bool, certificate: tuple[bytes, bytes
 async def _read(response: aiohttp.ClientResponse, url: str, bytes_max: int) -> bytes:
     """Reads a response."""
     if response.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
-        raise ExtensionFailed(f"the answer from {url} is compressed, which was not asked for")
+        raise ExtensionFailed(f"the response from {url} is compressed, which was not requested")
     body = bytearray()
     async for piece in response.content.iter_chunked(_READ_BYTES):
         body += piece
         if len(body) > bytes_max:
-            raise ExtensionFailed(f"the answer from {url} is longer than {bytes_max} bytes")
+            raise ExtensionFailed(f"the response from {url} is longer than {bytes_max} bytes")
         await asyncio.sleep(0)
     return bytes(body)
 

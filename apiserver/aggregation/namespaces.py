@@ -107,7 +107,7 @@ def _metadata(answer: ExtensionResponse) -> Iterator[Document]:
     document: Any = json_text.load(answer.body)
     items = document.get("items") if isinstance(document, dict) else None
     if not isinstance(items, list):
-        raise ValueError("it is no list")
+        raise ValueError("it is not a list")
     for each in items[:LISTED_MAX]:
         meta = each.get("metadata") if isinstance(each, dict) else None
         yield meta if isinstance(meta, dict) else {}

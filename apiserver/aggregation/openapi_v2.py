@@ -106,14 +106,14 @@ def parts_of(document: Any, versions: Iterable[GroupVersion]) -> Mapping[GroupVe
     Raises NotOpenApi.
     """
     if not isinstance(document, dict) or document.get("swagger") != "2.0":
-        raise NotOpenApi("it is no document of OpenAPI v2")
+        raise NotOpenApi("it is not an OpenAPI v2 document")
     found = {}
     for each in versions:
         part = _part(document, each)
         if part["paths"]:
-            text = _json(part, f"what it says of {each}")
+            text = _json(part, f"its description of {each}")
             if len(text) > PART_BYTES_MAX:
-                raise NotOpenApi(f"what it says of {each} is longer than {PART_BYTES_MAX} bytes")
+                raise NotOpenApi(f"its description of {each} is longer than {PART_BYTES_MAX} bytes")
             digest = hashlib.sha256(text).hexdigest()
             found[each] = OpenApiPart(digest, len(text), zlib.compress(text, _LEVEL))
     return found
@@ -136,7 +136,7 @@ def _part(document: Document, version: GroupVersion) -> Document:
         if name in definitions:
             continue
         if name == reference or not isinstance(every.get(name), dict):
-            raise NotOpenApi(f"it refers to {reference[:100]}, which it does not have")
+            raise NotOpenApi(f"it refers to {reference[:100]}, which does not exist")
         definitions[name] = _of_version(every[name], version)
         left += references(every[name])
     return {"paths": paths, "definitions": definitions}

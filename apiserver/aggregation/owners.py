@@ -103,7 +103,7 @@ def state_in(answer: ExtensionResponse, owner: NamedOwner) -> OwnerState:
     """Returns the state of an owner in a response. Raises ValueError if there is none."""
     document: Any = json_text.load(answer.body)
     if not isinstance(document, dict):
-        raise ValueError(f"the answer of {answer.url} is no object")
+        raise ValueError(f"the response of {answer.url} is not an object")
     if answer.status == 404 and _is_of_object(document, owner.name):
         return OwnerState.ABSENT
     meta = document.get("metadata")
@@ -111,7 +111,7 @@ def state_in(answer: ExtensionResponse, owner: NamedOwner) -> OwnerState:
         raise ValueError(f"bad status from {answer.url}: {answer.status}")
     if meta["uid"] != owner.uid:
         if not meta["uid"] or meta.get("name") != owner.name:
-            raise ValueError(f"the answer of {answer.url} is another object")
+            raise ValueError(f"the response of {answer.url} is another object")
         return OwnerState.ABSENT
     finalizers = meta.get("finalizers")
     is_waiting = isinstance(finalizers, list) and FINALIZER_FOREGROUND in finalizers

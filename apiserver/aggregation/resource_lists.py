@@ -26,7 +26,7 @@ class NotDiscovery(ValueError):
 def aggregated_resources(document: Any) -> Mapping[GroupVersion, tuple[Document, ...]]:
     """Returns the resources of each version in an APIGroupDiscoveryList. Raises NotDiscovery."""
     if not isinstance(document, dict) or document.get("kind") != LIST_KIND:
-        raise NotDiscovery(f"it is no {LIST_KIND}")
+        raise NotDiscovery(f"it is not an {LIST_KIND}")
     found: dict[GroupVersion, tuple[Document, ...]] = {}
     for group in _objects(document.get("items")):
         metadata = group.get("metadata")
@@ -44,7 +44,7 @@ def listed_resources(document: Any, group_version: GroupVersion) -> tuple[Docume
     NotDiscovery.
     """
     if not isinstance(document, dict) or document.get("kind") != "APIResourceList":
-        raise NotDiscovery("it is no APIResourceList")
+        raise NotDiscovery("it is not an APIResourceList")
     found: dict[str, Document] = {}
     below: list[tuple[str, str, Mapping[str, Any]]] = []
     for each in _objects(document.get("resources")):

@@ -57,7 +57,7 @@ class ClusterRole(NamedTuple):
         labels = document["metadata"].get("labels") or {}
         aggregation = document.get("aggregationRule") or {}
         if not isinstance(labels, dict) or not isinstance(aggregation, dict):
-            raise Malformed("its labels, or its aggregationRule, are no object")
+            raise Malformed("its labels or its aggregationRule are not an object")
         selectors = aggregation.get("clusterRoleSelectors") or ()
         try:
             for selector in selectors:

@@ -94,7 +94,7 @@ def _parse(kind: str, tail: bytes) -> Role | Binding:
     if not isinstance(metadata, dict):
         raise Malformed("it has no metadata")
     if not all(isinstance(metadata.get(field, ""), str) for field in ("namespace", "name")):
-        raise Malformed("its name or namespace is no string")
+        raise Malformed("its name or namespace is not a string")
     return parse(kind, {**document, "metadata": {"name": "", **metadata}})
 
 

@@ -256,7 +256,7 @@ class ServiceAllocationRepair:
         given = []
         for each in self._allocator.allocations(service):
             if each.kind == "nodeport" and not each.value.isdecimal():
-                raise ValueError(f"{each.field} is no port")
+                raise ValueError(f"{each.field} is not a port")
             given.append((each, self._allocator.record(service, each)))
         return given
 

@@ -285,7 +285,7 @@ async def _reason(check: HealthCheck) -> str:
         async with asyncio.timeout(CHECK_TIMEOUT_S):
             await check()
     except TimeoutError:
-        return f"no answer in {CHECK_TIMEOUT_S:.0f} s"
+        return f"no response in {CHECK_TIMEOUT_S:.0f} s"
     except Exception as error:  # A check that fails in an unforeseen way has failed, too.
         return str(error) or type(error).__name__
     return ""

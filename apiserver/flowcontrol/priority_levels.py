@@ -48,7 +48,7 @@ class LevelSpec(NamedTuple):
         name, uid = str(meta["name"]), str(meta.get("uid", ""))
         is_exempt = spec["type"] == "Exempt"
         if is_exempt != (name == EXEMPT):
-            raise Malformed("its name and its type do not belong together")
+            raise Malformed("its name and its type do not match")
         limits = (spec.get("exempt") or {}) if is_exempt else spec["limited"]
         queuing: Document = {}
         if not is_exempt and limits["limitResponse"]["type"] == "Queue":
@@ -68,7 +68,7 @@ class LevelSpec(NamedTuple):
         if found.shares < 0 or not 0 <= found.lendable_percent <= 100 or (found.borrowing_percent or 0) < 0:
             raise Malformed("its limits are out of range")
         if queuing and not (0 < found.hand_size <= found.queues and found.queue_length_max > 0):
-            raise Malformed("its queues cannot be dealt")
+            raise Malformed("the numbers of its queues and hands are invalid")
         return found
 
     @property

@@ -33,11 +33,11 @@ def parse_media_type(text: str) -> str:
     rest, values = text[len(media_type) :], dict[str, str]()
     media_type = media_type.strip().lower()
     if not _is_media_type(media_type):
-        raise ValueError(f"{text!r} is no media type")
+        raise ValueError(f"{text!r} is not a media type")
     while not _is_end(rest):
         parameter = _match_parameter(rest)
         if parameter is None:
-            raise ValueError(f"{text!r} has a parameter that is malformed")
+            raise ValueError(f"{text!r} has a malformed parameter")
         name, value = parameter["name"].lower(), parameter["value"]
         if value.startswith('"'):
             value = _unescape(r"\1", value[1:-1])

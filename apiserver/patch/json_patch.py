@@ -229,9 +229,9 @@ class _Test(jsonpatch.TestOperation):
     def apply(self, obj: Any) -> Any:
         steps = self.pointer.parts
         if steps and isinstance(parent := _at(obj, steps[:-1]), dict) and steps[-1] not in parent:
-            raise TestFailed("a value that is tested for is not there")
+            raise TestFailed("the value to test does not exist")
         if not _is_equal(self.pointer.resolve(obj), self.operation["value"]):
-            raise TestFailed("a value is not the one that is tested for")
+            raise TestFailed("the value does not equal the tested one")
         return obj
 
 
@@ -246,14 +246,14 @@ class _Copies:
         """Returns a copy of a value. Raises CannotApply."""
         self._values += _values_in(value, COPIED_VALUES_MAX - self._values)
         if self._values > COPIED_VALUES_MAX:
-            raise CannotApply(f"copies have more than {COPIED_VALUES_MAX} values in all")
+            raise CannotApply(f"copies have more than {COPIED_VALUES_MAX} values in total")
         try:
             encoded = orjson.dumps(value)
         except TypeError:
             raise CannotApply("a value is nested too deeply to be copied") from None
         self._bytes += len(encoded)
         if self._bytes > COPIED_BYTES_MAX:
-            raise CannotApply(f"copies add up to {self._bytes} bytes; {COPIED_BYTES_MAX} are possible")
+            raise CannotApply(f"copies add up to {self._bytes} bytes; the limit is {COPIED_BYTES_MAX}")
         return orjson.loads(encoded)
 
 

@@ -33,7 +33,7 @@ def expired_error(next_key: str, folder: str, meta_version: str, *, is_continued
         return Expired("The resourceVersion for the provided list is too old.")
     error = Expired(
         "The provided continue parameter is too old to display a consistent list result. You can start a "
-        "new list without it, or go on with the token in this answer; then objects that were created, "
+        "new list without it, or continue with the token in this response; then objects that were created, "
         "changed or deleted since the first chunk may show up or be missing."
     )
     error.list_meta["continue"] = continue_token(0, next_key, folder, meta_version)

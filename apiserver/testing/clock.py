@@ -49,7 +49,7 @@ class Clock:
         except (OverflowError, ValueError):  # too large, or no number
             step = AHEAD_MAX + timedelta.resolution
         if step < timedelta():
-            raise ClockNotAdvanced(f"a server's clock does not go back: it was to be put forward by {step}")
+            raise ClockNotAdvanced(f"a server's clock cannot be advanced by {step}")
         if timedelta(seconds=self._time.ahead_s) + step > AHEAD_MAX:
             raise ClockNotAdvanced(
                 f"a server's clock can be at most {AHEAD_MAX.days // 365} years ahead of the computer's"

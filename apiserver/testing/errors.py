@@ -80,7 +80,7 @@ class UnknownKind(Exception):
     """
 
     def __init__(self, kind: str, served: list[str]) -> None:
-        super().__init__(f"nothing that is served is a {kind!r}; there are {', '.join(served)}")
+        super().__init__(f"no served resource has the kind {kind!r}; there are {', '.join(served)}")
         self.kind = kind
 
 

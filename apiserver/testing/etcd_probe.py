@@ -42,7 +42,7 @@ _PORT: Final = 2379
 _PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
 _FRAME_HEADER_BYTES: Final = 9
 _SETTINGS: Final = 4
-_SILENCE: Final = "it takes connections and does not answer: it has no leader yet, or is no etcd"
+_SILENCE: Final = "it accepts connections but does not respond: it has no leader yet, or is not etcd"
 
 
 class EtcdTls(NamedTuple):
@@ -87,7 +87,7 @@ class EtcdProbe:
                 break
             time.sleep(POLL_S)
             attempt_s *= 2
-        told = f"etcd does not answer: {self._told(findings)}"
+        told = f"etcd does not respond: {self._told(findings)}"
         if not any(each.may_pass for each in findings):
             raise ServerDidNotStart(told)
         log.warning("%s; waiting for it", told)
@@ -170,7 +170,7 @@ class EtcdProbe:
             return None
         if not isinstance(health, dict) or health.get("health") != "false":
             return None
-        return _Finding(f"it is not healthy: {str(health.get('reason') or 'it does not say why').lower()}")
+        return _Finding(f"it is not healthy: {str(health.get('reason') or 'no reason given').lower()}")
 
 
 def _address(url: SplitResult) -> tuple[str, int]:
@@ -201,7 +201,7 @@ def _beginning(connection: socket.socket, context: ssl.SSLContext | None, name: 
 
 def _closed(url: SplitResult) -> _Finding:
     other = "one without TLS" if url.scheme == "https" else "one with TLS, and the URL is not https"
-    return _Finding(f"it closes the connection: it is no etcd, or {other}")
+    return _Finding(f"it closes the connection: it is not etcd, or {other}")
 
 
 def _tls_failure(error: ssl.SSLError) -> _Finding:
@@ -214,6 +214,6 @@ def _tls_failure(error: ssl.SSLError) -> _Finding:
 def _wrong(begun: bytes) -> _Finding | None:
     """Returns why the first bytes are not etcd's; None if they are a frame of SETTINGS."""
     if begun.startswith(b"HTTP/"):
-        return _Finding("it answers in HTTP/1: it is no etcd")
+        return _Finding("it responds in HTTP/1: it is not etcd")
     is_settings = len(begun) == _FRAME_HEADER_BYTES and begun[3] == _SETTINGS and not any(begun[5:])
-    return None if is_settings else _Finding("it does not answer in HTTP/2: it is no etcd")
+    return None if is_settings else _Finding("it does not respond in HTTP/2: it is not etcd")

@@ -40,7 +40,7 @@ def _events(server: ApiServer) -> str:
             response = connection.getresponse()
             answer = orjson.loads(response.read())
     except ServerStopped:
-        return "they cannot be read any more: it has been stopped"
+        return "they can no longer be read: the server was stopped"
     except (OSError, ValueError, http.client.HTTPException) as error:
         return f"they cannot be read: {error!r}"
     if response.status != 200:

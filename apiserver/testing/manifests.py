@@ -166,7 +166,7 @@ def _read(path: Path) -> Iterator[Manifest]:
 def _objects(document: Any, place: str) -> Iterator[Manifest]:
     """Yields the object, or the objects of a list."""
     if not isinstance(document, dict):
-        raise ManifestNotLoaded(place, "this is no object")
+        raise ManifestNotLoaded(place, "this is not an object")
     if isinstance(document.get("items"), list) and str(document.get("kind", "")).endswith("List"):
         for item in document["items"]:
             yield from _objects(item, place)

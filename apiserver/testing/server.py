@@ -605,9 +605,9 @@ class ApiServer:
         """Advances the server's clock."""
         runner = self._own_runner(ADVANCE)
         if self._has_etcd:
-            raise ClockNotAdvanced("the clock of a server on etcd cannot be put forward: etcd expires leases")
+            raise ClockNotAdvanced("the clock of a server on etcd cannot be advanced: etcd expires leases")
         if self._has_flag("--workers"):
-            raise ClockNotAdvanced("the clock of a server with --workers cannot be put forward")
+            raise ClockNotAdvanced("the clock of a server with --workers cannot be advanced")
         runner.advance_clock(seconds)
 
     def _host(self, config: Config) -> HostProcess:

@@ -89,7 +89,7 @@ class Timeline(Sequence[Version]):
     def __str__(self) -> str:
         cut = len(self._versions) - VERSIONS_SHOWN
         before = [f"  ... {cut} before"] if cut > 0 else [] if self.is_complete else ["  ... more before"]
-        lines = [f"  {each}" for each in self._versions[-VERSIONS_SHOWN:]] or ["  there was none"]
+        lines = [f"  {each}" for each in self._versions[-VERSIONS_SHOWN:]] or ["  it did not exist"]
         return "\n".join((f"{self._what}:", *before, *lines))
 
 

@@ -211,7 +211,7 @@ def assert_quiet(
                 written += [(resource, event) for event in watched.events(deadline)]
             except _HistoryGone:
                 reason = "the server was reset, or its history compacted"
-                raise NotQuiet(f"what was written to {resource.plural} is not known: {reason}") from None
+                raise NotQuiet(f"the writes to {resource.plural} are not known: {reason}") from None
     if written:
         users = _users(server)
         lines = "\n".join(_write(resource, event, users) for resource, event in written[:FIELDS_SHOWN])
@@ -236,9 +236,7 @@ def _watched(server: RunningServer, resource: Resource, namespace: str, seconds:
         # A reset between the list and the watch is as one before both: nothing has been looked at yet.
         with contextlib.suppress(_HistoryGone):
             return until_answered(begun, ends_at)
-    raise NotQuiet(
-        f"what is written to {resource.plural} cannot be known: the server is reset again and again"
-    )
+    raise NotQuiet(f"the writes to {resource.plural} cannot be known: the server is reset repeatedly")
 
 
 class _HistoryGone(Exception):

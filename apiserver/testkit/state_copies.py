@@ -17,7 +17,7 @@ class CannotBeCopied(Exception):
     """The content of a store cannot be copied, because it is not in this process."""
 
     def __init__(self) -> None:
-        super().__init__("only what an embedded store holds can be copied, not what is in etcd")
+        super().__init__("only the contents of an embedded store can be copied, not those of etcd")
 
 
 @dataclass(frozen=True, slots=True)

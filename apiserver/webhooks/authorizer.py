@@ -208,7 +208,7 @@ class WebhookAuthorizer:
             async with asyncio.timeout_at(deadline):
                 return await asyncio.shield(pending.task)
         except TimeoutError:
-            return self._failure(f"the webhook {self._name} has not answered in time")
+            return self._failure(f"the webhook {self._name} has not responded in time")
         finally:
             pending.waiters -= 1
             if not pending.waiters and not pending.task.done():

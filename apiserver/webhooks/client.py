@@ -160,7 +160,7 @@ class WebhookClient:
                     answer = AnswerReader(ANSWER_BYTES_MAX)
                     await self._send(url, review, channel, answer)
             if answer.encoding not in ("", "identity"):
-                raise CallFailed("the answer is compressed, which was not asked for")
+                raise CallFailed("the response is compressed, which was not requested")
         except (CallFailed, AnswerTooLong, MalformedHttpAnswer, ConnectionBroken, TimeoutError) as error:
             if not needs_body and 200 <= answer.status < 300:
                 return WebhookResponse(answer.status, answer.content_type, b"")

@@ -65,7 +65,7 @@ class CredentialFiles:
             return source.text
         content = await self._content(source.path)
         if not content:
-            raise CallFailed(f"there is nothing in {source.path}")
+            raise CallFailed(f"{source.path} is empty")
         return content
 
     async def _token(self, credentials: ClientCredentials) -> str:
@@ -80,7 +80,7 @@ class CredentialFiles:
             raise
         token = content.decode("utf-8", "replace").strip()
         if not token or not token.isprintable():
-            raise CallFailed(f"there is no token in {credentials.token_file}")
+            raise CallFailed(f"{credentials.token_file} contains no token")
         return token
 
     async def _content(self, path: Path) -> bytes:

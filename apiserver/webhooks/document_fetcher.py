@@ -60,7 +60,7 @@ class DocumentFetcher:
         target = URL(url)
         for _ in range(REDIRECTIONS_MAX + 1):
             if target.scheme != "https":
-                raise ProviderFailed(f'Get "{url}": it leads to a URL without https')
+                raise ProviderFailed(f'Get "{url}": redirected to a URL without https')
             async with self._open_session().get(
                 target, headers=_HEADERS, ssl=await self._context(authorities), allow_redirects=False
             ) as response:
@@ -99,11 +99,11 @@ class DocumentFetcher:
 
 async def _read(response: aiohttp.ClientResponse, url: str) -> bytes:
     if response.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
-        raise ProviderFailed(f'Get "{url}": the answer is compressed, which was not asked for')
+        raise ProviderFailed(f'Get "{url}": the response is compressed, which was not requested')
     pieces, size = [], 0
     async for piece in response.content.iter_chunked(_READ_BYTES):
         size += len(piece)
         if size > DOCUMENT_BYTES_MAX:
-            raise ProviderFailed(f'Get "{url}": the answer is longer than {DOCUMENT_BYTES_MAX} bytes')
+            raise ProviderFailed(f'Get "{url}": the response is longer than {DOCUMENT_BYTES_MAX} bytes')
         pieces.append(piece)
     return b"".join(pieces)

@@ -48,7 +48,7 @@ class AnswerTooLong(ValueError):
     """The body of a response exceeds the limit."""
 
     def __init__(self, bytes_max: int) -> None:
-        super().__init__(f"the answer is longer than {bytes_max} bytes")
+        super().__init__(f"the response is longer than {bytes_max} bytes")
 
 
 class AnswerReader:

@@ -181,7 +181,7 @@ def require_https(path: Path, cluster: KubeconfigCluster, *, allows_http: bool =
     """Checks that the server of a cluster is called with HTTPS. Raises InvalidConfiguration."""
     if not is_https(cluster.server, allows_http=allows_http):
         wanted = "http or https" if allows_http else "https"
-        raise InvalidConfiguration(f'{path}: clusters: server "{cluster.server}" is no URL with {wanted}')
+        raise InvalidConfiguration(f'{path}: clusters: server "{cluster.server}" is not a URL with {wanted}')
 
 
 def is_https(server: str, *, allows_http: bool = False) -> bool:

@@ -64,11 +64,11 @@ class TokenReviews:
             document.get("kind") not in (None, "", "TokenReview")
             or document.get("apiVersion") not in (None, "", self._api_version)
         ):
-            raise CallFailed(f"the answer is no TokenReview of {self._api_version}")
+            raise CallFailed(f"the response is not a TokenReview of {self._api_version}")
         status = document.get("status")
         status = {} if status is None else status
         if not isinstance(status, dict):
-            raise CallFailed("the answer has no status")
+            raise CallFailed("the response has no status")
         is_authenticated = status.get("authenticated", False)
         if not isinstance(is_authenticated, bool):
             raise CallFailed("status.authenticated is not true or false")
@@ -85,12 +85,12 @@ class TokenReviews:
 def _user(found: Any) -> UserInfo:
     """Returns the user in a response."""
     if not isinstance(found, dict):
-        raise CallFailed("the answer has no status.user")
+        raise CallFailed("the response has no status.user")
     name, extra = _text(found, "username"), found.get("extra") or {}
     if not name:
-        raise CallFailed("the answer has no status.user.username")
+        raise CallFailed("the response has no status.user.username")
     if not isinstance(extra, dict):
-        raise CallFailed("status.user.extra is no object")
+        raise CallFailed("status.user.extra is not an object")
     user = authenticated(name, _texts(found, "groups"), _text(found, "uid"))
     pairs = tuple((key, _texts(extra, key)) for key in sorted(extra))
     return UserInfo(user.name, user.groups, user.uid, pairs)
@@ -99,12 +99,12 @@ def _user(found: Any) -> UserInfo:
 def _text(fields: dict[str, Any], name: str) -> str:
     value = fields.get(name) or ""
     if not isinstance(value, str):
-        raise CallFailed(f"{name} in the answer is no text")
+        raise CallFailed(f"{name} in the response is not a string")
     return value
 
 
 def _texts(fields: dict[str, Any], name: str) -> tuple[str, ...]:
     values = fields.get(name) or []
     if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
-        raise CallFailed(f"{name} in the answer is no list of texts")
+        raise CallFailed(f"{name} in the response is not a list of strings")
     return tuple(values)

@@ -175,7 +175,7 @@ def _finish_restore(part: Path, bump_revision: int, now: float) -> int:
         connection.execute("BEGIN IMMEDIATE")
         revision = _numbers(connection, str(part))["revision"] + bump_revision
         if revision > REVISION_MAX:
-            raise SnapshotError(f"the revision would be {revision}; {REVISION_MAX} is the highest possible")
+            raise SnapshotError(f"the revision would be {revision}; {REVISION_MAX} is the maximum")
         if bump_revision:
             connection.execute(
                 "UPDATE numbers SET value = ? WHERE name IN ('revision', 'compacted')", (revision,)

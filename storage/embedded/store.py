@@ -139,7 +139,7 @@ class EmbeddedStore:
         self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]
     ) -> Coroutine[Any, Any, int]:
         if len(writes) > TRANSACTION_WRITES_MAX:
-            raise ValueError(f"{len(writes)} writes in a transaction; {TRANSACTION_WRITES_MAX} are possible")
+            raise ValueError(f"{len(writes)} writes in a transaction; the limit is {TRANSACTION_WRITES_MAX}")
         for write in writes:
             if isinstance(write, Put) and len(write.value) > VALUE_BYTES_MAX:
                 raise ValueTooLarge(write.key, size_bytes=len(write.value), limit_bytes=VALUE_BYTES_MAX)

@@ -32,7 +32,7 @@ class KeyNeeded(Exception):
     """
 
     def __init__(self, provider: str, fetch: Callable[[], Awaitable[None]]) -> None:
-        super().__init__("the key is not here yet")
+        super().__init__("the key has not been fetched yet")
         self.provider, self.fetch = provider, fetch
 
 

@@ -126,7 +126,7 @@ class KmsProvider:
         self.first_probe = asyncio.Event()  # set when the plugin was asked once
         self._version = ""
         self._write_key: _WriteKey | None = None
-        self._failure = "it was not asked yet"
+        self._failure = "it has not been called yet"
         self._keys: dict[_CacheKey, Cipher] = {}
         self._fetching: dict[_CacheKey, asyncio.Task[None]] = {}
         # Keys that the plugin refuses, and why it is not asked for others; each until then.
@@ -144,7 +144,7 @@ class KmsProvider:
     def encrypt(self, value: bytes, context: bytes) -> bytes:
         key = self._write_key
         if key is None:
-            why = f'the KMS plugin "{self.name}" has provided no key: {self._failure}'
+            why = f'the KMS plugin "{self.name}" has not provided a key: {self._failure}'
             raise CannotEncrypt(why, code=NOT_FROM_A_CALL)
         if (late_s := self._monotonic() - key.expires_at) > 0:
             now = self._wall()
@@ -215,7 +215,7 @@ class KmsProvider:
         except Undecryptable as error:
             failure = error
         except ValueError:
-            failure = Undecryptable("the decrypted DEK is no AES key")
+            failure = Undecryptable("the decrypted DEK is not an AES key")
         self._has_refused = True
         log.warning("the KMS plugin %s did not decrypt a key: %s", self.name, failure)
         _bounded_put(self._refusals, cache_key, (failure, self._monotonic() + REFUSED_S), REFUSALS_MAX)
@@ -257,7 +257,7 @@ class KmsProvider:
         if task is None or task.done():
             task = self._check = asyncio.create_task(self._reason())
         await asyncio.wait((task,))
-        closed = f"the KMS plugin {self.name} is not used any more"
+        closed = f"the KMS plugin {self.name} is no longer in use"
         if reason := closed if task.cancelled() else task.result():
             raise KmsUnhealthy(reason)
 

@@ -202,7 +202,7 @@ class EncryptedStorage(StorageWrapper):
                     await needed.fetch()
                 else:
                     await self._fetch_in_time(needed, deadline)
-        raise Undecryptable("the key was fetched, and is not here any more", is_temporary=True)
+        raise Undecryptable("the key was fetched, but is no longer cached", is_temporary=True)
 
     async def _fetch_in_time(self, needed: KeyNeeded, deadline: float) -> None:
         """Fetch a key before a deadline; the fetch continues afterwards."""

@@ -175,9 +175,7 @@ class EtcdClient:
         except RpcError as error:
             raise self._storage_error(endpoint, error, is_write=False) from error
         except TimeoutError:
-            raise StorageUnavailable(
-                f"etcd at {self.endpoints[endpoint]}: the snapshot stopped coming"
-            ) from None
+            raise StorageUnavailable(f"etcd at {self.endpoints[endpoint]}: the snapshot stalled") from None
         finally:
             call.cancel()
 
@@ -310,7 +308,7 @@ class _WatchCall:
         except (RpcError, ChannelClosed) as error:
             raise StorageUnavailable("the watch stream has ended") from error
         except CallEnded as error:
-            raise StorageUnavailable("the watch stream was ended here") from error
+            raise StorageUnavailable("the watch stream was canceled by this server") from error
 
     def cancel(self) -> None:
         self._call.cancel()

@@ -231,7 +231,7 @@ class Connection(asyncio.Protocol):
     def open(self, call: Call, block: bytes) -> None:
         """Send the headers of a call. Raises an unsent RpcError if the connection is no longer usable."""
         if not self.is_usable:
-            raise RpcError(Code.UNAVAILABLE, "the connection takes no more calls", is_unsent=True)
+            raise RpcError(Code.UNAVAILABLE, "the connection accepts no more calls", is_unsent=True)
         call.stream_id, call.window = self._next_id, self._initial_window
         self._calls[call.stream_id] = call
         self._next_id += 2
@@ -283,7 +283,7 @@ class Connection(asyncio.Protocol):
     def _on_frame(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:
         if not self.ready.done():
             if kind != _SETTINGS or flags & _ACK:
-                raise _ProtocolError("it begins with no settings")
+                raise _ProtocolError("it does not begin with settings")
         elif self._block_of is not None and (kind != _CONTINUATION or stream_id != self._block_of[0]):
             raise _ProtocolError("a header block is interrupted")
         if kind == _DATA:
@@ -320,7 +320,7 @@ class Connection(asyncio.Protocol):
             return  # It has been cancelled; what was under way still comes.
         call.on_message_bytes(_unpadded(payload) if flags & _PADDED else payload, size)
         if flags & _END_STREAM:
-            raise _ProtocolError("an answer without trailers")
+            raise _ProtocolError("a response without trailers")
 
     def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
         if flags & _PADDED:
@@ -336,7 +336,7 @@ class Connection(asyncio.Protocol):
 
     def _on_continuation(self, flags: int, payload: bytes) -> None:
         if self._block_of is None:
-            raise _ProtocolError("a CONTINUATION of nothing")
+            raise _ProtocolError("a CONTINUATION without a header block")
         self._block += payload
         if len(self._block) > HEADER_BLOCK_BYTES_MAX:
             raise _ProtocolError(f"a header block of more than {HEADER_BLOCK_BYTES_MAX} bytes")
@@ -354,12 +354,12 @@ class Connection(asyncio.Protocol):
             self._forget(call)
             if headers.code is None:
                 what = "no grpc-status" if headers.status in (None, 200) else f"HTTP status {headers.status}"
-                call.fail(RpcError(Code.UNKNOWN, f"the answer has {what}"))
+                call.fail(RpcError(Code.UNKNOWN, f"the response has {what}"))
             else:
                 call.on_end(headers)
         elif headers.status != 200:
             self.cancel(call)
-            call.fail(RpcError(Code.UNKNOWN, f"the answer has HTTP status {headers.status}"))
+            call.fail(RpcError(Code.UNKNOWN, f"the response has HTTP status {headers.status}"))
 
     def _decoded(self, block: bytes) -> Headers:
         status: int | None = None
@@ -448,10 +448,10 @@ class Connection(asyncio.Protocol):
         for call in list(self._calls.values()):
             if call.deadline is not None and call.deadline <= now:
                 self.cancel(call)
-                call.fail(RpcError(Code.DEADLINE_EXCEEDED, "etcd did not answer in time"))
+                call.fail(RpcError(Code.DEADLINE_EXCEEDED, "etcd did not respond in time"))
         if self._is_pinged:
             if now - self._pinged_at >= KEEPALIVE_TIMEOUT_S:
-                self._abort("a keepalive ping was not answered")
+                self._abort("a keepalive ping got no response")
         elif self._calls and now - max(self._received_at, self._pinged_at) >= KEEPALIVE_INTERVAL_S:
             self._is_pinged, self._pinged_at = True, now
             self._write(_frame(_PING, 0, 0, b"apiserve"))
@@ -563,7 +563,7 @@ class UnaryCall:
                 0,
                 len(framed) - _MESSAGE.size,
             ):
-                self.answer.set_exception(RpcError(Code.INTERNAL, "the answer is not one whole message"))
+                self.answer.set_exception(RpcError(Code.INTERNAL, "the response is not one whole message"))
             else:
                 self.answer.set_result(framed[_MESSAGE.size :])
 

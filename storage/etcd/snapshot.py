@@ -42,9 +42,9 @@ async def save(client: EtcdClient, path: Path) -> SnapshotFile:
             async with aclosing(client.snapshot()) as blobs:
                 async for blob in blobs:
                     file.write(blob)
-        saved = verify_checksum(part, description="what etcd sent")
+        saved = verify_checksum(part, description="the data from etcd")
         if not is_snapshot(part):
-            raise SnapshotError("what etcd sent is not a snapshot")
+            raise SnapshotError("the data from etcd is not a snapshot")
         return saved
 
 

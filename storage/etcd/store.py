@@ -113,7 +113,7 @@ class EtcdStore:
     async def transact(self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]) -> int:
         self._require_open()
         if len(writes) > TRANSACTION_WRITES_MAX:
-            raise ValueError(f"{len(writes)} writes in a transaction; {TRANSACTION_WRITES_MAX} are possible")
+            raise ValueError(f"{len(writes)} writes in a transaction; the limit is {TRANSACTION_WRITES_MAX}")
         for write in writes:
             if isinstance(write, Put) and len(write.value) > VALUE_BYTES_MAX:
                 raise ValueTooLarge(write.key, size_bytes=len(write.value), limit_bytes=VALUE_BYTES_MAX)
@@ -183,11 +183,11 @@ class EtcdStore:
                 await self.current_revision()
                 alarms = (await self._client.alarms()).alarms
         except TimeoutError:
-            raise StorageUnavailable(f"etcd did not answer in {HEALTH_TIMEOUT_S:.0f} s") from None
+            raise StorageUnavailable(f"etcd did not respond in {HEALTH_TIMEOUT_S:.0f} s") from None
         for alarm in alarms:
             if alarm.alarm == pb.AlarmRequest.NOSPACE:
-                raise StorageFull(f"etcd member {alarm.member_id:x} has used up its space quota")
-            raise StorageUnavailable(f"etcd member {alarm.member_id:x} has found its data corrupt")
+                raise StorageFull(f"etcd member {alarm.member_id:x} has exceeded its space quota")
+            raise StorageUnavailable(f"etcd member {alarm.member_id:x} has found corrupt data")
 
     async def close(self) -> None:
         if not self._is_closed:

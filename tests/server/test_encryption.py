@@ -288,7 +288,9 @@ def test_a_plugin_that_comes_and_goes(tmp_path: Path) -> None:
             assert "failed to decrypt DEK, error: rpc error: code = " in api.get(f"{SECRETS}/a").message
             refused = api.post(SECRETS, secret("c"))
             assert (refused.status, refused.reason) == (500, "InternalError")
-            assert 'the KMS plugin "plugin" has provided no key: failed to perform status' in refused.message
+            assert (
+                'the KMS plugin "plugin" has not provided a key: failed to perform status' in refused.message
+            )
             kept = api.delete(f"{SECRETS}/a", {OPTION: True})
             assert (kept.status, kept.reason) == (500, "StorageReadError"), "it is not corrupt"
             assert api.get("/readyz/kms-providers").status == 500
@@ -351,7 +353,7 @@ def test_what_replicas_share_is_encrypted_as_secrets_are(tmp_path: Path) -> None
             found.server.stop()
         end = ServerProcess(tmp_path / "b", flag).refusal()
         assert end.code != 0
-        assert "it is encrypted as Secrets are, and there is no --encryption-provider-config" in end.stderr
+        assert "it is encrypted like Secrets, but --encryption-provider-config is not set" in end.stderr
 
 
 @pytest.mark.slow

@@ -82,7 +82,7 @@ REFUSED: Final[dict[str, tuple[str, str, Any, int, str]]] = {
         "",
         {"effect": {"type": "NotReady"}, "match": {"verb": "get"}},
         400,
-        "the fault is not valid: match: NotReady is of the server",
+        "the fault is not valid: match: NotReady applies to the server",
     ),
     "one that nobody could clear": (
         "POST",

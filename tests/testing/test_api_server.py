@@ -316,7 +316,7 @@ def test_a_server_whose_etcd_is_not_there_says_so_at_once(in_process: bool) -> N
     flags = ["--etcd-servers=http://127.0.0.1:1"]
     with pytest.raises(ServerDidNotStart) as raised:
         ApiServer(flags=flags, in_process=in_process).start()
-    assert raised.value.reason == "etcd does not answer: http://127.0.0.1:1 (Connection refused)"
+    assert raised.value.reason == "etcd does not respond: http://127.0.0.1:1 (Connection refused)"
     assert directories() <= made
 
 

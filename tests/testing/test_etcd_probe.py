@@ -23,8 +23,8 @@ from tests.support.etcd_process import EtcdCluster, TlsFiles, free_port, wheel_e
 from tests.support.eventually import until
 
 NOBODY = "http://127.0.0.1:1"
-SILENCE: Final = "it takes connections and does not answer: it has no leader yet, or is no etcd"
-CLOSES: Final = "it closes the connection: it is no etcd, or one with TLS, and the URL is not https"
+SILENCE: Final = "it accepts connections but does not respond: it has no leader yet, or is not etcd"
+CLOSES: Final = "it closes the connection: it is not etcd, or one with TLS, and the URL is not https"
 # The first frame of HTTP/2 that a server sends.
 SETTINGS: Final = b"\0\0\0\4\0\0\0\0\0"
 # For what may be slow on a busy machine, and fails by then all the same.
@@ -75,7 +75,7 @@ def test_all_that_do_not_listen_are_named() -> None:
     refused = "Connection refused"
     told = f"{NOBODY} ({refused}), http://localhost:2 ({refused})"
     probe = EtcdProbe([NOBODY, "http://localhost:2"])
-    assert refusal(probe, 0.1) == f"etcd does not answer: {told}"
+    assert refusal(probe, 0.1) == f"etcd does not respond: {told}"
     assert probe.why_not_ready() == f"etcd: {told}"
 
 
@@ -109,15 +109,15 @@ OTHERS: Final[dict[str, tuple[Callable[[socket.socket], object], str]]] = {
     "one who resets": (_resets, CLOSES),
     "one with HTTP/1": (
         lambda client: client.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
-        "it answers in HTTP/1: it is no etcd",
+        "it responds in HTTP/1: it is not etcd",
     ),
     "one with SSH": (
         lambda client: client.sendall(b"SSH-2.0-OpenSSH_9.6\r\n"),
-        "it does not answer in HTTP/2: it is no etcd",
+        "it does not respond in HTTP/2: it is not etcd",
     ),
     "one with another frame": (
         lambda client: client.sendall(b"\0\0\0\7\0\0\0\0\0"),
-        "it does not answer in HTTP/2: it is no etcd",
+        "it does not respond in HTTP/2: it is not etcd",
     ),
 }
 
@@ -125,13 +125,13 @@ OTHERS: Final[dict[str, tuple[Callable[[socket.socket], object], str]]] = {
 @pytest.mark.parametrize(("handle", "why"), OTHERS.values(), ids=OTHERS)
 def test_who_is_no_etcd_is_known_within_a_second(handle: Callable[[socket.socket], object], why: str) -> None:
     with listening(handle) as url:
-        assert refusal(EtcdProbe([url])) == f"etcd does not answer: {url} ({why})"
+        assert refusal(EtcdProbe([url])) == f"etcd does not respond: {url} ({why})"
 
 
 def test_who_does_not_speak_tls() -> None:
     with listening(_closes, "https") as url:
         assert refusal(EtcdProbe([url])) == (
-            f"etcd does not answer: {url} (it closes the connection: it is no etcd, or one without TLS)"
+            f"etcd does not respond: {url} (it closes the connection: it is not etcd, or one without TLS)"
         )
     with listening(lambda client: client.sendall(SETTINGS), "https") as url:
         assert "TLS fails: " in refusal(EtcdProbe([url]))
@@ -140,7 +140,7 @@ def test_who_does_not_speak_tls() -> None:
 def test_a_server_whose_etcd_is_something_else_says_so_at_once() -> None:
     with listening(_closes) as url, pytest.raises(ServerDidNotStart) as raised:
         ApiServer(flags=[f"--etcd-servers={url}"]).start()
-    assert raised.value.reason == f"etcd does not answer: {url} ({CLOSES})"
+    assert raised.value.reason == f"etcd does not respond: {url} ({CLOSES})"
 
 
 # ---- one that may be slow
@@ -162,7 +162,7 @@ def test_one_that_is_silent_is_waited_for_and_told(
         with caplog.at_level(logging.WARNING):
             probe.require(within_s=BRIEFLY_S)
         told = f"{NOBODY} (Connection refused), {url} ({SILENCE})"
-        assert caplog.messages == [f"etcd does not answer: {told}; waiting for it"]
+        assert caplog.messages == [f"etcd does not respond: {told}; waiting for it"]
         assert probe.why_not_ready() == f"etcd: {told}"
 
 
@@ -235,7 +235,7 @@ def test_an_etcd_with_tls(tmp_path: Path) -> None:
     with etcd:
         probe(authority.ca).require()
         assert probe(authority.ca).why_not_ready() == ""
-        begin = f"etcd does not answer: {etcd.url} ("
+        begin = f"etcd does not respond: {etcd.url} ("
         assert refusal(probe(other.ca)) == (
             f"{begin}its certificate is not trusted: unable to get local issuer certificate)"
         )

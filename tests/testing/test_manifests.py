@@ -70,12 +70,12 @@ def test_what_is_there_is_updated(server: ApiServer) -> None:
 OK: Final = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: ok}\n---\n"
 BAD: Final[dict[str, tuple[str, str]]] = {
     "no YAML": (OK + "a: [1,\n", r"bad\.yaml:6: "),
-    "no object": (OK + "- 1\n", r"bad\.yaml:5: this is no object"),
+    "no object": (OK + "- 1\n", r"bad\.yaml:5: this is not an object"),
     "no kind": (OK + "# a comment\napiVersion: v1\n", r"bad\.yaml:6: kind: Required value"),
     "no metadata": (OK + "apiVersion: v1\nkind: Pod\n", r"bad\.yaml:5: metadata: Required value"),
     "a kind that is not served": (
         "apiVersion: v2\nkind: Gizmo\nmetadata: {name: a}\n",
-        r"bad\.yaml:1: Gizmo a: v2: nothing that is served is a 'v2/Gizmo'",
+        r"bad\.yaml:1: Gizmo a: v2: no served resource has the kind 'v2/Gizmo'",
     ),
     "a version that was removed": (
         "apiVersion: extensions/v1beta1\nkind: Ingress\nmetadata: {name: a}\n",

@@ -464,4 +464,4 @@ def test_a_failure_after_a_test_tells_it_too(tmp_path: Path) -> None:
     of_a_fixture, of_a_fault = output.split("the last requests of clients to kube")[1:]
     assert "/registry/core/configmaps/default/mine" in of_a_fixture
     assert ": GET /api/v1/namespaces/default/pods 200" in of_a_fault
-    assert "they cannot be read any more: it has been stopped" in of_a_fault
+    assert "they can no longer be read: the server was stopped" in of_a_fault

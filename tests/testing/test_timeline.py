@@ -181,7 +181,7 @@ def test_what_is_shown_is_bounded(server: ApiServer) -> None:
 
 def test_custom_resources_and_what_is_of_no_namespace(server: ApiServer) -> None:
     assert [each.verb for each in server.timeline("Namespace", "default")] == ["create"]
-    assert str(server.timeline("Namespace", "nowhere")) == "Namespace nowhere:\n  there was none"
+    assert str(server.timeline("Namespace", "nowhere")) == "Namespace nowhere:\n  it did not exist"
 
 
 def test_who_wrote_what(server: ApiServer) -> None:

@@ -79,7 +79,7 @@ def test_kinds(server: ApiServer, named: str, found: tuple[str, str, str, str]) 
 
 
 def test_a_kind_that_is_not_served(server: ApiServer) -> None:
-    with pytest.raises(UnknownKind, match="nothing that is served is a 'Gizmo'; there are APIService, "):
+    with pytest.raises(UnknownKind, match="no served resource has the kind 'Gizmo'; there are APIService, "):
         server.wait_for("Gizmo", "a")
 
 
@@ -257,7 +257,7 @@ def test_what_was_written_is_not_known_of_a_server_that_was_reset(server: ApiSer
     raised = while_it_is_quiet(server, lambda: server.reset(before), "ConfigMap", seconds=0.5)
     assert isinstance(raised, NotQuiet)
     assert str(raised) == (
-        "what was written to configmaps is not known: the server was reset, or its history compacted"
+        "the writes to configmaps are not known: the server was reset, or its history compacted"
     )
 
 

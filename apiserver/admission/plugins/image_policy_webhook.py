@@ -109,7 +109,7 @@ def _status(document: Any) -> Document:
                 "reason": reason if isinstance(reason, str) else "",
                 "auditAnnotations": _texts(status.get("auditAnnotations")),
             }
-    raise CallFailed("the answer is not an ImageReview with a status")
+    raise CallFailed("the response is not an ImageReview with a status")
 
 
 def _texts(found: object) -> dict[str, str]:

@@ -188,12 +188,12 @@ def _toleration(value: Any) -> Document:
     given = {name.lower(): each for name, each in (value or {}).items() if each is not None}
     found = {name: given.get(name, "") for name in _TEXTS}
     if not all(isinstance(each, str) for each in found.values()):
-        raise ValueError("a toleration has a value that is no text")
+        raise ValueError("a toleration has a value that is not a string")
     toleration: Document = {name: each for name, each in found.items() if each}
     seconds = given.get(_SECONDS.lower())
     if seconds is not None:
         if type(seconds) is not int or not -SECONDS_MAX <= seconds <= SECONDS_MAX:
-            raise ValueError(f"{_SECONDS} of a toleration is no whole number of seconds")
+            raise ValueError(f"{_SECONDS} of a toleration is not a whole number of seconds")
         toleration[_SECONDS] = seconds
     return toleration
 

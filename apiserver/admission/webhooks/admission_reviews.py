@@ -100,7 +100,7 @@ def read(review: Any, group: str, version: str, uid: str, *, may_patch: bool) ->
     Raises InvalidAnswer.
     """
     if not isinstance(review, dict):
-        raise InvalidAnswer("the answer is not an object")
+        raise InvalidAnswer("the webhook response is not an object")
     response = review.get("response")
     if response is None:
         raise InvalidAnswer("webhook response was absent")

@@ -121,7 +121,7 @@ def _require_readable(stored: Stored) -> None:
         raise UnusableStoredIdentity(stored.key, f"it cannot be decrypted: {stored.value.cause}")
     if stored.value.startswith(ENCRYPTED_PREFIX):
         raise UnusableStoredIdentity(
-            stored.key, "it is encrypted as Secrets are, and there is no --encryption-provider-config"
+            stored.key, "it is encrypted like Secrets, but --encryption-provider-config is not set"
         )
 
 

@@ -146,7 +146,7 @@ def _require_pair(certificate: bytes, key: bytes) -> None:
     except UNREADABLE:
         raise UnusableIdentity("it lacks a certificate or a private key") from None
     if not isinstance(ca_key, ec.EllipticCurvePrivateKey) or ca_key.public_key() != ca.public_key():
-        raise UnusableIdentity("the key is not that of the CA")
+        raise UnusableIdentity("the key does not match the CA certificate")
 
 
 class UnusableIdentity(ValueError):

@@ -288,4 +288,4 @@ def _certificates(what: str, pem: bytes) -> Sequence[x509.Certificate]:
     try:
         return parse_pem_certificates(pem)
     except UNREADABLE:
-        raise UnusableTls(f"{what}: there is no certificate, or one that cannot be read") from None
+        raise UnusableTls(f"{what}: no certificate, or an unreadable one") from None

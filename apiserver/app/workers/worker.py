@@ -108,5 +108,5 @@ class SupervisorClient:
             async with asyncio.timeout(METRICS_TIMEOUT_S):
                 text = await response
         except TimeoutError:
-            raise ServiceUnavailable("the supervisor of the workers does not answer") from None
+            raise ServiceUnavailable("the supervisor of the workers does not respond") from None
         return (text[at : at + _SLICE_BYTES] for at in range(0, len(text), _SLICE_BYTES))

@@ -32,7 +32,7 @@ TURNS_MAX: Final = 4
 FLUSH_S: Final = 10.0
 # What is written later than this after something else does not follow it.
 _FOLLOWS_WITHIN_S: Final = 0.002
-_STOPPED: Final = "the server stops, and they are not written yet"
+_STOPPED: Final = "the server stopped before they were written"
 _END: Final = b"}\n"
 
 

@@ -20,7 +20,7 @@ from apiserver.webhooks.errors import CallFailed
 CONCURRENT_SENDS_MAX: Final = 32
 # How long the last batches may take when the server stops.
 FLUSH_S: Final = 10.0
-_STOPPED: Final = "the server stops, and they are not sent yet"
+_STOPPED: Final = "the server stopped before they were sent"
 
 
 class EventServer(Protocol):

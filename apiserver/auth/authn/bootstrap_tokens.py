@@ -63,7 +63,7 @@ class BootstrapTokenAuthenticator:
         return Identity(UserInfo(USER_PREFIX + token_id, (*groups, AUTHENTICATED)), shared)
 
 
-_NO_GROUPS: Final = "auth-extra-groups has another group than those of bootstrappers"
+_NO_GROUPS: Final = "auth-extra-groups has a group that is not of bootstrappers"
 
 
 def _problem_of(secret: Document, token_id: str, secret_part: str, now: float) -> str:
@@ -73,13 +73,13 @@ def _problem_of(secret: Document, token_id: str, secret_part: str, now: float) -
     if secret.get("type") != SECRET_TYPE:
         return f"the type of the secret is not {SECRET_TYPE}"
     if not hmac.compare_digest(_data(secret, "token-secret"), secret_part.encode()):
-        return "token-secret has another value"
+        return "token-secret does not match"
     if _data(secret, "token-id") != token_id.encode():
-        return "token-id has another value"
+        return "token-id does not match"
     if expiration := _data(secret, "expiration"):
         expires_at = from_text(expiration.decode("utf-8", "replace"))
         if expires_at is None or expires_at <= now:
-            return "it has expired, or its expiration is no time"
+            return "it has expired, or its expiration is not a time"
     if _data(secret, "usage-bootstrap-authentication") != b"true":
         return "usage-bootstrap-authentication is not true"
     return ""

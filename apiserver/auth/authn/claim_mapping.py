@@ -42,9 +42,9 @@ def read_claims(payload: bytes) -> Document:
         if _has_surrogate(text):
             json.dumps(claims, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
-        raise Unauthorized("oidc: malformed jwt: the payload is no JSON") from None
+        raise Unauthorized("oidc: malformed jwt: the payload is not JSON") from None
     if not isinstance(claims, dict):
-        raise Unauthorized("oidc: malformed jwt: the payload is no object")
+        raise Unauthorized("oidc: malformed jwt: the payload is not an object")
     return claims
 
 
@@ -117,7 +117,9 @@ def _groups(mapping: ClaimMapping, claims: Document, budget: CostBudget) -> list
     found = claims[mapping.claim]
     groups = [found] if isinstance(found, str) else found
     if not isinstance(groups, list) or not all(isinstance(each, str) for each in groups):
-        raise Unauthorized(f'oidc: parse groups claim "{mapping.claim}": it is no text, or list of them')
+        raise Unauthorized(
+            f'oidc: parse groups claim "{mapping.claim}": it is not a string or a list of strings'
+        )
     return [mapping.prefix + group for group in groups]
 
 
@@ -149,7 +151,7 @@ def _check_required(configuration: JwtAuthenticatorConfiguration, claims: Docume
         if claim not in claims:
             raise Unauthorized(f"oidc: required claim {claim} not present in ID token")
         if not isinstance(claims[claim], str):
-            raise Unauthorized(f"oidc: parse claim {claim}: it is no text")
+            raise Unauthorized(f"oidc: parse claim {claim}: it is not a string")
         if claims[claim] != value:
             raise Unauthorized(f"oidc: required claim {claim} value does not match. Want = {value}")
 
@@ -181,5 +183,5 @@ def _text_claim(claims: Document, name: str, what: str) -> str:
         raise Unauthorized(f'oidc: parse {what} "{name}": claim not present')
     value = claims[name]
     if not isinstance(value, str):
-        raise Unauthorized(f'oidc: parse {what} "{name}": it is no text')
+        raise Unauthorized(f'oidc: parse {what} "{name}": it is not a string')
     return value

@@ -148,9 +148,9 @@ def _keys_url(content: bytes, issuer: str) -> str:
     try:
         document = orjson.loads(content)
     except orjson.JSONDecodeError as error:
-        raise ProviderFailed(f"the discovery document is no JSON: {error}") from None
+        raise ProviderFailed(f"the discovery document is not JSON: {error}") from None
     if not isinstance(document, dict):
-        raise ProviderFailed("the discovery document is no object")
+        raise ProviderFailed("the discovery document is not an object")
     found, keys_url = document.get("issuer"), document.get("jwks_uri")
     if found != issuer:
         shown = found[:256] if isinstance(found, str) else ""
@@ -158,7 +158,7 @@ def _keys_url(content: bytes, issuer: str) -> str:
             f"oidc: issuer did not match the issuer returned by provider, expected {issuer!r} got {shown!r}"
         )
     if not isinstance(keys_url, str) or not _is_https(keys_url):
-        raise ProviderFailed("the discovery document has no jwks_uri with https")
+        raise ProviderFailed("the discovery document has no https jwks_uri")
     return keys_url
 
 

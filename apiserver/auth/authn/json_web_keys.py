@@ -52,7 +52,7 @@ def read_key_set(content: bytes) -> tuple[WebKey, ...]:
     try:
         document = orjson.loads(content)
     except orjson.JSONDecodeError as error:
-        raise UnusableKeySet(f"no JSON: {error}") from None
+        raise UnusableKeySet(f"not JSON: {error}") from None
     items = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(items, list):
         raise UnusableKeySet("there is no list of keys")

@@ -109,7 +109,7 @@ def read_private_key(pem: bytes) -> PrivateKey:
     try:
         key = serialization.load_pem_private_key(pem, None)
     except UNREADABLE as error:
-        raise UnusableKey(f"no private key: {error}") from None
+        raise UnusableKey(f"not a private key: {error}") from None
     if not isinstance(key, PrivateKey):
         raise UnusableKey("the key is neither RSA nor ECDSA")
     algorithm(key)
@@ -133,13 +133,13 @@ def read_public_keys(pem: bytes) -> list[PublicKey]:
             else:
                 key = parse_pem_public_key(block[0])
         except UNREADABLE as error:
-            raise UnusableKey(f"no public key: {error}") from None
+            raise UnusableKey(f"not a public key: {error}") from None
         if not isinstance(key, PublicKey):
             raise UnusableKey("the key is neither RSA nor ECDSA")
         algorithm(key)
         keys.append(key)
     if not keys:
-        raise UnusableKey("there is no key in it")
+        raise UnusableKey("it contains no key")
     return keys
 
 
@@ -501,7 +501,7 @@ def _reference(claim: Document) -> Reference:
 def _text(claim: object) -> str:
     """Returns a claim that is a string."""
     if not isinstance(claim, str):
-        raise TypeError("the claim is no text")
+        raise TypeError("the claim is not a string")
     return claim
 
 
@@ -513,5 +513,5 @@ def _texts(claim: object) -> tuple[str, ...]:
 def _seconds(claim: object) -> int:
     """Returns a claim that is a number of seconds."""
     if not isinstance(claim, int | float) or isinstance(claim, bool):
-        raise TypeError("the claim is no number")
+        raise TypeError("the claim is not a number")
     return int(float(claim))

@@ -34,7 +34,7 @@ def read_token_file(path: Path) -> Mapping[bytes, UserInfo]:
     except UnicodeDecodeError as error:
         raise TokenFileError(f"{path} is not UTF-8 at byte {error.start}") from None
     except csv.Error as error:
-        raise TokenFileError(f"{path} is no table of tokens: {error}") from None
+        raise TokenFileError(f"{path} is not a valid CSV file: {error}") from None
     return users
 
 

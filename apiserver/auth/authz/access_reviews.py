@@ -68,17 +68,17 @@ def review(group: str, version: str, spec: Document) -> Document:
 def read_verdict(answer: Any, group: str, version: str) -> Verdict:
     """Returns the decision in a webhook's response. Raises InvalidAnswer."""
     if not isinstance(answer, dict):
-        raise InvalidAnswer("the answer is no object")
+        raise InvalidAnswer("the response is not an object")
     kind, api_version = answer.get("kind"), answer.get("apiVersion")
     if (kind, api_version) != ("SubjectAccessReview", f"{group}/{version}"):
-        raise InvalidAnswer(f"the answer is no SubjectAccessReview of {group}/{version}")
+        raise InvalidAnswer(f"the response is not a SubjectAccessReview of {group}/{version}")
     status = answer.get("status")
     if not isinstance(status, dict):
-        raise InvalidAnswer("the answer has no status")
+        raise InvalidAnswer("the response has no status")
     allowed, denied = status.get("allowed") or False, status.get("denied") or False
     reason = status.get("reason") or ""
     if not isinstance(allowed, bool) or not isinstance(denied, bool) or not isinstance(reason, str):
-        raise InvalidAnswer("the status of the answer has fields of wrong types")
+        raise InvalidAnswer("the status of the response has fields of wrong types")
     reason = reason[:REASON_LENGTH_MAX]
     if allowed and denied:
         both = "webhook subject access review returned both allow and deny response"

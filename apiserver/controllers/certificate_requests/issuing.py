@@ -76,13 +76,13 @@ class Authority(NamedTuple):
             found = parse_pem_certificate(certificate)
             private = serialization.load_pem_private_key(key, None)
         except UNREADABLE:
-            raise UnusableAuthority("there is no certificate of a CA with its private key") from None
+            raise UnusableAuthority("no CA certificate with its private key was found") from None
         if not isinstance(
             private, (rsa.RSAPrivateKey, ec.EllipticCurvePrivateKey, ed25519.Ed25519PrivateKey)
         ):
             raise UnusableAuthority("the private key is of a kind that cannot sign certificates")
         if private.public_key() != found.public_key():
-            raise UnusableAuthority("the private key is not that of the CA's certificate")
+            raise UnusableAuthority("the private key does not match the CA certificate")
         return cls(found, private)
 
     def issue(

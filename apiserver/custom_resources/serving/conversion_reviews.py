@@ -87,7 +87,7 @@ class ConversionReview(NamedTuple):
     def _converted_objects(self, review: Any) -> list[Any]:
         """Returns `response.convertedObjects` of a successful review. Raises WebhookError."""
         if not isinstance(review, dict):
-            raise WebhookError("couldn't get version/kind; json parse error: the answer is not an object")
+            raise WebhookError("couldn't get version/kind; json parse error: the response is not an object")
         expected = {"apiVersion": f"{self.group}/{self.version}", "kind": _KIND}
         is_expected = (review.get("apiVersion"), review.get("kind")) == tuple(expected.values())
         if self.version == "v1" and not is_expected:

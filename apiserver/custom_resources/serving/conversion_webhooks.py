@@ -118,7 +118,7 @@ class ConversionWebhook:
             document = await self._http.parse(answer.body)
         except ValueError as error:
             if answer.status < 300:
-                raise WebhookError(f"the answer is not JSON: {error}") from None
+                raise WebhookError(f"the response is not JSON: {error}") from None
             document = None
         if answer.status >= 300:
             raise WebhookError(_error_message(answer.status, document))

@@ -154,7 +154,7 @@ class ProtobufEncoder:
         try:
             return self._encode(self._project(obj).document())
         except NotEncodable as error:
-            raise NotAcceptable(f"{error}; ask for another media type") from None
+            raise NotAcceptable(f"{error}; request another media type") from None
 
     def envelope(self, result: ObjectList, extent: ListTotals) -> Envelope:
         require_list_kind(self._requested_kind, self._resource)

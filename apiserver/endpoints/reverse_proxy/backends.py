@@ -265,7 +265,7 @@ async def read_head(reader: asyncio.StreamReader) -> AnswerHead:
                 return head
     except asyncio.LimitOverrunError:
         raise BackendRequestFailed(
-            f"the head of the answer is longer than {HEADER_BYTES_MAX} bytes"
+            f"the head of the response is longer than {HEADER_BYTES_MAX} bytes"
         ) from None
     except asyncio.IncompleteReadError as error:
         raise BackendRequestFailed("unexpected EOF" if error.partial else "EOF") from None

@@ -141,7 +141,7 @@ def main(arguments: list[str]) -> int:
         print(HELP, end="")
         return 0
     if "version" in flags:
-        print(f"{NAME}: no etcd, but what tests take for one")
+        print(f"{NAME}: a stand-in for etcd in tests")
         return 0
     urls = (flags.get("listen-client-urls") or DEFAULT_URL).split(",")
     try:

@@ -120,7 +120,7 @@ def _lines(answer: Document) -> Iterator[str]:
 
 
 def _not_understood() -> RequestFailed:
-    return RequestFailed(f"the server's answer to {PATH} is none that is understood")
+    return RequestFailed(f"the server's answer to {PATH} cannot be understood")
 
 
 def _told(answer: Document, field: str) -> str:

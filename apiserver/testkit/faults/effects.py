@@ -97,9 +97,9 @@ class CutConnection:
 
     def __post_init__(self) -> None:
         if self.moment not in MOMENTS:
-            raise InvalidFault("effect.moment", f"{self.moment!r} is none of {', '.join(MOMENTS)}")
+            raise InvalidFault("effect.moment", f"{self.moment!r} is not one of {', '.join(MOMENTS)}")
         if self.after_events and self.moment != "in-event":
-            raise InvalidFault("effect.after_events", "is only said of the moment in-event")
+            raise InvalidFault("effect.after_events", "is only valid for the moment in-event")
         _require_events(self.after_events)
 
 

@@ -240,9 +240,9 @@ def _require_fitting(effect: Effect, match: Match) -> None:
     name = type(effect).__name__
     if isinstance(effect, NotReady | RefuseTls):
         if match != _ALL:
-            raise InvalidFault("match", f"{name} is of the server, not of some requests")
+            raise InvalidFault("match", f"{name} applies to the server, not to single requests")
     elif isinstance(effect, ExpireToken):
         if match != replace(_ALL, user=match.user, user_agent=match.user_agent):
-            raise InvalidFault("match", f"{name} is for users and user agents, and nothing else")
+            raise InvalidFault("match", f"{name} applies to users and user agents only")
     elif is_of_watches(effect) and match.verb not in ("", "watch"):
-        raise InvalidFault("match.verb", f"{name} is of watches, not of {match.verb!r}")
+        raise InvalidFault("match.verb", f"{name} applies to watches, not to {match.verb!r}")

@@ -76,7 +76,7 @@ class Match:
 
     def __post_init__(self) -> None:
         if self.verb and self.verb not in VERBS:
-            raise InvalidFault("match.verb", f"{self.verb!r} is none of {', '.join(VERBS)}")
+            raise InvalidFault("match.verb", f"{self.verb!r} is not one of {', '.join(VERBS)}")
         for name in ("resource", "subresource", "group", "namespace", "name", "user", "user_agent"):
             pattern = getattr(self, name)
             if pattern is not None and len(pattern) > PATTERN_CHARACTERS_MAX:
@@ -92,7 +92,7 @@ class Match:
             if number is not None and not 1 <= number <= COUNT_MAX:
                 raise InvalidFault(f"match.{name}", f"{number} is not between 1 and {COUNT_MAX}")
         if self.nth is not None and self.every is not None:
-            raise InvalidFault("match.every", "cannot be said together with nth")
+            raise InvalidFault("match.every", "cannot be combined with nth")
 
     def includes(self, request: RequestAttributes) -> bool:
         """Returns whether a request matches, regardless of its number."""

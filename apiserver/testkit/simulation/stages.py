@@ -241,7 +241,7 @@ class _Loader(yaml.SafeLoader):
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
                 if key.value in known:
-                    problem = f"{key.value!s:.100} is given twice"
+                    problem = f"{key.value!s:.100} occurs twice"
                     raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
                 known.add(key.value)
         return node
@@ -301,7 +301,7 @@ def _check_reached(stages: Sequence[Stage]) -> None:
             if not is_used_up and other.match.covers(stage.match):
                 unsaid.difference_update(other.said)
                 if not unsaid:
-                    problem = f"no run comes to it: stages[{earlier}] selects the same ones before"
+                    problem = f"it is never reached: stages[{earlier}] selects the same ones before"
                     raise InvalidStage(("stages", number), problem)
 
 
@@ -420,11 +420,11 @@ def _contradiction(stage: Stage, given: Container[str]) -> tuple[str, str] | Non
     if stage.exit_code == 0 and phase == "Failed":
         return "exitCode", "must not be 0 where the phase is Failed"
     if not stage.ready and "ready_delay_s" in given:
-        return "readyDelay", "what is never ready has none"
+        return "readyDelay", "a pod that is never ready has none"
     if "log_interval_s" in given and not stage.has_log:
         return "logInterval", "requires log or logStderr"
     if stage.ends and stage.times is None and not (stage.restart_delay_s or stage.duration_s):
-        return "restartDelay", "must not be 0 for all runs if they take no time: restarts would never cease"
+        return "restartDelay", "must not be 0 for all runs if they take no time: restarts would never end"
     return None
 
 

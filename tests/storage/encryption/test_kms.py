@@ -203,7 +203,7 @@ async def test_without_a_key_nothing_is_written_and_the_reason_is_told(setting: 
     with pytest.raises(CannotEncrypt) as raised:
         setting.provider.encrypt(b"value", WHERE)
     assert str(raised.value).startswith(
-        'the KMS plugin "plugin" has provided no key: failed to perform status'
+        'the KMS plugin "plugin" has not provided a key: failed to perform status'
     )
     assert "rpc error: code = Unavailable desc = no plugin" in str(raised.value)
 

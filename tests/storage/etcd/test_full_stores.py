@@ -51,7 +51,7 @@ async def test_an_exhausted_quota_stops_writes_until_space_is_freed(
         while True:  # The alarm is raised while the answer is on its way.
             await store.check_health()
 
-    with pytest.raises(StorageFull, match="has used up its space quota"):
+    with pytest.raises(StorageFull, match="has exceeded its space quota"):
         await asyncio.wait_for(until_alarmed(), WITHIN_S)
     with pytest.raises(StorageFull):
         await store.create(P + "more", b"")

@@ -254,38 +254,38 @@ FAILURES: Final[dict[str, tuple[bytes, Code, str, bool]]] = {
     "no message": (
         frame(HEADERS, END_HEADERS, 1, STARTED) + frame(HEADERS, END_HEADERS | END_STREAM, 1, trailers()),
         Code.INTERNAL,
-        "the answer is not one whole message",
+        "the response is not one whole message",
         False,
     ),
     "half a message": (
         frame(DATA, 0, 1, message(b"answer")[:8]) + frame(HEADERS, END_HEADERS | END_STREAM, 1, trailers()),
         Code.INTERNAL,
-        "the answer is not one whole message",
+        "the response is not one whole message",
         False,
     ),
     "a compressed message": (
         frame(DATA, 0, 1, b"\1" + message(b"answer")[1:])
         + frame(HEADERS, END_HEADERS | END_STREAM, 1, trailers()),
         Code.INTERNAL,
-        "the answer is not one whole message",
+        "the response is not one whole message",
         False,
     ),
     "an answer of a proxy": (
         frame(HEADERS, END_HEADERS, 1, block({":status": "502"})),
         Code.UNKNOWN,
-        "the answer has HTTP status 502",
+        "the response has HTTP status 502",
         False,
     ),
     "an answer of a proxy that ends there": (
         frame(HEADERS, END_HEADERS | END_STREAM, 1, block({":status": "404"})),
         Code.UNKNOWN,
-        "the answer has HTTP status 404",
+        "the response has HTTP status 404",
         False,
     ),
     "no status": (
         frame(HEADERS, END_HEADERS | END_STREAM, 1, STARTED),
         Code.UNKNOWN,
-        "the answer has no grpc-status",
+        "the response has no grpc-status",
         False,
     ),
     "a reset": (
@@ -332,7 +332,7 @@ NONSENSE: Final[dict[str, bytes]] = {
     "a credit that is too short": frame(WINDOW_UPDATE, 0, 1, b"1"),
     "a GOAWAY that is cut off": frame(GOAWAY, 0, 0, bytes(7)),
     "a pushed answer": frame(PUSH_PROMISE, END_HEADERS, 1, bytes(4)),
-    "a CONTINUATION of nothing": frame(CONTINUATION, END_HEADERS, 1, STARTED),
+    "a CONTINUATION without a header block": frame(CONTINUATION, END_HEADERS, 1, STARTED),
     "headers that are interrupted": frame(HEADERS, 0, 1, STARTED) + frame(PING, 0, 0, bytes(8)),
     "headers without an end": frame(HEADERS, 0, 1, b"")
     + frame(CONTINUATION, 0, 1, bytes(16_384)) * (HEADER_BLOCK_BYTES_MAX // 16_384 + 1),
@@ -344,7 +344,7 @@ NONSENSE: Final[dict[str, bytes]] = {
     "padding of nothing": frame(DATA, PADDED, 1, b""),
     "data of a call of the server": frame(DATA, 0, 2, b"1"),
     "an answer to a call that was not made": frame(HEADERS, END_HEADERS, 3, STARTED),
-    "an answer without trailers": frame(DATA, END_STREAM, 1, message(b"")),
+    "a response without trailers": frame(DATA, END_STREAM, 1, message(b"")),
 }
 
 
@@ -560,7 +560,7 @@ def test_a_silent_server_is_pinged_while_calls_wait_and_lost_if_it_does_not_answ
         while PING not in {kind for kind, *_ in await peer.sent()}:
             await asyncio.sleep(0.05)
         loop.ahead_s += KEEPALIVE_TIMEOUT_S
-        with pytest.raises(RpcError, match="a keepalive ping was not answered"):
+        with pytest.raises(RpcError, match="a keepalive ping got no response"):
             await reading
         assert peer.wire.is_closed
 

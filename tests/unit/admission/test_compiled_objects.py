@@ -110,7 +110,7 @@ async def test_one_that_cannot_be_read_is_not_as_if_it_were_not_there(offload: O
     assert await objects.current() == ["a", "b"]
     assert await objects.current() == ["a", "b"]
     after_restart = CompiledObjects(listed, compile_, offload)
-    with pytest.raises(InternalError, match="admission is configured by what cannot be read: a"):
+    with pytest.raises(InternalError, match="cannot read the configuration of admission: a"):
         await after_restart.current()
     assert after_restart.known is None
     del listed.objects[0]

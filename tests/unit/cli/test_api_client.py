@@ -96,7 +96,7 @@ UNUSABLE: Final[dict[str, tuple[Any, str]]] = {
             "contexts": [{"name": "x", "context": {"cluster": "c"}}],
             "current-context": "x",
         },
-        ': clusters: server "http://a" is no URL with https',
+        ': clusters: server "http://a" is not a URL with https',
     ),
 }
 
@@ -209,7 +209,7 @@ HOSTS: Final = {
 def test_hosts_that_cannot_be(tmp_path: Path, authority: Authority, host: str) -> None:
     url = f"https://{host}"
     path = kubeconfig(tmp_path, url, authority.ca)
-    assert failure(path) == f'{path}: clusters: server "{url}" is no URL with https'
+    assert failure(path) == f'{path}: clusters: server "{url}" is not a URL with https'
 
 
 # ---- options

@@ -134,5 +134,5 @@ def test_a_mistake_in_a_policy_is_one_line_with_file_and_field(tmp_path: Path) -
 def test_a_server_must_be_called_over_https(tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text(KUBECONFIG.replace("https:", "http:"))
-    with pytest.raises(UsageError, match="is no URL with https"):
+    with pytest.raises(UsageError, match="is not a URL with https"):
         parse([f"--audit-webhook-config-file={file}"])

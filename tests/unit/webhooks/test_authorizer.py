@@ -243,7 +243,7 @@ async def test_a_webhook_that_does_not_answer_by_a_deadline_has_failed(fails_clo
     deadline = asyncio.get_running_loop().time() + 0.01
     verdict = await answer_later.decide(deadline)
     assert verdict.decision is (Decision.DENY if fails_closed else Decision.NO_OPINION)
-    assert verdict.error == "the webhook w has not answered in time"
+    assert verdict.error == "the webhook w has not responded in time"
     await asyncio.sleep(0)
     assert webhook.counts == {("asked", "canceled"): 1}
 

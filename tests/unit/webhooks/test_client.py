@@ -115,11 +115,11 @@ async def test_answers(body: bytes, document: Any, client: WebhookClient) -> Non
 
 
 FAILURES: Final[dict[str, tuple[Answering, str]]] = {
-    "too long": (answers(_filled(ANSWER_BYTES_MAX + 1)), "the answer is longer than 3145728 bytes"),
-    "without end": (_streams_without_end, "the answer is longer than 3145728 bytes"),
+    "too long": (answers(_filled(ANSWER_BYTES_MAX + 1)), "the response is longer than 3145728 bytes"),
+    "without end": (_streams_without_end, "the response is longer than 3145728 bytes"),
     "compressed": (
         answers(gzip.compress(b" " * 1_000_000), Content_Encoding="gzip"),
-        "the answer is compressed, which was not asked for",
+        "the response is compressed, which was not requested",
     ),
 }
 

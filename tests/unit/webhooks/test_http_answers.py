@@ -181,7 +181,7 @@ TOO_LONG: Final = {
 
 @pytest.mark.parametrize("data", TOO_LONG.values(), ids=TOO_LONG)
 def test_a_body_that_is_too_long(data: bytes) -> None:
-    with pytest.raises(AnswerTooLong, match="the answer is longer than 20 bytes"):
+    with pytest.raises(AnswerTooLong, match="the response is longer than 20 bytes"):
         read(data)
 
 

@@ -144,5 +144,5 @@ def test_servers_that_are_refused(field: str) -> None:
     ],
 )
 def test_servers_that_cannot_be_called(server: str) -> None:
-    with pytest.raises(InvalidConfiguration, match="is no URL with https"):
+    with pytest.raises(InvalidConfiguration, match="is not a URL with https"):
         require_https(FILE, KubeconfigCluster(server))

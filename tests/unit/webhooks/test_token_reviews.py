@@ -102,14 +102,14 @@ REFUSALS: Final[dict[str, tuple[Any, str, bool]]] = {
         False,
     ),
     "no object": ([], "the answer is no TokenReview", False),
-    "a status that is none": ({"status": 1}, "the answer has no status", False),
+    "a status that is none": ({"status": 1}, "the response has no status", False),
     "half true": (reviewed(authenticated="true"), "status.authenticated is not", False),
-    "nobody at all": (reviewed(authenticated=True), "the answer has no status.user", False),
+    "nobody at all": (reviewed(authenticated=True), "the response has no status.user", False),
     "a user without a name": (reviewed(authenticated=True, user={"uid": "1"}), "username", False),
     "a name that is no text": (reviewed(authenticated=True, user={"username": 1}), "username", False),
     "groups that are no list": (
         reviewed(authenticated=True, user={"username": "a", "groups": "system:masters"}),
-        "groups in the answer is no list of texts",
+        "groups in the response is not a list of strings",
         False,
     ),
     "extra that is no object": (

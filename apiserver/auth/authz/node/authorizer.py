@@ -125,7 +125,7 @@ class NodeAuthorizer:
         try:
             await self._graph.complete(deadline)
         except TimeoutError:
-            return _no("what pods refer to is not known yet")
+            return _no("the references of pods are not known yet")
         verdict = self._related(node, attributes)
         # The graph may be lost again meanwhile, with the store's watch: then what it has counts.
         return verdict if isinstance(verdict, Verdict) else await verdict.decide(deadline)

@@ -88,7 +88,7 @@ def lacking(rule: PolicyRule, attributes: Attributes) -> str | None:
         return f"the subresource {go_quote(subresource)}"
     if attributes.name:
         return f"the name {go_quote(attributes.name)}"
-    return "requests without a name, as it is for some names only"
+    return "requests without a name, since it is for some names only"
 
 
 def shown(rule: PolicyRule) -> str:

@@ -82,7 +82,7 @@ class Binding(NamedTuple):
             raise Malformed(f"a binding is incomplete: {error!r}") from None
         words = chain(binding[:4], *binding.subjects)
         if not all(isinstance(word, str) for word in words):
-            raise Malformed("a name in a binding is no string")
+            raise Malformed("a name in a binding is not a string")
         return binding
 
     def subject_of(self, user: UserInfo) -> Subject:

@@ -166,7 +166,7 @@ BAD_IMAGES: Final[dict[str, tuple[Any, Any, str]]] = {
     "a server without TLS": (
         {"imagePolicy": IMAGES},
         {**KUBECONFIG, "clusters": [{"name": "s", "cluster": {"server": "http://a"}}]},
-        'server "http://a" is no URL with https',
+        'server "http://a" is not a URL with https',
     ),
 }
 

@@ -126,10 +126,10 @@ REFUSALS: Final[dict[str, tuple[Any, str]]] = {
     "without": ({"status": {"allowed": False}}, "one or more images rejected by webhook backend"),
     "by default": ({"status": {}}, "one or more images rejected by webhook backend"),
     "no answer": (CallFailed("no route"), "no route"),
-    "an answer without status": ({}, "the answer is not an ImageReview with a status"),
-    "another kind": ({**ALLOWED, "kind": "Pod"}, "the answer is not an ImageReview with a status"),
-    "no object": ([], "the answer is not an ImageReview with a status"),
-    "a wrong type": ({"status": {"allowed": "yes"}}, "the answer is not an ImageReview with a status"),
+    "an answer without status": ({}, "the response is not an ImageReview with a status"),
+    "another kind": ({**ALLOWED, "kind": "Pod"}, "the response is not an ImageReview with a status"),
+    "no object": ([], "the response is not an ImageReview with a status"),
+    "a wrong type": ({"status": {"allowed": "yes"}}, "the response is not an ImageReview with a status"),
 }
 
 

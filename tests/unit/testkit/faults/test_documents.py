@@ -84,11 +84,11 @@ REFUSED: Final[dict[str, tuple[Any, str]]] = {
     ),
     "events of a cut that is not in one": (
         {"effect": {"type": "CutConnection", "afterEvents": 1}},
-        "effect.afterEvents: is only said of the moment in-event",
+        "effect.afterEvents: is only valid for the moment in-event",
     ),
     "a moment that there is not": (
         {"effect": {"type": "CutConnection", "moment": "now"}},
-        "effect.moment: 'now' is none of before-write, after-write, in-event",
+        "effect.moment: 'now' is not one of before-write, after-write, in-event",
     ),
     "times that are no integer": (
         {"effect": {"type": "NotReady"}, "times": "1"},

@@ -154,10 +154,15 @@ def test_all_tokens(injector: FaultInjector) -> None:
 
 
 UNFITTING: Final[dict[str, tuple[Effect, dict[str, Any], int | None, str]]] = {
-    "the server has no verb": (NotReady(), {"verb": "get"}, None, "match: NotReady is of the server"),
-    "nor have handshakes users": (RefuseTls(), {"user": "a"}, None, "match: RefuseTls is of the server"),
+    "the server has no verb": (NotReady(), {"verb": "get"}, None, "match: NotReady applies to the server"),
+    "nor have handshakes users": (RefuseTls(), {"user": "a"}, None, "match: RefuseTls applies to the server"),
     "tokens are of users": (ExpireToken(), {"verb": "get"}, None, "match: ExpireToken is for users"),
-    "a list is no watch": (EndWatch(), {"verb": "list"}, None, "match.verb: EndWatch is of watches, not of"),
+    "a list is no watch": (
+        EndWatch(),
+        {"verb": "list"},
+        None,
+        "match.verb: EndWatch applies to watches, not to",
+    ),
     "never": (Answer(500), {}, 0, "times: 0 is not between 1 and"),
 }
 

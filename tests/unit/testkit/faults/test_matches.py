@@ -71,14 +71,14 @@ def test_which_of_them_by_their_order(match: Match, numbers: list[int]) -> None:
 
 
 REFUSED: Final[dict[str, tuple[dict[str, Any], str]]] = {
-    "a verb that there is not": ({"verb": "updat"}, "match.verb: 'updat' is none of get, list, watch, "),
+    "a verb that there is not": ({"verb": "updat"}, "match.verb: 'updat' is not one of get, list, watch, "),
     "a resource with its group": ({"resource": "deployments.apps"}, "match.resource: 'deployments.apps' is"),
     "a resource with a subresource": ({"resource": "pods/status"}, "match.resource: 'pods/status' is not"),
     "a long text": ({"user": "u" * 513}, "match.user: is longer than 512 characters"),
     "before the first": ({"nth": -1}, "match.nth: -1 is not between 1 and"),
     "the one before the first": ({"nth": 0}, "match.nth: 0 is not between 1 and"),
     "none of so many": ({"every": 0}, "match.every: 0 is not between 1 and"),
-    "both": ({"nth": 1, "every": 1}, "match.every: cannot be said together with nth"),
+    "both": ({"nth": 1, "every": 1}, "match.every: cannot be combined with nth"),
 }
 
 

@@ -58,7 +58,7 @@ BAD_FILES: Final = {
     "no YAML": ("stages: [", "not YAML: expected the node content"),
     "a control character": ("stages: \x01", "not YAML: unacceptable character #x0001"),
     "deep": ("[" * 10_000, "not YAML: "),
-    "a key twice": ("stages: [{times: 1, times: 2}]", "not YAML: times is given twice"),
+    "a key twice": ("stages: [{times: 1, times: 2}]", "not YAML: times occurs twice"),
     "in itself": ("stages: &a [*a]", "stages[0]: must be a mapping"),
     "a tag": ("stages: !!python/object:os.system {}", "not YAML: could not determine a constructor"),
     "empty": ("", "must be a mapping with the one key stages"),
@@ -135,12 +135,15 @@ CONTRADICTIONS: Final = {
         "startDelay: a run that stays Pending has none",
     ),
     "ready, and never started": ("{phase: Pending, ready: true}", "ready: a run that stays Pending has none"),
-    "ready later, and never": ("{ready: false, readyDelay: 1s}", "readyDelay: what is never ready has none"),
+    "ready later, and never": (
+        "{ready: false, readyDelay: 1s}",
+        "readyDelay: a pod that is never ready has none",
+    ),
     "an interval of nothing": ("{logInterval: 1s}", "logInterval: requires log or logStderr"),
     "the log of what never starts": ("{phase: Pending, log: a}", "log: a run that stays Pending has none"),
     "restarts without any delay": (
         "{phase: Failed, restartDelay: 0}",
-        "restartDelay: must not be 0 for all runs if they take no time: restarts would never cease",
+        "restartDelay: must not be 0 for all runs if they take no time: restarts would never end",
     ),
 }
 
@@ -204,7 +207,7 @@ def test_whether_a_stage_is_reached(first: str, second: str, is_reached: bool) -
         return
     with pytest.raises(InvalidStage) as refused:
         parse_stages(text)
-    assert str(refused.value) == "stages[1]: no run comes to it: stages[0] selects the same ones before"
+    assert str(refused.value) == "stages[1]: it is never reached: stages[0] selects the same ones before"
     assert refused.value.place == (3, 3)
 
 

@@ -43,7 +43,7 @@ LACKS: Final[dict[str, tuple[Document, Attributes, str | None]]] = {
     "any name": (
         {**READ, "resourceNames": ["a"]},
         asked("list"),
-        "requests without a name, as it is for some names only",
+        "requests without a name, since it is for some names only",
     ),
     "another resource is no near miss": (READ, asked(resource="secrets"), None),
     "nor is what lacks two things": (READ, asked("delete", group="apps"), None),
