@@ -15,7 +15,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from kubernetes_asyncio import client, config, watch
 
 RETRY_S = 1
-# A browser that has not read so many changes gets all Deployments again.
+# A browser with this many unread changes gets all Deployments again.
 UNREAD_MAX = 1000
 PAGE = Path(__file__).with_name("dashboard.html")
 
@@ -31,7 +31,7 @@ class Deployments:
 
     @contextmanager
     def follow(self) -> Iterator[asyncio.Queue[ServerSentEvent]]:
-        """Yields a queue of events: all Deployments, then what changes."""
+        """Yields a queue of events: all Deployments, then each change."""
         queue: asyncio.Queue[ServerSentEvent] = asyncio.Queue(UNREAD_MAX)
         queue.put_nowait(self._all())
         self._browsers.add(queue)
@@ -81,7 +81,7 @@ def row(deployment: dict[str, Any]) -> dict[str, Any]:
 
 
 async def list_and_watch(api: client.ApiClient, deployments: Deployments) -> None:
-    """List, and watch from the version of the list. Returns or raises when a new list is needed."""
+    """List, then watch from the resourceVersion of the list. Ends when a new list is needed."""
     read = client.AppsV1Api(api).list_deployment_for_all_namespaces
     listed = await read()
     deployments.replace(api.sanitize_for_serialization(listed.items))
@@ -99,12 +99,12 @@ async def keep_current(api: client.ApiClient, deployments: Deployments) -> None:
         try:
             await list_and_watch(api, deployments)
         except (client.ApiException, aiohttp.ClientError, OSError) as error:
-            log.warning("the watch has ended, and begins again: %s", error)
+            log.warning("watch failed, listing again: %s", error)
         await asyncio.sleep(RETRY_S)
 
 
 async def cluster() -> client.Configuration:
-    """The cluster of KUBECONFIG, or the one that this program runs in."""
+    """Returns the cluster that KUBECONFIG names, or the one that this program runs in."""
     configuration = client.Configuration()
     await config.load_config(config_file=os.environ.get("KUBECONFIG"), client_configuration=configuration)
     return configuration

@@ -1,4 +1,4 @@
-"""An operator: each Backup has a CronJob that makes it."""
+"""An operator that runs Backups: it applies a CronJob for each."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ RETRY_S = 2
 @kopf.on.startup()
 def connect(memo: kopf.Memo, settings: kopf.OperatorSettings, **_: Any) -> None:
     memo.client = Client(field_manager="backup-operator")
-    # The status has a schema of its own: kopf keeps its progress in annotations.
+    # The schema of the status has no place for kopf's progress: kopf keeps it in annotations.
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage()
 
 
@@ -25,9 +25,9 @@ def login(**arguments: Any) -> kopf.ConnectionInfo | None:
 @kopf.on.create("backups.example.com", backoff=RETRY_S)
 @kopf.on.update("backups.example.com", field="spec", backoff=RETRY_S)
 def apply_cron_job(name: str, spec: kopf.Spec, memo: kopf.Memo, patch: kopf.Patch, **_: Any) -> None:
-    """Server-side apply creates the CronJob or updates it, so that one handler serves all three."""
+    """Apply the CronJob. Server-side apply creates or updates it, so one handler serves all three."""
     cron_job = desired_cron_job(name, spec)
-    # It gets the namespace of the Backup, and an owner reference: it is deleted together with it.
+    # Sets the namespace and an owner reference: the CronJob is deleted together with its Backup.
     kopf.adopt(cron_job)
     try:
         memo.client.apply(CronJob.from_dict(cron_job), force=True)

@@ -53,7 +53,7 @@ def test_an_invalid_schedule_is_reported(kube):
     assert "message" not in wait_for_phase(kube, "Scheduled")["status"]
 
 
-def test_a_server_that_is_overloaded_is_asked_again(kube):
+def test_the_operator_retries_when_the_server_is_overloaded(kube):
     kube.faults.inject(Answer(503), Match(resource="cronjobs", verb="patch"), times=1)
     kube.load(backup())
     wait_for_phase(kube, "Scheduled")
