@@ -117,7 +117,7 @@ async def test_a_token_that_cannot_be_read(tmp_path: Path) -> None:
 async def test_what_is_no_token(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "token"
     file.write_bytes(content)
-    with pytest.raises(CallFailed, match="there is no token in"):
+    with pytest.raises(CallFailed, match="contains no token"):
         await CredentialFiles().proof(ClientCredentials(token_file=file))
 
 
@@ -232,5 +232,5 @@ async def test_a_certificate_that_is_none(certificates: pki.Pki) -> None:
 async def test_an_empty_file_of_authorities_does_not_stand_for_those_of_the_system(tmp_path: Path) -> None:
     empty = tmp_path / "ca.crt"
     empty.touch()
-    with pytest.raises(CallFailed, match="there is nothing in"):
+    with pytest.raises(CallFailed, match="is empty"):
         await CredentialFiles().pem(PemText(path=empty))

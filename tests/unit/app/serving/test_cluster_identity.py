@@ -322,7 +322,7 @@ async def test_a_server_that_encrypts_nothing_is_told_why_it_cannot_read_it(
     tmp_path: Path, store: EmbeddedStore
 ) -> None:
     await fetch_identity(Server(store, ONE).store, PREFIX, lambda: local_identity(tmp_path))
-    with pytest.raises(UnusableStoredIdentity, match="there is no --encryption-provider-config"):
+    with pytest.raises(UnusableStoredIdentity, match="--encryption-provider-config is not set"):
         await fetch_identity(store, PREFIX, lambda: local_identity(tmp_path))
 
 

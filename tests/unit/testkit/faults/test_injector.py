@@ -156,7 +156,7 @@ def test_all_tokens(injector: FaultInjector) -> None:
 UNFITTING: Final[dict[str, tuple[Effect, dict[str, Any], int | None, str]]] = {
     "the server has no verb": (NotReady(), {"verb": "get"}, None, "match: NotReady applies to the server"),
     "nor have handshakes users": (RefuseTls(), {"user": "a"}, None, "match: RefuseTls applies to the server"),
-    "tokens are of users": (ExpireToken(), {"verb": "get"}, None, "match: ExpireToken is for users"),
+    "tokens are of users": (ExpireToken(), {"verb": "get"}, None, "match: ExpireToken applies to users"),
     "a list is no watch": (
         EndWatch(),
         {"verb": "list"},
