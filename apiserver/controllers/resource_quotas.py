@@ -230,8 +230,8 @@ class ResourceQuotaController:
         if unreadable:
             log.warning(
                 "cannot read %d objects in %s; their last known usage still counts against its quotas: %s",
-                folder,
                 unreadable,
+                folder,
                 why,
             )
             for calculation, names in closely:
