@@ -28,5 +28,5 @@ transaction (`registry.guard`), so that no object is left behind in a namespace 
 
 Webhooks are two further plugins (`webhooks`), and so are policies (`policies`): the writes that they handle
 change with their configurations, as a plugin's `stamp` shows. If one has changed the object, all plugins run
-again (`chain.Rounds`).
+again (`chain.ReinvocationContext`).
 """

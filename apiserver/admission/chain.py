@@ -65,7 +65,7 @@ def _differ(one: bytes, other: bytes) -> bool:
     return before != after
 
 
-class Waiting(Protocol):
+class WaitingRequest(Protocol):
     """The request of a write, as plugins see it while they wait.
 
     waited_s: how many seconds it has waited for other servers.
@@ -106,9 +106,9 @@ class AdmissionAttributes(NamedTuple):
     view: SubresourceView | None = None
     verb: str = ""
     deadline: float | None = None
-    rounds: Rounds | None = None
+    rounds: ReinvocationContext | None = None
     audit: RequestAudit | None = None
-    request: Waiting | None = None
+    request: WaitingRequest | None = None
 
     @property
     def allows_side_effects(self) -> bool:
@@ -126,7 +126,7 @@ class AdmissionAttributes(NamedTuple):
             self.audit.took(layer, seconds)
 
     def without_slot(self) -> AbstractContextManager[None]:
-        """Releases the request's slot or seats while a plugin waits: see `Waiting`."""
+        """Releases the request's slot or seats while a plugin waits: see `WaitingRequest`."""
         return nullcontext() if self.request is None else self.request.without_slot()
 
     def annotate(self, key: str, value: str, level: AuditLevel = AuditLevel.METADATA) -> None:
@@ -150,7 +150,7 @@ class SubresourceView(NamedTuple):
     put: Callable[[Document, Document], None] = _replace
 
 
-class Rounds:
+class ReinvocationContext:
     """The rounds in which plugins may change one write: a second one runs if a plugin requests it.
 
     is_second: whether the second round is running. is_wanted: whether it is to follow.
@@ -159,17 +159,17 @@ class Rounds:
     def __init__(self) -> None:
         self.is_second = False
         self.is_wanted = False
-        self._by_plugin: dict[Plugin, PluginRounds] = {}
+        self._by_plugin: dict[Plugin, PluginReinvocations] = {}
 
-    def of(self, plugin: Plugin) -> PluginRounds:
+    def of(self, plugin: Plugin) -> PluginReinvocations:
         """Returns the rounds for one of the plugins that take part in them."""
         found = self._by_plugin.get(plugin)
         if found is None:
-            found = self._by_plugin[plugin] = PluginRounds(self)
+            found = self._by_plugin[plugin] = PluginReinvocations(self)
         return found
 
 
-class PluginRounds:
+class PluginReinvocations:
     """The rounds of a plugin that calls webhooks or policies.
 
     It calls some of them again in the second round, if later plugins have changed the object.
@@ -178,7 +178,7 @@ class PluginRounds:
     called: those that were called and may be called again. due: those that must be.
     """
 
-    def __init__(self, rounds: Rounds) -> None:
+    def __init__(self, rounds: ReinvocationContext) -> None:
         self._rounds = rounds
         self.called: set[Hashable] = set()
         self.due: set[Hashable] = set()
@@ -233,7 +233,7 @@ class Plugin:
     """An admission plugin. Documents are of the hub version (see `registry.version_codec`).
 
     name: as in `--enable-admission-plugins`. handled: the writes for which it is called; None: all.
-    has_rounds: whether it may request a second round of all plugins (see `Rounds`).
+    has_rounds: whether it may request a second round of all plugins (see `ReinvocationContext`).
     The methods that admit a write return warnings for the client, if there are any, and raise ApiError to
     refuse the write.
     """
@@ -348,7 +348,7 @@ class ApplicablePlugins:
         mutation = self._steps.mutation
         if not self._steps.has_rounds:
             return await mutation.run(self._attributes, new, old)
-        rounds = Rounds()
+        rounds = ReinvocationContext()
         attributes = self._attributes._replace(rounds=rounds)
         warnings = await mutation.run(attributes, new, old)
         if rounds.is_wanted:

@@ -16,7 +16,7 @@ from apiserver.meta.vocabulary import GroupResource
 from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
-from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_APISERVER, ProposedObject, WriteRequest
 from apiserver.storage.interface import ANY, MOST_RECENT, Condition, ReadAt
 
 # The server needs these itself.
@@ -83,7 +83,7 @@ class NamespaceLifecycle:
         namespaces.check(document)  # sets the defaults, whose owner is the creator
         try:
             request = WriteRequest(resource=namespaces, namespace="", name=namespace, writer=KUBE_APISERVER)
-            await self._registry.create(request, Draft(document))
+            await self._registry.create(request, ProposedObject(document))
         except AlreadyExists:
             return
         except ApiError as error:

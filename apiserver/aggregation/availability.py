@@ -32,7 +32,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
-from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_APISERVER, ProposedObject, WriteRequest
 from apiserver.storage.watch_cache import WatchScope
 from apiserver.webhooks.service_resolver import ready_endpoints
 
@@ -213,12 +213,12 @@ class AvailabilityController:
         """Write a condition."""
         now = timestamps.to_text(self._clock())
 
-        def with_condition(found: StoredObject) -> Draft:
+        def with_condition(found: StoredObject) -> ProposedObject:
             document = found.document()
             status, reason, message = verdict
             condition = {"type": AVAILABLE, "status": status, "reason": reason, "message": message}
             set_condition(document, condition, now)
-            return Draft(document)
+            return ProposedObject(document)
 
         request = WriteRequest(
             resource=self._resource,

@@ -27,7 +27,7 @@ _UNAUTHORIZED: Final = 401
 _FORBIDDEN: Final = 403
 
 
-class Request(NamedTuple):
+class AuditedRequest(NamedTuple):
     """A request as its last event describes it. at: the time at which it was received."""
 
     values: tuple[str, ...]
@@ -38,7 +38,7 @@ class Request(NamedTuple):
 
 
 @dataclass(slots=True)
-class Row:
+class SummaryRow:
     """A row of requests that are alike. names: of their objects. failed: without those that were denied."""
 
     requests: int = 0
@@ -49,7 +49,7 @@ class Row:
     first: str = ""
     last: str = ""
 
-    def add(self, request: Request, *, may_name: bool) -> bool:
+    def add(self, request: AuditedRequest, *, may_name: bool) -> bool:
         """Count a request. Returns whether its object is a new name."""
         self.requests += 1
         self.denied += request.is_denied
@@ -73,9 +73,9 @@ class Summary:
         self._by, self._denied_only = tuple(by), denied_only
         self.events = 0
         self.malformed = 0
-        self.total = Row()
-        self.others = Row()
-        self._rows: dict[tuple[str, ...], Row] = {}
+        self.total = SummaryRow()
+        self.others = SummaryRow()
+        self._rows: dict[tuple[str, ...], SummaryRow] = {}
         self._names = 0
 
     def add_line(self, line: bytes) -> None:
@@ -97,10 +97,10 @@ class Summary:
             if len(self._rows) >= ROWS_MAX:
                 self.others.add(request, may_name=False)
                 return
-            row = self._rows[request.values] = Row()
+            row = self._rows[request.values] = SummaryRow()
         self._names += row.add(request, may_name=self._names < NAMES_OF_ALL_ROWS_MAX)
 
-    def _request(self, event: Any) -> Request | None:
+    def _request(self, event: Any) -> AuditedRequest | None:
         """Returns the request of an event; None if it is not the last of its request. Raises ValueError,
         TypeError.
         """
@@ -122,7 +122,7 @@ class Summary:
             "name": _text(reference.get("name")),
             "code": str(code),
         }
-        return Request(
+        return AuditedRequest(
             tuple(values[each] for each in self._by),
             values["name"],
             code,
@@ -130,7 +130,7 @@ class Summary:
             _text(event.get("requestReceivedTimestamp")),
         )
 
-    def rows(self, count: int) -> Iterator[tuple[tuple[str, ...], Row]]:
+    def rows(self, count: int) -> Iterator[tuple[tuple[str, ...], SummaryRow]]:
         """Yields the rows with the most requests. count: 0 for all."""
         ordered = sorted(self._rows.items(), key=lambda each: (-each[1].requests, each[0]))
         yield from ordered[:count] if count else ordered

@@ -35,7 +35,7 @@ class NotConvertible(ValueError):
     """A manifest that cannot be converted. The message gives the reason in one line."""
 
 
-class Converted(NamedTuple):
+class ConvertedManifest(NamedTuple):
     """A manifest in another version; unchanged if it already has that version, or is not of a built-in type.
 
     unknown: the paths of fields that its version does not have, which are left out.
@@ -73,7 +73,7 @@ class ManifestConverter:
         """Returns whether any release has a version of a group, as `apps/v1`."""
         return any(api_version == known for known, _ in self._types)
 
-    def convert(self, document: Document, wanted: str, minor: int) -> Converted:
+    def convert(self, document: Document, wanted: str, minor: int) -> ConvertedManifest:
         """Returns a manifest in another version of its type.
 
         wanted: the version, as `apps/v1`; empty for the preferred one of release 1.`minor`.
@@ -86,14 +86,14 @@ class ManifestConverter:
         if source is None:
             if self.is_builtin(api_version):
                 raise NotConvertible(f"no release of Kubernetes has {api_version} {kind}")
-            return Converted(document)
+            return ConvertedManifest(document)
         family = self._families[source.codec.stored_group_resource]
         named = next((each for each in family if each.api_version == wanted), None)
         target = named if wanted else _preferred(family, source, minor)
         if target is None and not wanted:
             raise NotConvertible(_gone(source, minor))
         if target is None or target is source:
-            return Converted(document)
+            return ConvertedManifest(document)
         return _Conversion(source, target).run(document)
 
 
@@ -136,7 +136,7 @@ class _Conversion:
     def __init__(self, source: ServedResource, target: ServedResource) -> None:
         self._source, self._target = source, target
 
-    def run(self, document: Document) -> Converted:
+    def run(self, document: Document) -> ConvertedManifest:
         """Returns a converted document, and the lost and refused fields. Raises NotConvertible."""
         whole = copy.deepcopy(document)
         try:
@@ -158,7 +158,7 @@ class _Conversion:
         lost = [path for path in _missing(kept, back, "") if path not in ("apiVersion", "kind")]
         before = {error.field for error in _errors(self._source, kept)}
         refused = [str(error) for error in _errors(self._target, new) if error.field not in before]
-        return Converted(new, unknown[:NOTES_MAX], lost[:NOTES_MAX], refused[:NOTES_MAX])
+        return ConvertedManifest(new, unknown[:NOTES_MAX], lost[:NOTES_MAX], refused[:NOTES_MAX])
 
     def _completed(self, document: Document) -> Document:
         """Returns a document of the new version with all its defaults."""

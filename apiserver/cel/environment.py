@@ -27,7 +27,7 @@ _NOTHING: Final[Mapping[str, Type]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Checked:
+class CheckedExpression:
     """An expression that has been parsed and type-checked."""
 
     source: str
@@ -90,7 +90,7 @@ class Environment:
         }
         self._resolvers: dict[Declarations, NameResolver] = {}
 
-    def check(self, text: str, version: CompatibilityVersion | None = None) -> Checked:
+    def check(self, text: str, version: CompatibilityVersion | None = None) -> CheckedExpression:
         """Parse and type-check an expression. Raises `syntax.InvalidExpression`.
 
         version: the parts of the language that a new expression may use; None: all, as for stored ones.
@@ -107,9 +107,9 @@ class Environment:
             quoted_fields=self._options.quoted_fields,
         )
         options = self._options if version is None else self._options._replace(version=version)
-        return Checked(text, checker.check(node, text, resolver, options))
+        return CheckedExpression(text, checker.check(node, text, resolver, options))
 
-    def program(self, checked: Checked) -> Program:
+    def program(self, checked: CheckedExpression) -> Program:
         """Compile a checked expression to a program. Raises ProgramError."""
         return compile_tree(checked.node)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
-from apiserver.audit.summary import DIMENSIONS, NAMES_TOLD_MAX, Row, Summary
+from apiserver.audit.summary import DIMENSIONS, NAMES_TOLD_MAX, Summary, SummaryRow
 from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
 from apiserver.cli.printing import print_error, print_json, print_lines
@@ -150,7 +150,7 @@ def _document(summary: Summary, by: Sequence[str], top: int) -> dict[str, Any]:
     }
 
 
-def _counts(row: Row) -> dict[str, int]:
+def _counts(row: SummaryRow) -> dict[str, int]:
     return {"requests": row.requests, "denied": row.denied, "failed": row.failed}
 
 
@@ -186,7 +186,7 @@ def _shortened(cell: str) -> str:
     return cell if len(cell) <= _COLUMN_WIDTH_MAX else f"{cell[: _COLUMN_WIDTH_MAX - 3]}..."
 
 
-def _objects(row: Row) -> str:
+def _objects(row: SummaryRow) -> str:
     """Returns the names of the objects, or how many they are."""
     if row.has_more_names or len(row.names) > NAMES_TOLD_MAX:
         return f"{len(row.names)}{'+' if row.has_more_names else ''}"

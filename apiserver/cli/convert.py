@@ -14,7 +14,7 @@ from typing import IO, Any, Final, NamedTuple
 
 import yaml as pyyaml
 
-from apiserver.catalogue.offline_conversion import Converted, ManifestConverter, NotConvertible
+from apiserver.catalogue.offline_conversion import ConvertedManifest, ManifestConverter, NotConvertible
 from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.flag_values import release
 from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
@@ -201,7 +201,7 @@ def _is_manifest(document: Any) -> bool:
     )
 
 
-def _tell(converted: Converted, document: Any, where: str, results: _Results) -> None:
+def _tell(converted: ConvertedManifest, document: Any, where: str, results: _Results) -> None:
     version = f"{document['apiVersion']} {document['kind']}"
     for path in converted.unknown:
         results.tell(where, f"{version} has no field {path}; it is left out", fails=results.strict)

@@ -47,13 +47,13 @@ class Cooldown(NamedTuple):
     cooldown_s: float
 
 
-class Corrected(NamedTuple):
+class DriftCorrected(NamedTuple):
     """The object had to be corrected by a write. content: identifies the desired state."""
 
     content: Hashable
 
 
-Outcome: TypeAlias = Requeue | Cooldown | Corrected | None
+Outcome: TypeAlias = Requeue | Cooldown | DriftCorrected | None
 
 
 class Controller(Generic[K]):
@@ -137,7 +137,7 @@ class Controller(Generic[K]):
             self._queue.forget(key)
         if isinstance(outcome, Requeue) and outcome.after_s is not None:
             self._queue.add_after(key, outcome.after_s)
-        if isinstance(outcome, Corrected):
+        if isinstance(outcome, DriftCorrected):
             return self._undone.cooldown_s(key, outcome.content)
         return 0.0 if outcome is None else outcome.cooldown_s
 

@@ -32,7 +32,7 @@ from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_APISERVER, ProposedObject, WriteRequest
 
 BACKOFF: Final = Backoff(base_s=0.1, max_s=15.0)
 # As in Kubernetes.
@@ -152,11 +152,11 @@ class ApiServiceRegistration:
             "spec": dict(spec),
         }
         with suppress(AlreadyExists):  # Another server was faster.
-            await self._registry.create(self._request(name), Draft(document))
+            await self._registry.create(self._request(name), ProposedObject(document))
 
     async def _replace_spec(self, name: str, spec: Document) -> None:
-        def with_spec(found: StoredObject) -> Draft:
-            return Draft({**found.document(), "spec": dict(spec)})
+        def with_spec(found: StoredObject) -> ProposedObject:
+            return ProposedObject({**found.document(), "spec": dict(spec)})
 
         with suppress(NotFound):
             await self._registry.update(self._request(name), with_spec)

@@ -21,7 +21,7 @@ from apiserver.meta.errors import AlreadyExists, ApiError
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
-from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_APISERVER, ProposedObject, WriteRequest
 from apiserver.storage.errors import StorageError
 
 log = logging.getLogger(__name__)
@@ -131,7 +131,9 @@ async def _ensure(registry: Registry, wanted: BootstrapObject) -> None:
         try:
             if not wanted.exists_in(registry):
                 with suppress(AlreadyExists):  # Another server was faster.
-                    await registry.create(request, Draft(orjson.loads(orjson.dumps(wanted.document))))
+                    await registry.create(
+                        request, ProposedObject(orjson.loads(orjson.dumps(wanted.document)))
+                    )
         except (ApiError, StorageError) as error:
             log.warning("cannot create %s, retrying: %s", wanted, error)
             await asyncio.sleep(RETRY_S)

@@ -27,7 +27,7 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject, document_of_tail
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.schema.validation.label_selectors import selects
 from apiserver.storage.errors import ValueTooLarge
 from apiserver.storage.interface import ANY
@@ -163,11 +163,11 @@ class ClusterRoleAggregation:
     async def _write(self, resource: ServedResource, name: str, rules: _Rules) -> str:
         """Write the rules of a role, and return its uid."""
 
-        def with_rules(found: StoredObject) -> Draft:
+        def with_rules(found: StoredObject) -> ProposedObject:
             document = found.document()
             if ClusterRole.of(document).selectors:
                 document["rules"] = [rule.document() for rule in rules]
-            return Draft(document)
+            return ProposedObject(document)
 
         request = WriteRequest(resource=resource, namespace="", name=name)
         written = await self._registry.update(request, with_rules)

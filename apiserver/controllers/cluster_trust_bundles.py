@@ -15,7 +15,7 @@ from typing import Final
 
 from apiserver.catalogue.certificates.cluster_trust_bundles import RESOURCE
 from apiserver.catalogue.common.signer_names import bundle_name_prefix
-from apiserver.controller_runtime.controller import Controller, Corrected, Outcome
+from apiserver.controller_runtime.controller import Controller, DriftCorrected, Outcome
 from apiserver.controller_runtime.informer import Notification, resource_informer
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.meta.errors import AlreadyExists, Invalid, NotFound
@@ -25,7 +25,7 @@ from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, ProposedObject, WriteRequest
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class ClusterTrustBundlePublisher:
             except NotFound:
                 continue
             is_written = True
-        return Corrected(name) if is_written else None
+        return DriftCorrected(name) if is_written else None
 
     async def _ensure(self, name: str, bundle: str) -> bool:
         """Create or replace a bundle, and return whether that was necessary. Raises Invalid."""
@@ -102,15 +102,15 @@ class ClusterTrustBundlePublisher:
             found = (await self._registry.get(resource, "", name)).document()
         except NotFound:
             try:
-                await self._registry.create(request, Draft(wanted))
+                await self._registry.create(request, ProposedObject(wanted))
             except AlreadyExists:
                 return False  # Another server was faster.
             return True
         if found.get("spec") == wanted["spec"]:
             return False
 
-        def replaced(current: StoredObject) -> Draft:
-            return Draft({**wanted, "metadata": current.document()["metadata"]})
+        def replaced(current: StoredObject) -> ProposedObject:
+            return ProposedObject({**wanted, "metadata": current.document()["metadata"]})
 
         await self._registry.update(request, replaced)
         return True

@@ -20,7 +20,12 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
-from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, InternalWriter, WriteRequest
+from apiserver.registry.write_request import (
+    KUBE_CONTROLLER_MANAGER,
+    InternalWriter,
+    ProposedObject,
+    WriteRequest,
+)
 from apiserver.storage.errors import StorageError
 
 log = logging.getLogger(__name__)
@@ -135,4 +140,4 @@ class EventRecorder:
             guard=guard,
             writer=self._writer,
         )
-        await self._registry.create(request, Draft(document))
+        await self._registry.create(request, ProposedObject(document))

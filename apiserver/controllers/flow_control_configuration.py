@@ -28,7 +28,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject
 from apiserver.registry.strategy import UpdateStrategy
-from apiserver.registry.write_request import Draft, InternalWriter, WriteRequest
+from apiserver.registry.write_request import InternalWriter, ProposedObject, WriteRequest
 from apiserver.storage.errors import StorageFull, ValueTooLarge
 
 log = logging.getLogger(__name__)
@@ -208,11 +208,11 @@ class FlowControlConfiguration:
     async def _write(self, name: str, uid: str, wanted: Document) -> None:
         """Write a condition."""
 
-        def with_condition(found: StoredObject) -> Draft:
+        def with_condition(found: StoredObject) -> ProposedObject:
             document = found.document()
             if not _says(find_condition(document, DANGLING), wanted):
                 set_condition(document, wanted, timestamps.to_text(self._clock()))
-            return Draft(document)
+            return ProposedObject(document)
 
         request = WriteRequest(
             resource=self._resource, namespace="", name=name, update=_BY_SERVER, writer=_CONSUMER

@@ -14,7 +14,7 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject
-from apiserver.registry.write_request import KUBE_APISERVER, Draft, InternalWriter, WriteRequest
+from apiserver.registry.write_request import KUBE_APISERVER, InternalWriter, ProposedObject, WriteRequest
 from apiserver.storage.errors import StorageError
 
 log = logging.getLogger(__name__)
@@ -59,10 +59,10 @@ async def keep(registry: Registry, kept: KeptObject) -> None:
         if current is None:
             document = {"apiVersion": resource.api_version, "kind": resource.kind, **wanted(None)}
             with suppress(AlreadyExists):  # Another server was faster.
-                await registry.create(request, Draft(document))
+                await registry.create(request, ProposedObject(document))
         elif wanted(current) != current:
             with suppress(NotFound):
-                await registry.update(request, lambda found: Draft(wanted(found.document())))
+                await registry.update(request, lambda found: ProposedObject(wanted(found.document())))
     except (ApiError, CorruptObject) as error:
         log.warning("cannot write %s: %s", kept, error)
     except StorageError:

@@ -37,7 +37,7 @@ from apiserver.registry.results import WriteResult
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, ProposedObject, WriteRequest
 from apiserver.storage.watch_cache import WatchScope
 
 log = logging.getLogger(__name__)
@@ -323,13 +323,13 @@ class LeaderElector:
         now = timestamps.to_micro_text(self._clock())
         times = self._times
 
-        def taken(found: StoredObject) -> Draft:
+        def taken(found: StoredObject) -> ProposedObject:
             document = found.document()
             record = LeaseRecord.of(document)
             if record != expired and record.holder not in ("", self._identity):
                 raise LeaseHeld(record, int(found.resource_version))
             document["spec"] = record.taken_by(self._identity, times.lease_duration_s, now).spec()
-            return Draft(document)
+            return ProposedObject(document)
 
         try:
             written = await self._registry.update(self._request(), taken)
@@ -353,7 +353,7 @@ class LeaderElector:
             "metadata": {"namespace": NAMESPACE, "name": self._name},
             "spec": record.spec(),
         }
-        return await self._registry.create(self._request(), Draft(document))
+        return await self._registry.create(self._request(), ProposedObject(document))
 
     async def _release(self) -> None:
         """Release the Lease for another server, if this one holds it and the store responds soon."""
@@ -361,12 +361,12 @@ class LeaderElector:
             return
         now = timestamps.to_micro_text(self._clock())
 
-        def released(found: StoredObject) -> Draft:
+        def released(found: StoredObject) -> ProposedObject:
             document = found.document()
             record = LeaseRecord.of(document)
             if record.holder == self._identity:
                 document["spec"] = record.released(now).spec()
-            return Draft(document)
+            return ProposedObject(document)
 
         try:
             async with asyncio.timeout(RELEASE_WITHIN_S):

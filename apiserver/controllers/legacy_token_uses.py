@@ -20,7 +20,7 @@ from apiserver.metrics.authentication import AuthenticationMetrics
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_APISERVER, ProposedObject, WriteRequest
 
 LAST_USED: Final = "kubernetes.io/legacy-token-last-used"
 BACKOFF: Final = Backoff(base_s=1.0, max_s=60.0)
@@ -66,12 +66,12 @@ class LegacyTokenUses(TokenUses):
         namespace, name, uid = key
         secrets = self._served.require("", "secrets")
 
-        def marked(current: StoredObject) -> Draft:
+        def marked(current: StoredObject) -> ProposedObject:
             document = current.document()
             if document["metadata"]["uid"] == uid and not self._is_marked(document):
                 labels = {**_labels(document), LAST_USED: self._today()}
                 document = {**document, "metadata": {**document["metadata"], "labels": labels}}
-            return Draft(document)
+            return ProposedObject(document)
 
         request = WriteRequest(resource=secrets, namespace=namespace, name=name, writer=KUBE_APISERVER)
         with suppress(NotFound):  # Then its token is not valid any more.

@@ -21,7 +21,7 @@ from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, ProposedObject, WriteRequest
 
 _RUNNING: Final = "MigrationRunning"
 _SUCCEEDED: Final = "MigrationSucceeded"
@@ -81,7 +81,7 @@ class MigratedDefinitions:
             return None
         now = timestamps.to_text(self._clock())
 
-        def written(found: StoredObject) -> Draft:
+        def written(found: StoredObject) -> ProposedObject:
             definition = found.document()
             new = {
                 "type": STORAGE_MIGRATING,
@@ -89,7 +89,7 @@ class MigratedDefinitions:
                 "observedGeneration": definition["metadata"].get("generation"),
             }
             set_definition_condition(definition, new, now)
-            return Draft(definition)
+            return ProposedObject(definition)
 
         request = WriteRequest(
             resource=definitions,

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from apiserver.controller_runtime.controller import Controller, Corrected, Outcome
+from apiserver.controller_runtime.controller import Controller, DriftCorrected, Outcome
 from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.meta.errors import AlreadyExists, Forbidden, NotFound
@@ -19,7 +19,7 @@ from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, ProposedObject, WriteRequest
 
 BACKOFF: Final = Backoff(base_s=1.0, max_s=5.0)
 
@@ -136,7 +136,7 @@ class NamespaceDefaultObjects:
             return None  # The namespace is gone, or going.
         # With the uid: to delete a namespace and create it again is not to undo what was written to it.
         uid = await self._registry.offload.read(owner, lambda document: document["metadata"]["uid"])
-        return Corrected((uid, *written))
+        return DriftCorrected((uid, *written))
 
     async def _ensure(self, default: DefaultObject, namespace: str) -> bool:
         """Create or replace an object, and return whether that was necessary.
@@ -157,15 +157,15 @@ class NamespaceDefaultObjects:
                     guard=guard,
                     writer=KUBE_CONTROLLER_MANAGER,
                 )
-                await self._registry.create(request, Draft(wanted))
+                await self._registry.create(request, ProposedObject(wanted))
             except AlreadyExists:
                 return False  # Another server was faster.
             return True
         if await self._registry.offload.read(found, default.is_current):
             return False
 
-        def replaced(current: StoredObject) -> Draft:
-            return Draft({**wanted, "metadata": current.document()["metadata"]})
+        def replaced(current: StoredObject) -> ProposedObject:
+            return ProposedObject({**wanted, "metadata": current.document()["metadata"]})
 
         request = WriteRequest(
             resource=resource, namespace=namespace, name=default.name, writer=KUBE_CONTROLLER_MANAGER

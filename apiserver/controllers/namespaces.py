@@ -26,7 +26,7 @@ from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, ProposedObject, WriteRequest
 from apiserver.storage.interface import ReadAt
 from apiserver.storage.keys import prefix_range
 
@@ -174,12 +174,12 @@ class NamespaceController:
         """Report the remaining objects in the status of the namespace, if they have changed."""
         conditions, now = remaining.conditions(), timestamps.to_text(self._clock())
 
-        def with_conditions(found: StoredObject) -> Draft:
+        def with_conditions(found: StoredObject) -> ProposedObject:
             document = found.document()
             self._require_deleted(document)
             for condition in conditions:
                 set_condition(document, condition, now)
-            return Draft(document)
+            return ProposedObject(document)
 
         request = self._request(name, "status")
         await self._registry.update(request, with_conditions)
@@ -192,11 +192,11 @@ class NamespaceController:
     async def _finalize(self, name: str) -> None:
         """Remove the finalizer of Kubernetes; without finalizers the namespace is removed."""
 
-        def without_finalizer(found: StoredObject) -> Draft:
+        def without_finalizer(found: StoredObject) -> ProposedObject:
             document = found.document()
             spec = document.get("spec", {})
             left = [each for each in spec.get("finalizers", ()) if each != FINALIZER]
-            return Draft({**document, "spec": {**spec, "finalizers": left} if left else {}})
+            return ProposedObject({**document, "spec": {**spec, "finalizers": left} if left else {}})
 
         await self._registry.update(self._request(name, "finalize"), without_finalizer)
 

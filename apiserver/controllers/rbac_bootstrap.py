@@ -38,7 +38,7 @@ from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject, document_of_tail
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.storage.errors import StorageError, StorageFull, ValueTooLarge
 from apiserver.storage.interface import MOST_RECENT
 
@@ -197,13 +197,13 @@ class _Reconciliation(NamedTuple):
         document = {**self.default, "metadata": {**self.default["metadata"]}}
         meta = document["metadata"]
         request = WriteRequest(resource=self.resource, namespace=meta.get("namespace", ""), name=meta["name"])
-        await self.registry.create(request, Draft(document))
+        await self.registry.create(request, ProposedObject(document))
 
-    def _reconciled(self, found: StoredObject) -> Draft:
+    def _reconciled(self, found: StoredObject) -> ProposedObject:
         stored = found.document()
         if reconciliation.is_protected(stored, self.autoupdate):
-            return Draft(stored)
-        return Draft(reconciliation.reconciled(stored, self.default))
+            return ProposedObject(stored)
+        return ProposedObject(reconciliation.reconciled(stored, self.default))
 
     def __str__(self) -> str:
         meta = self.default["metadata"]

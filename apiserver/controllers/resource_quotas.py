@@ -35,7 +35,7 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, ProposedObject, WriteRequest
 from apiserver.storage.event_loop_turns import in_turns
 from apiserver.storage.interface import ANY
 from apiserver.storage.keys import prefix_range
@@ -241,10 +241,10 @@ class ResourceQuotaController:
         """Write the status of a quota."""
         resource, meta = self._served.require("", "resourcequotas"), quota["metadata"]
 
-        def with_status(found: StoredObject) -> Draft:
+        def with_status(found: StoredObject) -> ProposedObject:
             document = found.document()
             document["metadata"]["resourceVersion"] = meta["resourceVersion"]
-            return Draft({**document, "status": {**status}})
+            return ProposedObject({**document, "status": {**status}})
 
         request = WriteRequest(
             resource=resource,

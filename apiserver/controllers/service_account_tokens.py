@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from apiserver.auth.authn.service_account import ACCOUNT_NAME, ACCOUNT_UID, TOKEN_KEY, Reference
-from apiserver.controller_runtime.controller import Controller, Corrected, Outcome, Requeue
+from apiserver.controller_runtime.controller import Controller, DriftCorrected, Outcome, Requeue
 from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.meta.errors import Conflict, NotFound
@@ -22,7 +22,7 @@ from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, ProposedObject, WriteRequest
 
 SECRET_TYPE: Final = "kubernetes.io/service-account-token"  # noqa: S105  a type
 BACKOFF: Final = Backoff(base_s=0.1, max_s=60.0)
@@ -130,14 +130,14 @@ class ServiceAccountTokens:
         namespace, name = key
         is_written = False
 
-        def filled(current: StoredObject) -> Draft:
+        def filled(current: StoredObject) -> ProposedObject:
             nonlocal is_written
             document = current.document()
             is_written = False
             # It may be another one by now, and is looked at again then.
             if _account_name(document) == account.name and "deletionTimestamp" not in document["metadata"]:
                 is_written = self._complete(document, namespace, account)
-            return Draft(document)
+            return ProposedObject(document)
 
         request = WriteRequest(
             resource=self._served.require("", "secrets"),
@@ -149,7 +149,7 @@ class ServiceAccountTokens:
             await self._registry.update(request, filled)
         except NotFound:
             return None
-        return Corrected((account.uid, self._encoded_ca())) if is_written else None
+        return DriftCorrected((account.uid, self._encoded_ca())) if is_written else None
 
     def _complete(self, secret: Document, namespace: str, account: Reference) -> bool:
         """Add missing data to a Secret; returns whether any was missing."""

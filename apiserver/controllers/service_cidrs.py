@@ -36,7 +36,12 @@ from apiserver.registry.allocations import AddressRange
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, InternalWriter, WriteRequest
+from apiserver.registry.write_request import (
+    KUBE_CONTROLLER_MANAGER,
+    InternalWriter,
+    ProposedObject,
+    WriteRequest,
+)
 from apiserver.storage.event_loop_turns import in_turns
 from apiserver.storage.interface import ANY
 from apiserver.storage.keys import prefix_range
@@ -126,12 +131,12 @@ class DefaultServiceCidr:
         is_leaving = "deletionTimestamp" in found["metadata"]
         return is_own and not is_leaving and not is_condition_true(found, READY)
 
-    def _ready(self, found: StoredObject) -> Draft:
+    def _ready(self, found: StoredObject) -> ProposedObject:
         document = found.document()
         if self._is_to_be_ready(document):
             condition = {"type": READY, "status": "True", "reason": "", "message": _DEFAULT_IS_READY}
             set_condition(document, condition, timestamps.to_text(self._clock()))
-        return Draft(document)
+        return ProposedObject(document)
 
 
 class ServiceNetworks:
@@ -294,10 +299,10 @@ class ServiceCidrController:
     async def _update(self, name: str, change: Callable[[Document], None]) -> None:
         """Update a ServiceCIDR."""
 
-        def changed(found: StoredObject) -> Draft:
+        def changed(found: StoredObject) -> ProposedObject:
             document = found.document()
             change(document)
-            return Draft(document)
+            return ProposedObject(document)
 
         request = WriteRequest(
             resource=self._find("servicecidrs"), namespace="", name=name, writer=KUBE_CONTROLLER_MANAGER
@@ -309,12 +314,12 @@ class ServiceCidrController:
         resource, now = self._find("servicecidrs"), timestamps.to_text(self._clock())
         condition = {"type": READY, "status": status, "reason": reason, "message": message}
 
-        def with_condition(found: StoredObject) -> Draft:
+        def with_condition(found: StoredObject) -> ProposedObject:
             document = found.document()
             before = find_condition(document, READY) or {}
             if any(before.get(field) != value for field, value in condition.items()):
                 set_condition(document, condition, now)
-            return Draft(document)
+            return ProposedObject(document)
 
         rules = resource.subresources["status"].update
         request = WriteRequest(

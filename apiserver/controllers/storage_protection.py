@@ -23,7 +23,7 @@ from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, Transform, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, ProposedObject, Transform, WriteRequest
 from apiserver.storage.event_loop_turns import in_turns
 from apiserver.storage.keys import prefix_range
 from apiserver.storage.watch_cache import EVERYTHING, WatchScope
@@ -40,7 +40,7 @@ REST_FACTOR: Final = 20
 Use = tuple[str, str]
 
 
-class Users(NamedTuple):
+class UsingResource(NamedTuple):
     """A resource of the core group whose objects use protected ones.
 
     mark: bytes that each object using one contains. uses: returns the protected objects that an object uses.
@@ -51,7 +51,7 @@ class Users(NamedTuple):
     uses: Callable[[Document], Iterable[Use]]
 
 
-class Protection(NamedTuple):
+class ProtectedResource(NamedTuple):
     """The objects that a finalizer protects, and the resources that use them.
 
     name: that of the controller's queue in Kubernetes. resource: the protected one.
@@ -61,7 +61,7 @@ class Protection(NamedTuple):
     name: str
     resource: GroupResource
     finalizer: str
-    users: tuple[Users, ...]
+    users: tuple[UsingResource, ...]
     is_used: Callable[[Document, Container[Use]], bool]
 
 
@@ -116,38 +116,38 @@ def _is_named(found: Document, uses: Container[Use]) -> bool:
     return (found["metadata"]["name"], "") in uses
 
 
-CLAIMS: Final = Protection(
+CLAIMS: Final = ProtectedResource(
     "pvcprotection",
     GroupResource("", "persistentvolumeclaims"),
     "kubernetes.io/pvc-protection",
-    (Users("pods", b'"volumes":', _uses_of_pod),),
+    (UsingResource("pods", b'"volumes":', _uses_of_pod),),
     _is_claim_used,
 )
-VOLUMES: Final = Protection(
+VOLUMES: Final = ProtectedResource(
     "pvprotection",
     GroupResource("", "persistentvolumes"),
     "kubernetes.io/pv-protection",
-    (Users("persistentvolumeclaims", b'"volumeName":', _uses_of_claim),),
+    (UsingResource("persistentvolumeclaims", b'"volumeName":', _uses_of_claim),),
     _is_volume_used,
 )
 
 
-def attributes_classes(storage_group: str) -> Protection:
+def attributes_classes(storage_group: str) -> ProtectedResource:
     """Returns the protection of VolumeAttributesClasses. storage_group: `storage.k8s.io`, as branded."""
     mark = b"olumeAttributesClassName"
-    return Protection(
+    return ProtectedResource(
         "vacprotection",
         GroupResource(storage_group, "volumeattributesclasses"),
         "kubernetes.io/vac-protection",
         (
-            Users("persistentvolumeclaims", mark, _classes_of_claim),
-            Users("persistentvolumes", mark, _classes_of_volume),
+            UsingResource("persistentvolumeclaims", mark, _classes_of_claim),
+            UsingResource("persistentvolumes", mark, _classes_of_volume),
         ),
         _is_named,
     )
 
 
-def _uses_of(users: Users, user: Document) -> set[Use]:
+def _uses_of(users: UsingResource, user: Document) -> set[Use]:
     return set(users.uses(user))
 
 
@@ -166,7 +166,7 @@ class _Namespace:
 class StorageProtection:
     """The controller of one protection, whose keys are namespaces, or "" for cluster-scoped objects."""
 
-    def __init__(self, registry: Registry, served: ServedTable, protection: Protection) -> None:
+    def __init__(self, registry: Registry, served: ServedTable, protection: ProtectedResource) -> None:
         self._registry = registry
         self._served = served
         self._protection = protection
@@ -218,7 +218,7 @@ class StorageProtection:
         users = [self._informer(each, namespace) for each in self._protection.users]
         return _Namespace(set(), users, [tasks.create_task(each.run()) for each in users])
 
-    def _informer(self, users: Users, namespace: str) -> Informer:
+    def _informer(self, users: UsingResource, namespace: str) -> Informer:
         prefix = self._registry.prefix_of(self._served.require("", users.resource))
         scope = WatchScope(key_prefix=f"{prefix}{namespace}/") if namespace else EVERYTHING
         return Informer(
@@ -249,13 +249,13 @@ class StorageProtection:
         """Add the finalizer to an object that lacks it."""
         finalizer = self._protection.finalizer
 
-        def with_finalizer(found: StoredObject) -> Draft:
+        def with_finalizer(found: StoredObject) -> ProposedObject:
             document = found.document()
             meta = document["metadata"]
             finalizers = meta.get("finalizers") or []
             if "deletionTimestamp" not in meta and finalizer not in finalizers:
                 meta["finalizers"] = [*finalizers, finalizer]
-            return Draft(document)
+            return ProposedObject(document)
 
         try:
             await self._update(namespace, name, with_finalizer)
@@ -291,14 +291,14 @@ class StorageProtection:
         finalizer = self._protection.finalizer
         is_used = False
 
-        def without_finalizer(found: StoredObject) -> Draft:
+        def without_finalizer(found: StoredObject) -> ProposedObject:
             nonlocal is_used
             document = found.document()
             is_used = self._protection.is_used(document, uses)
             if "deletionTimestamp" in document["metadata"] and not is_used:
                 finalizers = document["metadata"].get("finalizers") or ()
                 document["metadata"]["finalizers"] = [each for each in finalizers if each != finalizer]
-            return Draft(document)
+            return ProposedObject(document)
 
         await self._update(namespace, name, without_finalizer)
         return not is_used

@@ -32,7 +32,7 @@ from apiserver.metrics.controllers import StorageMigrationMetrics
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, ProposedObject, WriteRequest
 from apiserver.storage.interface import ANY
 from apiserver.storage.keys import prefix_range
 
@@ -169,7 +169,7 @@ class StorageVersionMigrator:
         request = WriteRequest(resource=resource, namespace=namespace, name=name)
         # Others may have deleted it, or written it: then it is in the storage version.
         with contextlib.suppress(NotFound, Conflict):
-            await self._registry.update(request, lambda found: Draft(found.document()))
+            await self._registry.update(request, lambda found: ProposedObject(found.document()))
 
     # ---- what there is
 
@@ -198,14 +198,14 @@ class StorageVersionMigrator:
         resource, meta = self._migrations(), migration["metadata"]
         now = timestamps.to_text(self._clock())
 
-        def told(found: StoredObject) -> Draft:
+        def told(found: StoredObject) -> ProposedObject:
             document = found.document()
             document["metadata"]["resourceVersion"] = meta["resourceVersion"]
             status = document.get("status") or {}
             if revision is not None and not status.get("resourceVersion"):
                 status["resourceVersion"] = str(revision)
             status["conditions"] = with_condition(status.get("conditions") or [], kind, text, now)
-            return Draft({**document, "status": status})
+            return ProposedObject({**document, "status": status})
 
         rules = resource.subresources["status"].update
         request = WriteRequest(

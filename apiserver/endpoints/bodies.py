@@ -196,7 +196,7 @@ class MalformedBody(ValueError):
     """The body cannot be parsed as its media type; the message is for the client."""
 
 
-class Parsed(NamedTuple):
+class ParsedDocument(NamedTuple):
     """A parsed document, of which nothing has been validated.
 
     duplicates: returns what a field validation reports about duplicate fields; to be called before the
@@ -221,7 +221,9 @@ class BodyParser:
         self._has_cbor = has_cbor
         self.accepted = supported_media_types(brand, has_cbor=has_cbor)
 
-    def parse(self, body: bytes, content_type: str, from_protobuf: Callable[[bytes], Document]) -> Parsed:
+    def parse(
+        self, body: bytes, content_type: str, from_protobuf: Callable[[bytes], Document]
+    ) -> ParsedDocument:
         """Parse a body of any accepted media type.
 
         from_protobuf: decodes a message; raises LookupError if the kind has no form in protobuf.
@@ -232,16 +234,16 @@ class BodyParser:
         try:
             if media_type == JSON:
                 document = load_json(body)
-                return Parsed(document, lambda _: _duplicates_in_json(body, document), is_json=True)
+                return ParsedDocument(document, lambda _: _duplicates_in_json(body, document), is_json=True)
             if media_type == YAML:
                 document, lines = yaml.load(body)
-                return Parsed(document, lambda validation: _duplicates_in_yaml(lines, validation))
+                return ParsedDocument(document, lambda validation: _duplicates_in_yaml(lines, validation))
             if media_type == CBOR:
-                return Parsed(_from_cbor(body), _no_duplicates)
+                return ParsedDocument(_from_cbor(body), _no_duplicates)
             envelope = open_envelope(body)
             message = from_protobuf(envelope.raw)
             document = {"apiVersion": envelope.api_version, "kind": envelope.kind, **message}
-            return Parsed(document, _no_duplicates)
+            return ParsedDocument(document, _no_duplicates)
         except json_text.InvalidJson as error:
             raise MalformedBody(f"couldn't get version/kind; json parse error: {error}") from None
         except (yaml.InvalidYaml, InvalidProtobuf) as error:

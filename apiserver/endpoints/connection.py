@@ -97,7 +97,7 @@ class Connection(web.RequestHandler):
     is_last_answer: whether the connection must be closed after the current response.
     asker: the user of the last request whose user is known.
     audited: the user of the last recorded request, three headers of the client, and the record of both.
-    held_bytes, is_shared, may_stall: see `unread_answers.Reader`.
+    held_bytes, is_shared, may_stall: see `unread_answers.UnreadConnection`.
     """
 
     def __init__(self, manager: Server, **options: Any) -> None:

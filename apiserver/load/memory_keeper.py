@@ -50,7 +50,7 @@ FULL_COLLECTION_S_MAX: Final = 0.01
 FULL_COLLECTION_AGAIN_S: Final = 60.0
 
 
-class Reclaiming:
+class ReclaimSchedule:
     """Decides when memory is returned: once after the start, and after it has grown.
 
     A try has a cost even if nothing can be returned: caches have to be filled again.
@@ -160,7 +160,7 @@ class MemoryKeeper:
         self._budget, self._allocator, self._resident = budget, allocator, resident
         self._cache, self._open_watches, self._release_store = cache, open_watches, release_store
         self._expired_bytes = 0  # of the cache, when it was last looked at
-        self._reclaiming = Reclaiming()
+        self._reclaiming = ReclaimSchedule()
         self._full_collections = FullCollections()
 
     def freeze(self) -> None:

@@ -45,7 +45,7 @@ _DROPPED_PART: Final = 10
 _LOG_EVERY_S: Final = 30.0
 
 
-class Reader(Protocol):
+class UnreadConnection(Protocol):
     """A connection whose client has something to read.
 
     asker: the user of the request.
@@ -108,7 +108,7 @@ class UnreadAnswers:
     ) -> None:
         self._loop, self._stalled_s, self._clock = loop, stalled_s, clock
         self._all_bytes_max, self._user_bytes_max = all_bytes_max, user_bytes_max
-        self._unread: dict[Reader, _Unread] = {}
+        self._unread: dict[UnreadConnection, _Unread] = {}
         self._total = 0
         self._by_holder: Counter[str] = Counter()
         self._timer: asyncio.TimerHandle | None = None
@@ -120,7 +120,7 @@ class UnreadAnswers:
         """The number of bytes that are held only for clients."""
         return self._total
 
-    def add(self, reader: Reader, transport: asyncio.WriteTransport) -> None:
+    def add(self, reader: UnreadConnection, transport: asyncio.WriteTransport) -> None:
         """Note that a client has unread data. transport: the connection's, which has the rest."""
         now = self._clock()
         holder = holder_of(reader.asker) if reader.asker is not None else ""
@@ -131,7 +131,7 @@ class UnreadAnswers:
         if self._timer is None:
             self._timer = self._loop.call_later(min(_CHECK_S, self._stalled_s / 10), self._check)
 
-    def discard(self, reader: Reader) -> None:
+    def discard(self, reader: UnreadConnection) -> None:
         """Note that a client has read everything, or is gone."""
         unread = self._unread.pop(reader, None)
         if unread is not None:
@@ -196,7 +196,7 @@ class UnreadAnswers:
                 "dropped %d responses that clients did not read, the last of %r", self._dropped, unread.holder
             )
 
-    def _count(self, reader: Reader, unread: _Unread) -> None:
+    def _count(self, reader: UnreadConnection, unread: _Unread) -> None:
         in_transport = 0 if reader.is_shared else unread.transport.get_write_buffer_size()
         self._set_held(unread, CONNECTION_BYTES + reader.held_bytes + in_transport)
 

@@ -13,7 +13,7 @@
     selection         the keys and the predicate of a list or a watch
     chunks            the continue tokens of lists
     results           what writes, lists and deletions return
-    write_request     the parameters of a write: its user, its target, its rules, and the draft of the object
+    write_request     the parameters of a write: its user, its target, its rules, and the proposed object
     write_path        runs creates and updates through their stages, and retries
     write_stages      the stages that need no I/O: place, own, prepare, validate, compare
     declarative_validation  compares the errors of checks with those of a type's declared rules

@@ -27,7 +27,7 @@ from apiserver.registry.storage_form import StorageForms
 from apiserver.registry.stored_object import DamagedObject, StoredObject
 from apiserver.registry.transactions import NO_OBSERVERS, Transactions, WriteObservers
 from apiserver.registry.write_path import IsStale, WritePath
-from apiserver.registry.write_request import Draft, ManageFields, Transform, WriteRequest
+from apiserver.registry.write_request import ManageFields, ProposedObject, Transform, WriteRequest
 from apiserver.storage.errors import RevisionCompacted
 from apiserver.storage.event_loop_turns import Turn
 from apiserver.storage.interface import MOST_RECENT, KeyRange, ReadAt, Storage
@@ -230,9 +230,9 @@ class Registry:
 
     # ---- writes. These return awaitables: separate coroutines would be one more to run.
 
-    def create(self, request: WriteRequest, draft: Draft) -> Coroutine[Any, Any, WriteResult]:
+    def create(self, request: WriteRequest, proposed: ProposedObject) -> Coroutine[Any, Any, WriteResult]:
         """Store a new object: see `write_path.WritePath.create`."""
-        return self._write_path.create(request, draft, self._manage_fields(request))
+        return self._write_path.create(request, proposed, self._manage_fields(request))
 
     def update(self, request: WriteRequest, transform: Transform) -> Coroutine[Any, Any, WriteResult]:
         """Replace an object: see `write_path.WritePath.update`."""

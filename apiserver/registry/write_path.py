@@ -1,8 +1,8 @@
 """Runs creates and updates, by clients, subresources and controllers alike.
 
-    draft ─► own ─► mutate ─► prepare ─► check ─► validate ─► admit ─► allocate ─► encode ─► commit
+    propose ─► own ─► mutate ─► prepare ─► check ─► validate ─► admit ─► allocate ─► encode ─► commit
 
-Only the first stage differs: a create has its draft, an update (PUT, patch, apply, scale, a controller's) a
+Only the first stage differs: a create has its object, an update (PUT, patch, apply, scale, a controller's) a
 function that makes it from the current object. `write_stages` records the owners of the sent fields, before
 anything else changes them; admission plugins mutate; `write_stages` prepares and validates, and plugins check
 what depends on the caller or on other objects; plugins admit; allocators choose unique values; the resource's
@@ -38,7 +38,7 @@ from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import Findings
 from apiserver.registry.transactions import Transactions
 from apiserver.registry.version_codec import Offloader
-from apiserver.registry.write_request import Admission, Draft, ManageFields, Transform, WriteRequest
+from apiserver.registry.write_request import Admission, ManageFields, ProposedObject, Transform, WriteRequest
 from apiserver.storage.errors import KeyExists, RevisionMismatch
 from apiserver.storage.watch_cache import KeyVersion, WatchCache
 
@@ -99,19 +99,21 @@ class WritePath:
     # ---- create
 
     async def create(
-        self, request: WriteRequest, draft: Draft, manage_fields: ManageFields | None
+        self, request: WriteRequest, proposed: ProposedObject, manage_fields: ManageFields | None
     ) -> WriteResult:
         """Store a new object. manage_fields: see `WriteRequest`.
 
         Raises Invalid, AlreadyExists, and the errors of the guard, of admission and of the storage.
         """
-        codec, document = request.resource.codec, draft.document
+        codec, document = request.resource.codec, proposed.document
         size, offload = _size(request), self._offload_of(request)
         if codec.converts_hub:
             document = await offload.run_begun(size, codec.to_hub, document)
-        warnings = [*draft.warnings]
+        warnings = [*proposed.warnings]
         try:
-            await run_converting(offload, size, write_stages.place, request, draft, document, manage_fields)
+            await run_converting(
+                offload, size, write_stages.place, request, proposed, document, manage_fields
+            )
             if request.admission is not None:
                 told, size = await self._mutated(request, request.admission, document, None, size)
                 warnings += told
@@ -262,8 +264,8 @@ class WritePath:
             # To fail here says nothing of the copy's age, and a conversion may have taken long.
             hub = await resource.codec.hub(stored)
             try:
-                drafting = partial(_drafted, request, transform, hub, manage_fields)
-                attempt = await self._attempt(request, drafting, stored, hub, allocations)
+                propose = partial(_proposed_change, request, transform, hub, manage_fields)
+                attempt = await self._attempt(request, propose, stored, hub, allocations)
             except Exception:
                 if is_fresh:
                     raise
@@ -300,19 +302,19 @@ class WritePath:
     async def _attempt(
         self,
         request: WriteRequest,
-        drafting: Callable[[], tuple[Document, Draft]],
+        propose: Callable[[], tuple[Document, ProposedObject]],
         stored: StoredObject,
         hub: StoredObject,
         allocations: ObjectAllocations | None,
     ) -> _Attempt:
         """Run all stages before the commit.
 
-        drafting: calls `_drafted`. hub: the stored object in the hub version.
+        propose: calls `_proposed_change`. hub: the stored object in the hub version.
         """
         resource, admission, offload = request.resource, request.admission, self._offload_of(request)
         size = max(_size(request), size_class(len(hub.tail)))
-        old, draft = await run_converting(offload, size, drafting)
-        new, warnings, extra = draft.document, [*draft.warnings], NO_EXTRA_WRITES
+        old, proposed = await run_converting(offload, size, propose)
+        new, warnings, extra = proposed.document, [*proposed.warnings], NO_EXTRA_WRITES
         try:
             if admission is not None:
                 told, size = await self._mutated(request, admission, new, old, size)
@@ -382,20 +384,20 @@ def _size(request: WriteRequest) -> SizeClass:
     return max(SizeClass.LARGE, request.size) if request.resource.strategy.is_costly else request.size
 
 
-def _drafted(
+def _proposed_change(
     request: WriteRequest, transform: Transform, hub: StoredObject, manage_fields: ManageFields | None
-) -> tuple[Document, Draft]:
+) -> tuple[Document, ProposedObject]:
     """Returns an object and its replacement, with its owners, both in the hub version."""
     codec, old = request.resource.codec, hub.document()
-    draft = transform(codec.view_of_hub(hub))
+    proposed = transform(codec.view_of_hub(hub))
     if codec.converts_hub:
-        draft = draft._replace(document=codec.to_hub(draft.document))
+        proposed = proposed._replace(document=codec.to_hub(proposed.document))
     try:
-        write_stages.own(draft, draft.document, old, manage_fields)
+        write_stages.own(proposed, proposed.document, old, manage_fields)
     except ApiError as refused:
-        refused.add_warnings(draft.warnings)
+        refused.add_warnings(proposed.warnings)
         raise
-    return old, draft
+    return old, proposed
 
 
 async def _allocate(

@@ -47,7 +47,7 @@ class Admission(Protocol):
         ...
 
 
-class Draft(NamedTuple):
+class ProposedObject(NamedTuple):
     """The new object that a client or a part of the server wants to store.
 
     document: of the client's version; it has passed the schema, and the receiver may change it.
@@ -64,7 +64,7 @@ class Draft(NamedTuple):
 
 # The object as it is, in the client's version -> what it is to become. It may run again on a newer object.
 # A resourceVersion in the new document must be the object's, or be absent.
-Transform = Callable[[StoredObject], Draft]
+Transform = Callable[[StoredObject], ProposedObject]
 
 
 class InternalWriter(NamedTuple):

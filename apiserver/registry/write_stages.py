@@ -22,7 +22,7 @@ from apiserver.patch.apply.field_set import InvalidFieldSet
 from apiserver.registry.owner_conversions import ConversionsNeeded
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.strategy import Findings, Strategy, UpdateStrategy, WriteContext
-from apiserver.registry.write_request import Draft, ManageFields, WriteRequest
+from apiserver.registry.write_request import ManageFields, ProposedObject, WriteRequest
 from apiserver.storage.resource_version import InvalidResourceVersion, parse_resource_version
 
 
@@ -40,11 +40,11 @@ ERRORS_MAX: Final = 1_000
 
 
 def place(
-    request: WriteRequest, draft: Draft, document: Document, manage_fields: ManageFields | None
+    request: WriteRequest, proposed: ProposedObject, document: Document, manage_fields: ManageFields | None
 ) -> None:
     """Set the place of a new document, remove fields that only the server sets, and record its owners.
 
-    document: that of the draft, in the hub version. manage_fields: see `WriteRequest`.
+    document: that of the proposed object, in the hub version. manage_fields: see `WriteRequest`.
     Raises Invalid, BadRequest, and ConversionsNeeded, after which it is called again.
     """
     meta = document["metadata"]
@@ -58,7 +58,7 @@ def place(
         meta["namespace"] = request.namespace
     else:
         meta.pop("namespace", None)
-    own(draft, document, None, manage_fields)
+    own(proposed, document, None, manage_fields)
 
 
 def prepare_create(request: WriteRequest, document: Document, now: str) -> Sequence[str]:
@@ -214,7 +214,9 @@ def _is_version(text: str) -> bool:
         return False
 
 
-def own(draft: Draft, new: Document, old: Document | None, manage_fields: ManageFields | None) -> None:
+def own(
+    proposed: ProposedObject, new: Document, old: Document | None, manage_fields: ManageFields | None
+) -> None:
     """Record the owners of the fields in a document, as it was sent. old: None for a new object.
 
     manage_fields: see `WriteRequest`.
@@ -223,11 +225,11 @@ def own(draft: Draft, new: Document, old: Document | None, manage_fields: Manage
     """
     meta = new["metadata"]
     sent = meta.pop("managedFields", None)
-    if draft.managed_fields is not None:
-        entries: Sequence[Document] | None = draft.managed_fields
+    if proposed.managed_fields is not None:
+        entries: Sequence[Document] | None = proposed.managed_fields
     elif manage_fields is not None:
         # The sender of an empty list owns it, though it is stored as null.
-        for struct, name in draft.emptied:
+        for struct, name in proposed.emptied:
             struct[name] = []
         try:
             entries = manage_fields(new, old, sent)
@@ -235,7 +237,7 @@ def own(draft: Draft, new: Document, old: Document | None, manage_fields: Manage
             if sent is not None:
                 meta["managedFields"] = sent  # All begins again.
             raise
-        for struct, name in draft.emptied:
+        for struct, name in proposed.emptied:
             struct[name] = None
     elif old is not None:
         entries = old["metadata"].get("managedFields", sent)

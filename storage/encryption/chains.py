@@ -18,7 +18,7 @@ from apiserver.storage.encryption.ciphers import Cipher, Undecryptable
 from apiserver.storage.interface import ENCRYPTED_PREFIX, READ_ENCRYPTED
 
 
-class Decrypted(NamedTuple):
+class DecryptedValue(NamedTuple):
     """A decrypted value. is_stale: whether it would now be stored in another form."""
 
     value: bytes
@@ -51,7 +51,7 @@ class Transformer(Protocol):
         """Returns the bytes to store for a value. Raises CannotEncrypt."""
         ...
 
-    def decrypt(self, data: bytes, context: bytes) -> Decrypted:
+    def decrypt(self, data: bytes, context: bytes) -> DecryptedValue:
         """Returns the value of stored bytes. Raises Undecryptable, KeyNeeded."""
         ...
 
@@ -80,8 +80,8 @@ class CipherTransformer:
     def encrypt(self, value: bytes, context: bytes) -> bytes:
         return self._cipher.encrypt(value, context)
 
-    def decrypt(self, data: bytes, context: bytes) -> Decrypted:
-        return Decrypted(self._cipher.decrypt(data, context), False)
+    def decrypt(self, data: bytes, context: bytes) -> DecryptedValue:
+        return DecryptedValue(self._cipher.decrypt(data, context), False)
 
 
 class IdentityTransformer:
@@ -90,10 +90,10 @@ class IdentityTransformer:
     def encrypt(self, value: bytes, context: bytes) -> bytes:
         return value
 
-    def decrypt(self, data: bytes, context: bytes) -> Decrypted:
+    def decrypt(self, data: bytes, context: bytes) -> DecryptedValue:
         if data.startswith(ENCRYPTED_PREFIX):
             raise Undecryptable(READ_ENCRYPTED)
-        return Decrypted(data, False)
+        return DecryptedValue(data, False)
 
 
 class PrefixedTransformer(NamedTuple):
@@ -132,7 +132,7 @@ class TransformerChain:
         self._observe(TO_STORAGE, name, began, OK)
         return prefix + data
 
-    def decrypt(self, data: bytes, context: bytes) -> Decrypted:
+    def decrypt(self, data: bytes, context: bytes) -> DecryptedValue:
         began = perf_counter()
         errors: list[Undecryptable] = []
         for index, (prefix, transformer, name) in enumerate(self._members):
@@ -147,7 +147,7 @@ class TransformerChain:
                     errors.append(error)
                 continue
             self._observe(FROM_STORAGE, name or "identity", began, OK)
-            return Decrypted(value, is_stale or index > 0)
+            return DecryptedValue(value, is_stale or index > 0)
         if errors:
             raise _all_of(errors)
         unmatched = Undecryptable(self._unmatched)

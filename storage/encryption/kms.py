@@ -25,7 +25,13 @@ from uuid import uuid4
 from google.protobuf.message import DecodeError
 
 from apiserver.storage.encryption import kms_pb2 as pb
-from apiserver.storage.encryption.chains import FROM_STORAGE, TO_STORAGE, CannotEncrypt, Decrypted, KeyNeeded
+from apiserver.storage.encryption.chains import (
+    FROM_STORAGE,
+    TO_STORAGE,
+    CannotEncrypt,
+    DecryptedValue,
+    KeyNeeded,
+)
 from apiserver.storage.encryption.ciphers import (
     NOT_FROM_A_CALL,
     SEED_BYTES,
@@ -164,7 +170,7 @@ class KmsProvider:
         self._observer.key_used(TO_STORAGE, self.name, sealed.key_id)
         return data.SerializeToString()
 
-    def decrypt(self, data: bytes, context: bytes) -> Decrypted:
+    def decrypt(self, data: bytes, context: bytes) -> DecryptedValue:
         found = _parsed(data)
         sealed = EncryptedKey(found.encrypted_dek_source, found.key_id, dict(found.annotations))
         source_type = found.encrypted_dek_source_type
@@ -177,7 +183,7 @@ class KmsProvider:
         value = cipher.decrypt(found.encrypted_data, context)
         current = self._write_key
         is_stale = current is not None and (sealed.key_id != current.sealed.key_id or source_type != _SEED)
-        return Decrypted(value, is_stale)
+        return DecryptedValue(value, is_stale)
 
     # ---- keys
 

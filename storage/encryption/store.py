@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from apiserver.storage.encryption.chains import (
     CannotEncrypt,
-    Decrypted,
+    DecryptedValue,
     IdentityTransformer,
     KeyNeeded,
     TransformerChain,
@@ -189,7 +189,7 @@ class EncryptedStorage(StorageWrapper):
 
     async def _decrypt(
         self, chain: TransformerChain | None, key: str, data: bytes, deadline: float | None = None
-    ) -> Decrypted:
+    ) -> DecryptedValue:
         """Returns a decrypted value. chain: None for values that are stored unencrypted."""
         context = encoded(key)
         if chain is None:

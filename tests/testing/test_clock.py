@@ -27,7 +27,7 @@ from apiserver.controllers.leader_election import NAMESPACE, ElectionTimes, Lead
 from apiserver.meta.brand import Brand
 from apiserver.registry.clock import SYSTEM_CLOCK
 from apiserver.registry.served_resource import ServedTable
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.testing import ApiServer, ClockNotAdvanced, ServerStopped, User
 from apiserver.testing.server_time import AsyncioLoop, ServerTime
@@ -578,7 +578,7 @@ def test_leader_election_follows() -> None:
             described = {"apiVersion": leases.api_version, "kind": leases.kind, "spec": spec}
             request = WriteRequest(resource=leases, namespace=NAMESPACE, name="lease")
             lease = {**described, "metadata": {"namespace": NAMESPACE, "name": "lease"}}
-            await registry.create(request, Draft(lease))
+            await registry.create(request, ProposedObject(lease))
             elector = LeaderElector(
                 registry,
                 ServedTable(in_process.TABLE),

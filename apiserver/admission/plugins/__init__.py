@@ -71,9 +71,9 @@ from apiserver.admission.policies.params import Params
 from apiserver.admission.policies.validating import ValidatingAdmissionPolicy
 from apiserver.admission.webhooks.configurations import WebhookConfigurations
 from apiserver.admission.webhooks.plugins import (
-    Collaborators,
     MutatingAdmissionWebhook,
     ValidatingAdmissionWebhook,
+    WebhookDependencies,
 )
 from apiserver.metrics.admission import AdmissionMetrics
 from apiserver.releases.gates import FeatureGates
@@ -100,7 +100,7 @@ def builtin_plugins(
         return WebhookConfigurations(lister(registration, resource), offload)
 
     namespaces = lister("", "namespaces")
-    webhooks = Collaborators(
+    webhooks = WebhookDependencies(
         caller_with(configured.mutating_webhooks),
         context.equivalents,
         namespaces,

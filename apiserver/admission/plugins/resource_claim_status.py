@@ -34,7 +34,7 @@ _BINDING: Final = ("allocation", "reservedFor")
 _OPAQUE: Final = "data"
 
 
-class Changes(NamedTuple):
+class StatusChanges(NamedTuple):
     """The changes that a write makes to a claim's status: its binding, and the drivers whose device state
     differs.
     """
@@ -128,15 +128,15 @@ class ResourceClaimStatus(Plugin):
         return str(forbidden(asked, ": ".join(each for each in (verdict.error, verdict.reason) if each)))
 
 
-def changes_of(status: Document, before: Document) -> Changes:
+def changes_of(status: Document, before: Document) -> StatusChanges:
     """Returns the differences between two statuses. Raises BadRequest if one is nested too deeply."""
     binding = any(_differ(status.get(field), before.get(field)) for field in _BINDING)
     if status.get("allocation") is None:
         # Then there is no state of devices, either.
-        return Changes(binding)
+        return StatusChanges(binding)
     new, old = _by_share(status), _by_share(before)
     changed = (share for share in new.keys() | old.keys() if _differ(new.get(share), old.get(share)))
-    return Changes(binding, sorted({share[0] for share in changed}))
+    return StatusChanges(binding, sorted({share[0] for share in changed}))
 
 
 def _by_share(status: Document) -> Mapping[Share, Document]:

@@ -38,7 +38,7 @@ from apiserver.meta.errors import NotFound
 from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import STATUS
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.storage.event_loop_turns import in_turns
 
 
@@ -54,7 +54,7 @@ class _Charge(NamedTuple):
     offload: Offload
 
 
-class Change(NamedTuple):
+class ObjectChange(NamedTuple):
     """The change that a write makes. now: seconds since 1970."""
 
     new: Document
@@ -124,7 +124,9 @@ class ResourceQuota(Plugin):
         charge = _Charge(usage, size, attributes.offload)
         try:
             if self._limited:
-                await self._require_covered(attributes.namespace, found, evaluator, Change(new, old, now))
+                await self._require_covered(
+                    attributes.namespace, found, evaluator, ObjectChange(new, old, now)
+                )
             names = [
                 each
                 async for quota in in_turns(found)
@@ -138,7 +140,7 @@ class ResourceQuota(Plugin):
             raise refused(attributes, new, str(refusal)) from None
 
     async def _require_covered(
-        self, namespace: str, found: Sequence[StoredObject], evaluator: QuotaEvaluator, change: Change
+        self, namespace: str, found: Sequence[StoredObject], evaluator: QuotaEvaluator, change: ObjectChange
     ) -> None:
         """Require that quotas cover the limited resources of a write."""
         try:
@@ -184,11 +186,11 @@ class ResourceQuota(Plugin):
     async def _charge(self, name: str, namespace: str, charge: _Charge) -> None:
         """Add the write to a quota's usage. Raises QuotaViolation, and the storage's errors."""
 
-        def raised(found: StoredObject) -> Draft:
+        def raised(found: StoredObject) -> ProposedObject:
             quota = found.document()
             if (used := charge.usage(quota)) is not None:
                 quota["status"]["used"] = used
-            return Draft(quota)
+            return ProposedObject(quota)
 
         resource = self._quotas.served
         assert resource is not None
@@ -205,7 +207,7 @@ def require_covered(
     limited: Sequence[LimitedResource],
     quotas: Sequence[Document],
     evaluator: QuotaEvaluator,
-    change: Change,
+    change: ObjectChange,
 ) -> None:
     """Require that quotas cover the increased usage of a write, where it is limited. Raises QuotaViolation.
 

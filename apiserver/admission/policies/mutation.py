@@ -63,7 +63,7 @@ class MutationTarget(NamedTuple):
 
 
 @dataclass(slots=True)
-class Outcome:
+class MutationOutcome:
     """The outcome of a mutating policy.
 
     document: the mutated one; the same object if unchanged.
@@ -85,14 +85,14 @@ def mutated(
     target: MutationTarget,
     clock: Callable[[], float],
     is_bounded: bool,
-) -> Outcome:
+) -> MutationOutcome:
     """Make all mutations of a policy, in their order; each sees the changes of those before it.
 
     variables: those of the request. params: the object that a binding refers to; None if there is none. Does
     not change the target's document. Raises TakesLong if it is bounded; InternalError if the result is not a
     valid object of its kind.
     """
-    outcome = Outcome(target.document)
+    outcome = MutationOutcome(target.document)
     known: dict[str, Any] = {**variables, OBJECT: target.document}
     if policy.params is not None:
         known[PARAMS] = params

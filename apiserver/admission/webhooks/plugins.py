@@ -90,7 +90,7 @@ class WebhookFailed(Exception):
         super().__init__(f'failed calling webhook "{webhook.name}": {why}')
 
 
-class Collaborators(NamedTuple):
+class WebhookDependencies(NamedTuple):
     """The collaborators that both plugins need.
 
     namespaces: to select by the labels of a write's namespace, and for conditions about it.
@@ -124,7 +124,7 @@ class WebhookPlugin(Plugin):
     step = ""
     audit_step = ""
 
-    def __init__(self, configurations: WebhookConfigurations, collaborators: Collaborators) -> None:
+    def __init__(self, configurations: WebhookConfigurations, collaborators: WebhookDependencies) -> None:
         self._configurations = configurations
         self._with = collaborators
         brand = collaborators.brand

@@ -36,7 +36,7 @@ _STOPPED: Final = "the server stopped before they were written"
 _END: Final = b"}\n"
 
 
-class Group(NamedTuple):
+class LineGroup(NamedTuple):
     """Lines that are written together. on_written: called on the event loop with the error, if any."""
 
     pieces: Sequence[bytes]
@@ -48,12 +48,12 @@ class WriterThread:
 
     def __init__(self, output: LogOutput, loop: asyncio.AbstractEventLoop) -> None:
         self._output, self._loop = output, loop
-        self._groups: SimpleQueue[Group | None] = SimpleQueue()
+        self._groups: SimpleQueue[LineGroup | None] = SimpleQueue()
         # A disk that hangs must not keep the server from ending.
         self._thread = threading.Thread(target=self._run, name="audit-log", daemon=True)
         self._thread.start()
 
-    def write(self, group: Group) -> None:
+    def write(self, group: LineGroup) -> None:
         self._groups.put(group)
 
     def _run(self) -> None:
@@ -67,7 +67,7 @@ class WriterThread:
                 self._loop.call_soon_threadsafe(group.on_written, error)
         self._output.close()
 
-    def _next(self) -> Group | None:
+    def _next(self) -> LineGroup | None:
         """Wait for the next group to write; returns None at the end."""
         try:
             return self._groups.get(timeout=_FOLLOWS_WITHIN_S)
@@ -161,7 +161,7 @@ class LogBackend:
             events.append(render())
             futures.append(written)
         del self._waiting[: len(events)]
-        self._writer.write(Group(self._lines(events), partial(self._on_group_written, futures, size)))
+        self._writer.write(LineGroup(self._lines(events), partial(self._on_group_written, futures, size)))
 
     def _on_group_written(
         self, waiting: Sequence[asyncio.Future[bool]], size: int, error: OSError | None
@@ -182,7 +182,7 @@ class LogBackend:
 
     async def _write(self, batch: Sequence[Event]) -> None:
         written: asyncio.Future[OSError | None] = self._loop.create_future()
-        self._writer.write(Group(self._lines(batch), partial(_resolve, written)))
+        self._writer.write(LineGroup(self._lines(batch), partial(_resolve, written)))
         self._count(len(batch), await written)
 
     def _count(self, events: int, error: OSError | None) -> None:

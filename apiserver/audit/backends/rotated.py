@@ -27,7 +27,7 @@ ABANDONED_AFTER_S: Final = 3600.0
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
-class Rotated(NamedTuple):
+class RotatedFile(NamedTuple):
     """A rotated file of the log. at: the time of its rotation."""
 
     path: Path
@@ -49,16 +49,16 @@ def new_name(path: Path, now: float) -> Path:
         at += _MILLISECOND
 
 
-def rotated_files(path: Path) -> list[Rotated]:
+def rotated_files(path: Path) -> list[RotatedFile]:
     """Returns the rotated files of a log, the newest first."""
     found = list(_rotated_files(path))
     return sorted(found, key=lambda each: (each.at, each.path.name), reverse=True)
 
 
-def _rotated_files(path: Path) -> Iterator[Rotated]:
+def _rotated_files(path: Path) -> Iterator[RotatedFile]:
     for each in path.parent.iterdir():
         if (at := _rotated_at(path, each.name.removesuffix(GZ))) is not None:
-            yield Rotated(each, at)
+            yield RotatedFile(each, at)
 
 
 def _rotated_at(path: Path, name: str) -> datetime | None:

@@ -15,7 +15,7 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, ProposedObject, WriteRequest
 from apiserver.storage.interface import ANY
 
 RESOURCE: Final = "certificatesigningrequests"
@@ -63,10 +63,10 @@ class CertificateRequests:
         """Write the status of a request, unless it has changed; returns False if it has."""
         resource, meta = self.resource, seen["metadata"]
 
-        def with_status(found: StoredObject) -> Draft:
+        def with_status(found: StoredObject) -> ProposedObject:
             document = found.document()
             document["metadata"]["resourceVersion"] = meta["resourceVersion"]
-            return Draft({**document, "status": status})
+            return ProposedObject({**document, "status": status})
 
         rules = resource.subresources[subresource].update
         request = WriteRequest(

@@ -30,7 +30,7 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, ProposedObject, WriteRequest
 from apiserver.schema.validation.label_selectors import selects
 from apiserver.storage.errors import StorageError
 from apiserver.storage.event_loop_turns import in_turns
@@ -245,10 +245,10 @@ class DisruptionController:
             return
         resource, meta = self._budgets(), budget["metadata"]
 
-        def with_status(found: StoredObject) -> Draft:
+        def with_status(found: StoredObject) -> ProposedObject:
             document = found.document()
             document["metadata"]["resourceVersion"] = meta["resourceVersion"]
-            return Draft({**document, "status": wanted})
+            return ProposedObject({**document, "status": wanted})
 
         rules = resource.subresources["status"].update
         request = WriteRequest(

@@ -19,7 +19,7 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, ProposedObject, WriteRequest
 from apiserver.storage.interface import ANY
 
 CONDITION: Final = "DisruptionTarget"
@@ -95,9 +95,9 @@ class StaleDisruptionConditions:
             pass
         return None
 
-    def _without_target(self, found: StoredObject) -> Draft:
+    def _without_target(self, found: StoredObject) -> ProposedObject:
         document, now = found.document(), self._clock()
         wait_s = stale_in_s(document, now)
         if wait_s is not None and wait_s <= 0:
             set_condition(document, {"type": CONDITION, "status": "False"}, timestamps.to_text(now))
-        return Draft(document)
+        return ProposedObject(document)

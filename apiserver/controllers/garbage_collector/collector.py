@@ -25,7 +25,7 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, ProposedObject, WriteRequest
 from apiserver.storage.event_loop_turns import Turn, in_turns
 
 # Concurrent deletions. kube-controller-manager has 20 (--concurrent-gc-syncs), but in a separate process:
@@ -186,12 +186,12 @@ async def change_metadata(
     change: changes it in place. Raises NotFound if another object has its name, and the errors of an update.
     """
 
-    def transform(stored: StoredObject) -> Draft:
+    def transform(stored: StoredObject) -> ProposedObject:
         document = stored.document()
         if document["metadata"].get("uid") != uid:
             raise NotFound(place.resource.group_resource, place.name)
         change(document["metadata"])
-        return Draft(document)
+        return ProposedObject(document)
 
     request = WriteRequest(
         resource=place.resource, namespace=place.namespace, name=place.name, writer=KUBE_CONTROLLER_MANAGER

@@ -25,7 +25,7 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft, InternalWriter, WriteRequest
+from apiserver.registry.write_request import InternalWriter, ProposedObject, WriteRequest
 from apiserver.storage.interface import ANY
 
 GROUP: Final = "admissionregistration"
@@ -115,7 +115,7 @@ class PolicyTypeChecking:
         resource, meta = self._policies(), policy["metadata"]
         checking = {"expressionWarnings": warnings} if warnings else {}
 
-        def with_status(found: StoredObject) -> Draft:
+        def with_status(found: StoredObject) -> ProposedObject:
             document = found.document()
             document["metadata"]["resourceVersion"] = meta["resourceVersion"]
             status = {
@@ -123,7 +123,7 @@ class PolicyTypeChecking:
                 "observedGeneration": meta["generation"],
                 "typeChecking": checking,
             }
-            return Draft({**document, "status": status})
+            return ProposedObject({**document, "status": status})
 
         rules = resource.subresources["status"].update
         request = WriteRequest(

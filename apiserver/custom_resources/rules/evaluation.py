@@ -16,7 +16,7 @@ from apiserver.cel.values import NO_SUCH_OVERLOAD, NONE, CostExceeded, Evaluatio
 from apiserver.custom_resources.rules.compilation import OLD_SELF, SELF, ValidationRule
 from apiserver.custom_resources.rules.rule_tree import CompiledRule, RuleNode
 from apiserver.custom_resources.schemas.correlation import Correlation
-from apiserver.custom_resources.schemas.paths import Key, Path, bracketed
+from apiserver.custom_resources.schemas.paths import MapKey, Path, bracketed
 from apiserver.golang.quoting import go_quote
 from apiserver.load.size_class import TakesLong
 from apiserver.meta import field_errors
@@ -106,7 +106,7 @@ class Evaluation:
             was = old if type(old) is dict else _NOTHING
             if node.values is not None:
                 for key, value in new.items():
-                    self._value(node.values, value, was.get(key), (path, Key(key)), change.field(key))
+                    self._value(node.values, value, was.get(key), (path, MapKey(key)), change.field(key))
             for name, child in node.properties:
                 if name in new:
                     self._value(child, new[name], was.get(name), (path, name), change.field(name))

@@ -7,13 +7,13 @@ from typing import TypeAlias
 from apiserver.meta.field_errors import field_below, item_below, key_below
 
 
-class Key(str):
+class MapKey(str):
     """The step to a map's value; the step to a field is a plain str."""
 
     __slots__ = ()
 
 
-# The parent's path and the last step: a field's name, a `Key`, or a list's index. None is the path of the
+# The parent's path and the last step: a field's name, a `MapKey`, or a list's index. None is the path of the
 # root. Linked, so that a step costs little where no message needs it.
 Path: TypeAlias = "tuple[Path | None, str | int]"
 
@@ -37,7 +37,7 @@ def _text(path: Path | None, *, keys_in_brackets: bool) -> str:
     for step in reversed(steps):
         if isinstance(step, int):
             text = item_below(text, step)
-        elif keys_in_brackets and isinstance(step, Key):
+        elif keys_in_brackets and isinstance(step, MapKey):
             text = key_below(text, step)
         else:
             text = field_below(text, step)

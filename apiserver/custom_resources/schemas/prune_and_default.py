@@ -16,7 +16,7 @@ import orjson
 
 from apiserver.custom_resources.schemas import numbers
 from apiserver.custom_resources.schemas.json_schema import JSONSchema
-from apiserver.custom_resources.schemas.paths import Key, Path, bracketed, plain
+from apiserver.custom_resources.schemas.paths import MapKey, Path, bracketed, plain
 from apiserver.golang.formatting import go_type
 from apiserver.meta.field_errors import invalid, quote
 from apiserver.meta.vocabulary import Document
@@ -237,7 +237,7 @@ def _object_visit(schema: JSONSchema, context: _Context, *, keeps_unknown: bool)
             if child is None and place.default is None and not (place.is_nullable or report.keeps_null):
                 removed.append(name)
                 continue
-            below = (path, Key(name) if place is other else name)
+            below = (path, MapKey(name) if place is other else name)
             if kind is dict:  # as in lists
                 place.visit_object(child, below, report)
             elif (visited := place.visit(child, below, report)) is not child:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from apiserver.custom_resources.schemas.json_schema import JSONSchema, all_schemas, subschemas
-from apiserver.custom_resources.schemas.paths import Key, Path
+from apiserver.custom_resources.schemas.paths import MapKey, Path
 from apiserver.meta.field_errors import FieldError
 from apiserver.meta.vocabulary import Document
 
@@ -63,7 +63,7 @@ def _children(
             if (field := properties.get(name)) is not None:
                 yield child, field, (path, name)
             elif isinstance(other, Mapping):
-                yield child, other, (path, Key(name))
+                yield child, other, (path, MapKey(name))
     elif isinstance(items := schema.get("items"), Mapping):
         for index, child in enumerate(value):
             if type(child) is dict or type(child) is list:

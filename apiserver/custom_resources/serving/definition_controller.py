@@ -34,7 +34,7 @@ from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
-from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_APISERVER, ProposedObject, WriteRequest
 
 # Takes the new table, and the resources that are served no more, or differently.
 Publish = Callable[[ResourceTable, Sequence[ServedResource]], None]
@@ -264,7 +264,7 @@ class DefinitionController:
         )
         updated = (
             await self._registry.update(
-                request, lambda current: Draft(self._with_conditions(current.document(), known))
+                request, lambda current: ProposedObject(self._with_conditions(current.document(), known))
             )
         ).found
         revision, document = int(updated.resource_version), await self._decoded(updated)

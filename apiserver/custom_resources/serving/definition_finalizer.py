@@ -29,7 +29,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
-from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_APISERVER, ProposedObject, WriteRequest
 from apiserver.storage.keys import prefix_range
 
 # Objects with finalizers take their time; they are looked at again after so long.
@@ -135,15 +135,15 @@ class DefinitionFinalizer:
         """Write a condition; removing the last finalizer removes the definition."""
         now = timestamps.to_text(self._clock())
 
-        def with_condition(current: StoredObject) -> Draft:
+        def with_condition(current: StoredObject) -> ProposedObject:
             definition = current.document()
             if not self._is_ours(definition):
-                return Draft(definition)
+                return ProposedObject(definition)
             set_definition_condition(definition, new, now)
             if is_done:
                 meta = definition["metadata"]
                 meta["finalizers"] = [each for each in meta["finalizers"] if each != self._finalizer]
-            return Draft(definition)
+            return ProposedObject(definition)
 
         request = WriteRequest(
             resource=self._resource,

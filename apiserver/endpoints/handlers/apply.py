@@ -102,11 +102,11 @@ class Applier:
     async def _create(
         self, call: ApiCall, patcher: ApplyPatcher, options: WriteOptions, body: Body
     ) -> StoredObject:
-        draft = await call.offload.run_begun(body.size, patcher.create_new_object)
+        proposed = await call.offload.run_begun(body.size, patcher.create_new_object)
         info = call.info
         call.info = replace(info, verb="create")  # for metrics
         try:
-            return await self._creator.create(call, draft, options, body.size)
+            return await self._creator.create(call, proposed, options, body.size)
         except AlreadyExists:
             call.info = info
             raise

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from apiserver.endpoints.bodies import load_json, looks_like_json
-from apiserver.endpoints.handlers.decoding import Decoded, require_name, require_namespace
+from apiserver.endpoints.handlers.decoding import DecodedDocument, require_name, require_namespace
 from apiserver.golang.formatting import json_type
 from apiserver.meta.errors import BadRequest
 from apiserver.meta.vocabulary import Document, RequestInfo
@@ -17,7 +17,7 @@ from apiserver.wire.json_text import InvalidJson
 from apiserver.wire.media_types import APPLY_CBOR
 
 
-def parse(body: bytes, content_type: str, *, is_checked: bool) -> Decoded:
+def parse(body: bytes, content_type: str, *, is_checked: bool) -> DecodedDocument:
     """Returns the document in a body, not checked against a schema, and a warning about each duplicate field.
 
     is_checked: whether to look for duplicate fields. Raises BadRequest, RequestEntityTooLarge.
@@ -37,7 +37,7 @@ def parse(body: bytes, content_type: str, *, is_checked: bool) -> Decoded:
             "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal "
             f"{json_type(document)} into Go value of type map[string]interface {{}}"
         )
-    return Decoded(document, duplicates if is_checked else ())
+    return DecodedDocument(document, duplicates if is_checked else ())
 
 
 def strict_error(duplicates: Sequence[str]) -> str:

@@ -25,7 +25,7 @@ from apiserver.endpoints.handlers.apply_bodies import (
     strict_error,
 )
 from apiserver.endpoints.handlers.decoding import check_schema, nameless, require_storable
-from apiserver.endpoints.handlers.write_requests import as_new, draft_of
+from apiserver.endpoints.handlers.write_requests import as_new, proposed_object_of
 from apiserver.endpoints.negotiation import base_type
 from apiserver.meta.errors import ApiError, ApplyConflict, BadRequest, Conflict, UnmergeablePatch
 from apiserver.meta.options import WriteOptions
@@ -45,7 +45,7 @@ from apiserver.patch.apply.updater import ApplyResult, FieldConflicts, Updater
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, TooDeep
-from apiserver.registry.write_request import Draft
+from apiserver.registry.write_request import ProposedObject
 from apiserver.schema.compile import TypeMismatch
 
 # How many objects are known to be left as they are by applies, and how many applies of each.
@@ -219,7 +219,7 @@ class ApplyPatcher:
         if will_recur and not self.is_noop(current) and not self.configuration.warnings:
             self._noop_applies.add(current, self._resource, self._digest)
 
-    def apply_to_current(self, current: StoredObject) -> Draft:
+    def apply_to_current(self, current: StoredObject) -> ProposedObject:
         """Returns the current object with the body merged into it.
 
         Raises BadRequest, ApplyConflict, UnmergeablePatch, RequestEntityTooLarge.
@@ -228,17 +228,17 @@ class ApplyPatcher:
         before = live["metadata"].get("managedFields", [])
         self._left_alone = None
         if self.is_noop(current):
-            return Draft(live, managed_fields=before)
+            return ProposedObject(live, managed_fields=before)
         merged = self._merge(live)
         if merged.document is live and self._is_last_applied(live):
             owners = managed_fields.encode(merged.managed)
             if owners == before:
                 self._left_alone = current
             # It has passed the schema already.
-            return Draft(live, managed_fields=owners)
+            return ProposedObject(live, managed_fields=owners)
         return self._checked(merged, live)
 
-    def create_new_object(self) -> Draft:
+    def create_new_object(self) -> ProposedObject:
         """Returns a new object made from the body.
 
         Raises as `apply_to_current`; Conflict if the body has a uid.
@@ -247,14 +247,14 @@ class ApplyPatcher:
         """
         if not self.configuration.has_name:
             raise nameless(self._info.name)
-        draft = as_new(self._checked(self._merge(None), None))
-        if uid := draft.document["metadata"].get("uid"):
+        proposed = as_new(self._checked(self._merge(None), None))
+        if uid := proposed.document["metadata"].get("uid"):
             raise Conflict(
                 self._resource.group_resource,
                 self._info.name,
                 f"uid mismatch: the provided object specified uid {uid}, and no existing object was found",
             )
-        return draft
+        return proposed
 
     def _merge(self, live: Document | None) -> ApplyResult:
         """live: the current object; None for a new one."""
@@ -299,8 +299,8 @@ class ApplyPatcher:
         text = last_applied.annotation_of(live, self._manager.name)
         return text is None or text == last_applied.annotation_for(self.configuration.document)
 
-    def _checked(self, merged: ApplyResult, live: Document | None) -> Draft:
-        """Returns a draft of the merged object, which has passed the schema.
+    def _checked(self, merged: ApplyResult, live: Document | None) -> ProposedObject:
+        """Returns the merged object, which has passed the schema, as a proposed object.
 
         live: the object before, if any.
         """
@@ -323,7 +323,7 @@ class ApplyPatcher:
         require_storable(document, resource)
         if self._conversion is not None:
             self._conversion.check_object(document)
-        return draft_of(document)._replace(managed_fields=managed_fields.encode(merged.managed))
+        return proposed_object_of(document)._replace(managed_fields=managed_fields.encode(merged.managed))
 
     @staticmethod
     def _untyped(document: Document, why: str) -> str:

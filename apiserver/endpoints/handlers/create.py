@@ -10,14 +10,14 @@ from apiserver.endpoints.bodies import read_body
 from apiserver.endpoints.handlers.audit_bodies import record_object
 from apiserver.endpoints.handlers.decoding import Decoder
 from apiserver.endpoints.handlers.encoders import Encoders
-from apiserver.endpoints.handlers.write_requests import WriteRequests, draft_of
+from apiserver.endpoints.handlers.write_requests import WriteRequests, proposed_object_of
 from apiserver.endpoints.responses import send_object
 from apiserver.load.size_class import SizeClass
 from apiserver.meta.errors import ApiError
 from apiserver.meta.options import WriteOptions
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft
+from apiserver.registry.write_request import ProposedObject
 
 
 def create_handler(
@@ -35,8 +35,10 @@ def create_handler(
         )
         call.warnings += decoded.warnings
         await record_object(call, body, decoded.document)
-        draft = await call.offload.run_begun(body.size, draft_of, decoded.document, (), decoded.emptied)
-        created = await creator.create(call, draft, options, body.size)
+        proposed = await call.offload.run_begun(
+            body.size, proposed_object_of, decoded.document, (), decoded.emptied
+        )
+        created = await creator.create(call, proposed, options, body.size)
         await send_object(call, encoder, created, HTTPStatus.CREATED)
 
     return create
@@ -51,21 +53,21 @@ class Creator:
         self._requests = requests
 
     async def create(
-        self, call: ApiCall, draft: Draft, options: WriteOptions, size: SizeClass
+        self, call: ApiCall, proposed: ProposedObject, options: WriteOptions, size: SizeClass
     ) -> StoredObject:
         """Create an object. size: that of the body.
 
         Raises Invalid, AlreadyExists, and the errors of admission and `lifecycle`.
         """
-        name = draft.document["metadata"].get("name", "")
+        name = proposed.document["metadata"].get("name", "")
         try:
             guard = await self._lifecycle.check_create(
                 call.resource, call.info.namespace, name, may_provision=not options.dry_run
             )
         except ApiError as refused:
-            refused.add_warnings(draft.warnings)
+            refused.add_warnings(proposed.warnings)
             raise
         request = self._requests.create(call, name, options, size, guard)
-        created = await self._registry.create(request, draft)
+        created = await self._registry.create(request, proposed)
         call.warnings += created.warnings
         return created.found

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
-from apiserver.endpoints.bodies import Body, BodyParser, MalformedBody, Parsed
+from apiserver.endpoints.bodies import Body, BodyParser, MalformedBody, ParsedDocument
 from apiserver.golang.formatting import json_type
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import SizeClass
@@ -30,7 +30,7 @@ DOCUMENT_BYTES_MAX: Final = 2 * VALUE_BYTES_MAX
 _AllProblems: TypeAlias = Callable[[Sequence[str]], Sequence[str]]
 
 
-class Decoded(NamedTuple):
+class DecodedDocument(NamedTuple):
     """A document that has passed the schema, and the warnings of field validation.
 
     emptied: see `schema.compile.CheckedDocument`.
@@ -53,13 +53,15 @@ class Decoder:
 
     async def decode_offloaded(
         self, offload: Offload, body: Body, resource: ServedResource, namespace: str, field_validation: str
-    ) -> Decoded:
+    ) -> DecodedDocument:
         """Decode a body as `decode` does, a large one off the event loop."""
         if body.size is not SizeClass.SMALL:
             resource.compile()
         return await offload.run(body.size, self.decode, body, resource, namespace, field_validation)
 
-    def decode(self, body: Body, resource: ServedResource, namespace: str, field_validation: str) -> Decoded:
+    def decode(
+        self, body: Body, resource: ServedResource, namespace: str, field_validation: str
+    ) -> DecodedDocument:
         """Returns the object in a body: checked against the schema, pruned, and in `namespace`.
 
         Raises UnsupportedMediaType, BadRequest, RequestEntityTooLarge, Invalid.
@@ -88,7 +90,7 @@ class Decoder:
 
 
 def _problems_in_order(
-    body: Body, parsed: Parsed, resource: ServedResource, duplicates: Sequence[str]
+    body: Body, parsed: ParsedDocument, resource: ServedResource, duplicates: Sequence[str]
 ) -> _AllProblems:
     """Returns a function that merges unknown fields into the duplicate ones in Kubernetes' order."""
     if parsed.is_json and resource.definition:
@@ -190,7 +192,7 @@ def check_schema(
     all_problems: _AllProblems | None = None,
     *,
     is_merged: bool = False,
-) -> Decoded:
+) -> DecodedDocument:
     """Check a document against the schema and prune it. is_merged: see `SchemaCheck`.
 
     all_problems: returns the findings of field validation in the body, in Kubernetes' order, given the
@@ -204,7 +206,7 @@ def check_schema(
     if problems and field_validation == "Strict":
         raise BadRequest(_cannot_be_handled(resource, f"strict decoding error: {', '.join(problems)}"))
     document["apiVersion"], document["kind"] = resource.api_version, resource.kind
-    return Decoded(document, problems if field_validation == "Warn" else (), emptied)
+    return DecodedDocument(document, problems if field_validation == "Warn" else (), emptied)
 
 
 def require_name(document: Document, name: str) -> None:

@@ -11,10 +11,10 @@ from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.bodies import read_body
 from apiserver.endpoints.handlers.apply import Applier
 from apiserver.endpoints.handlers.audit_bodies import record_patch
-from apiserver.endpoints.handlers.decoding import Decoded, require_name, require_namespace
+from apiserver.endpoints.handlers.decoding import DecodedDocument, require_name, require_namespace
 from apiserver.endpoints.handlers.encoders import Encoders
 from apiserver.endpoints.handlers.patch_bodies import Patch, apply_patch, parse_patch
-from apiserver.endpoints.handlers.write_requests import WriteRequests, draft_of
+from apiserver.endpoints.handlers.write_requests import WriteRequests, proposed_object_of
 from apiserver.endpoints.negotiation import base_type
 from apiserver.endpoints.responses import send_object
 from apiserver.load.size_class import SizeClass
@@ -25,7 +25,7 @@ from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft
+from apiserver.registry.write_request import ProposedObject
 from apiserver.releases.deviations import Deviations
 from apiserver.wire.media_types import APPLY_YAML, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 
@@ -54,9 +54,9 @@ def patch_handler(
             return
         request = await read_patch(call, resource, requests, deviations)
 
-        def transform(current: StoredObject) -> Draft:
+        def transform(current: StoredObject) -> ProposedObject:
             patched = request.patched(current, StoredObject.document, field_managers.before_schema)
-            return draft_of(*patched)
+            return proposed_object_of(*patched)
 
         updated = await registry.update(requests.update(call, request.options, request.size), transform)
         call.warnings += updated.warnings
@@ -84,7 +84,7 @@ class PatchRequest(NamedTuple):
         current: StoredObject,
         view: Callable[[StoredObject], Document],
         before_schema: Callable[[Document], None],
-    ) -> Decoded:
+    ) -> DecodedDocument:
         """Returns the patched document.
 
         view: returns the document to patch, made from the current object. before_schema: see `apply_patch`.

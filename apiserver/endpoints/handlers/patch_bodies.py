@@ -8,7 +8,12 @@ from typing import Any, NamedTuple
 import orjson
 
 from apiserver.endpoints import bodies
-from apiserver.endpoints.handlers.decoding import Decoded, check_schema, require_custom_kind, require_storable
+from apiserver.endpoints.handlers.decoding import (
+    DecodedDocument,
+    check_schema,
+    require_custom_kind,
+    require_storable,
+)
 from apiserver.golang.formatting import go_text, json_type
 from apiserver.load.size_class import SizeClass
 from apiserver.meta import field_errors
@@ -136,7 +141,7 @@ def apply_patch(
     resource: ServedResource,
     field_validation: str,
     before_schema: Callable[[Document], None],
-) -> Decoded:
+) -> DecodedDocument:
     """Apply a patch to a document, which may be changed, and check the result against the schema.
 
     before_schema: rewrites in place what the schema would drop, as an empty list.

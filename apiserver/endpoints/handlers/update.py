@@ -12,13 +12,13 @@ from apiserver.endpoints.handlers.audit_bodies import record_object
 from apiserver.endpoints.handlers.create import Creator
 from apiserver.endpoints.handlers.decoding import Decoder, require_name
 from apiserver.endpoints.handlers.encoders import Encoders
-from apiserver.endpoints.handlers.write_requests import WriteRequests, as_new, draft_of
+from apiserver.endpoints.handlers.write_requests import WriteRequests, as_new, proposed_object_of
 from apiserver.endpoints.middleware import authorizer_attributes
 from apiserver.endpoints.responses import send_object
 from apiserver.meta.errors import Conflict, NotFound
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft
+from apiserver.registry.write_request import ProposedObject
 
 
 def update_handler(
@@ -48,17 +48,17 @@ def update_handler(
         require_name(decoded.document, info.name)
         decoded_once = [decoded]
 
-        def draft_of_body() -> Draft:
+        def object_of_body() -> ProposedObject:
             # Attempts change their document: the first takes the one that is decoded, others decode again.
             document, _, emptied = (
                 decoded_once.pop()
                 if decoded_once
                 else decoder.decode(body, resource, info.namespace, options.field_validation)
             )
-            return draft_of(document, (), emptied)
+            return proposed_object_of(document, (), emptied)
 
-        def transform(current: StoredObject) -> Draft:
-            return draft_of_body()
+        def transform(current: StoredObject) -> ProposedObject:
+            return object_of_body()
 
         request = requests.update(call, options, body.size, checks_uid=True)
         try:
@@ -71,15 +71,15 @@ def update_handler(
             await send_object(call, encoder, updated.found)
             return
         await authorization.require(authorizer_attributes(call, "create"))
-        draft = as_new(await call.offload.run_begun(body.size, draft_of_body))
-        if uid := draft.document["metadata"].get("uid"):
+        proposed = as_new(await call.offload.run_begun(body.size, object_of_body))
+        if uid := proposed.document["metadata"].get("uid"):
             raise Conflict(
                 resource.group_resource,
                 info.name,
                 f"Precondition failed: UID in precondition: {uid}, UID in object meta: ",
             )
         call.info = replace(info, verb="create")  # for metrics
-        created = await creator.create(call, draft, options, body.size)
+        created = await creator.create(call, proposed, options, body.size)
         await send_object(call, encoder, created, HTTPStatus.CREATED)
 
     return update

@@ -16,7 +16,7 @@ from apiserver.meta.vocabulary import Document
 from apiserver.patch.apply.managed_fields import manager_or_user_agent
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.guard import TransactionGuard
-from apiserver.registry.write_request import Admission, Draft, ManageFields, WriteRequest
+from apiserver.registry.write_request import Admission, ManageFields, ProposedObject, WriteRequest
 from apiserver.registry.write_stages import required_revision
 from apiserver.releases.deviations import Deviations
 
@@ -130,23 +130,23 @@ class WriteRequests:
         )
 
 
-def draft_of(
+def proposed_object_of(
     document: Document, warnings: Sequence[str] = (), emptied: Sequence[tuple[Document, str]] = ()
-) -> Draft:
-    """Returns a draft of a document; repeated owner references are dropped from it, with a warning."""
+) -> ProposedObject:
+    """Returns a proposed object; repeated owner references are dropped from it, with a warning."""
     if repeated := object_meta.remove_duplicate_owners(document["metadata"]):
         warnings = [*warnings, _duplicate_owners_warning(repeated)]
-    return Draft(document, warnings, emptied=emptied)
+    return ProposedObject(document, warnings, emptied=emptied)
 
 
-def as_new(draft: Draft) -> Draft:
-    """Returns a draft of a new object, made from one that was to replace a missing object.
+def as_new(proposed: ProposedObject) -> ProposedObject:
+    """Returns a proposed object for a create, from one that was to replace a missing object.
 
     The version that it was to replace is ignored. Raises BadRequest if that is not a valid version.
     """
-    if version := draft.document["metadata"].pop("resourceVersion", ""):
+    if version := proposed.document["metadata"].pop("resourceVersion", ""):
         required_revision(version)
-    return draft
+    return proposed
 
 
 def _duplicate_owners_warning(uids: list[str]) -> str:

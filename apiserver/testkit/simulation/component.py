@@ -29,7 +29,7 @@ from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
-from apiserver.registry.write_request import Admission, Draft, WriteRequest
+from apiserver.registry.write_request import Admission, ProposedObject, WriteRequest
 from apiserver.testkit.simulation.object_index import ObjectIndex
 from apiserver.testkit.simulation.resources import WITH_DOMAIN
 
@@ -164,7 +164,7 @@ class Component:
             manage_fields=cluster.field_managers.updater(resource, "", self._manager),
             guard=guard,
         )
-        return (await cluster.registry.create(request, Draft(document))).found.document()
+        return (await cluster.registry.create(request, ProposedObject(document))).found.document()
 
     async def update(self, target: WriteTarget, change: Change) -> Document | None:
         """Updates an object, and returns its new state; None if another object has its name.
@@ -174,14 +174,14 @@ class Component:
         cluster, resource, subresource = self._cluster, target.resource, target.subresource
         is_other = False
 
-        def changed(found: StoredObject) -> Draft:
+        def changed(found: StoredObject) -> ProposedObject:
             nonlocal is_other
             document = found.document()
             is_other = bool(target.uid) and document["metadata"]["uid"] != target.uid
             if is_other or not change(document):
-                return Draft(found.document())
+                return ProposedObject(found.document())
             resource.check(document)
-            return Draft(document)
+            return ProposedObject(document)
 
         request = WriteRequest(
             resource=resource,

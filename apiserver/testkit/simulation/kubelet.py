@@ -7,7 +7,7 @@ from typing import Final
 
 import orjson
 
-from apiserver.controller_runtime.controller import Corrected, Outcome, Requeue
+from apiserver.controller_runtime.controller import DriftCorrected, Outcome, Requeue
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.meta import timestamps
@@ -175,7 +175,7 @@ class SimulatedKubelet:
         if step.again_s is None:
             self._dropped_s.pop(uid, None)
             # The status must not be written back and forth forever with another client that writes it, too.
-            return Corrected(orjson.dumps(step.status)) if is_written else None
+            return DriftCorrected(orjson.dumps(step.status)) if is_written else None
         return Requeue(after_s=min(step.again_s, WAIT_S_MAX))
 
     async def _collect(self, pod: Document) -> None:

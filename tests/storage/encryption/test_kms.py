@@ -16,7 +16,7 @@ import grpc
 import pytest
 
 from apiserver.storage.encryption import kms_pb2 as pb
-from apiserver.storage.encryption.chains import CannotEncrypt, Decrypted, KeyNeeded
+from apiserver.storage.encryption.chains import CannotEncrypt, DecryptedValue, KeyNeeded
 from apiserver.storage.encryption.ciphers import AesGcm, Undecryptable
 from apiserver.storage.encryption.kms import (
     HEALTHY_S,
@@ -127,7 +127,7 @@ class Setting:
         return self.provider
 
 
-async def read(provider: KmsProvider, data: bytes) -> Decrypted:
+async def read(provider: KmsProvider, data: bytes) -> DecryptedValue:
     """As the store reads."""
     try:
         return provider.decrypt(data, WHERE)

@@ -11,7 +11,12 @@ from typing import Final
 import pytest
 
 from apiserver.storage.embedded import EmbeddedStore
-from apiserver.storage.encryption.chains import Decrypted, KeyNeeded, PrefixedTransformer, TransformerChain
+from apiserver.storage.encryption.chains import (
+    DecryptedValue,
+    KeyNeeded,
+    PrefixedTransformer,
+    TransformerChain,
+)
 from apiserver.storage.encryption.ciphers import Undecryptable
 from apiserver.storage.encryption.configuration import (
     EncryptionConfiguration,
@@ -181,11 +186,11 @@ class SlowPlugin:
     def encrypt(self, value: bytes, context: bytes) -> bytes:
         return value
 
-    def decrypt(self, data: bytes, context: bytes) -> Decrypted:
+    def decrypt(self, data: bytes, context: bytes) -> DecryptedValue:
         key, _, value = data.partition(b"=")
         if key not in self.keys:
             raise KeyNeeded("slow", partial(self._fetch, key))
-        return Decrypted(value, False)
+        return DecryptedValue(value, False)
 
     async def _fetch(self, key: bytes) -> None:
         self.asked_for.append(key)
@@ -329,7 +334,7 @@ async def test_stale_is_what_no_provider_is_configured_for(encrypted: Encrypted)
 class LostPlugin(SlowPlugin):
     """Answers, late, that there is no such key."""
 
-    def decrypt(self, data: bytes, context: bytes) -> Decrypted:
+    def decrypt(self, data: bytes, context: bytes) -> DecryptedValue:
         super().decrypt(data, context)
         raise Undecryptable("the key is lost")
 

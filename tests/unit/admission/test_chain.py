@@ -8,7 +8,13 @@ from typing import Any, Final
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from apiserver.admission.chain import AdmissionAttributes, AdmissionChain, Operation, Plugin, Rounds
+from apiserver.admission.chain import (
+    AdmissionAttributes,
+    AdmissionChain,
+    Operation,
+    Plugin,
+    ReinvocationContext,
+)
 from apiserver.load.offload import Offload
 from apiserver.meta.errors import BadRequest, Forbidden
 from apiserver.meta.vocabulary import Document, GroupResource, UserInfo
@@ -188,7 +194,7 @@ async def test_whom_a_write_concerns_is_asked_again_when_the_answer_may_be_anoth
 
 
 def test_those_that_were_called_before_a_change_are_called_again() -> None:
-    both, plugin = Rounds(), Plugin()
+    both, plugin = ReinvocationContext(), Plugin()
     rounds = both.of(plugin)
     rounds.called.add("a")
     rounds.on_change()
@@ -199,7 +205,7 @@ def test_those_that_were_called_before_a_change_are_called_again() -> None:
 
 
 async def test_a_change_by_others_between_the_turns_counts_too() -> None:
-    rounds, offload, document = Rounds().of(Plugin()), Offload(), {"a": 1, "b": 2}
+    rounds, offload, document = ReinvocationContext().of(Plugin()), Offload(), {"a": 1, "b": 2}
     await rounds.enter(document, offload)
     rounds.called.add("a")
     rounds.leave(document)
@@ -212,7 +218,7 @@ async def test_a_change_by_others_between_the_turns_counts_too() -> None:
 
 async def test_large_objects_are_compared_between_the_turns_beside_the_event_loop() -> None:
     members = [(f"k{number}", "") for number in range(10_000)]
-    rounds, offload = Rounds().of(Plugin()), Offload()
+    rounds, offload = ReinvocationContext().of(Plugin()), Offload()
     rounds.called.add("a")
     rounds.leave(dict(members))
     await rounds.enter(dict(members), offload)
@@ -229,7 +235,7 @@ async def test_an_object_that_is_nested_too_deeply_is_no_mistake_of_the_server()
     deep: dict[str, Any] = {}
     for _ in range(300):
         deep = {"a": deep}
-    rounds = Rounds().of(Plugin())
+    rounds = ReinvocationContext().of(Plugin())
     rounds.called.add("a")
     with pytest.raises(BadRequest):
         rounds.leave(deep)

@@ -23,7 +23,7 @@ from apiserver.meta.errors import Forbidden
 from apiserver.meta.vocabulary import Document, UserInfo
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.releases.gates import FeatureGates
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.webhooks.cached_services import CachedServices
@@ -53,7 +53,7 @@ async def create(registry: Registry, kind: ServedResource, *, is_large: bool, **
         metadata["annotations"] = {**metadata.get("annotations", {}), **LARGE}
     draft = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **document}
     kind.check(draft)
-    await registry.create(WriteRequest(resource=kind, namespace=namespace, name="a"), Draft(draft))
+    await registry.create(WriteRequest(resource=kind, namespace=namespace, name="a"), ProposedObject(draft))
     await caught_up(registry)
 
 

@@ -18,7 +18,7 @@ from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import GroupVersion
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.store import Registry
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.errors import StorageUnavailable
 from apiserver.storage.interface import NO_LEASE
@@ -78,14 +78,14 @@ async def create(registry: Registry, name: str, wanted: Mapping[str, Any], manag
         "metadata": {"name": name, **labels},
         "spec": dict(wanted),
     }
-    await registry.create(WriteRequest(resource=SERVICES, namespace="", name=name), Draft(document))
+    await registry.create(WriteRequest(resource=SERVICES, namespace="", name=name), ProposedObject(document))
 
 
 async def define(registry: Registry, group: str, *versions: dict[str, Any]) -> None:
     names = {"listKind": "WidgetList"}  # what the schema gives by default
     document = definition(group, *versions, names=names, conversion={"strategy": "None"})
     request = WriteRequest(resource=DEFINITIONS, namespace="", name=document["metadata"]["name"])
-    await registry.create(request, Draft(document))
+    await registry.create(request, ProposedObject(document))
 
 
 def without_finalizers(document: dict[str, Any]) -> dict[str, Any]:
@@ -132,7 +132,7 @@ async def test_what_is_there_at_the_start_is_mended_or_deleted_unless_it_is_some
             for name in ("v1.apps", "v1.there.io"):
                 await registry.update(
                     WriteRequest(resource=SERVICES, namespace="", name=name),
-                    lambda found: Draft(
+                    lambda found: ProposedObject(
                         {**found.document(), "spec": {**found.document()["spec"], "groupPriorityMinimum": 9}}
                     ),
                 )
@@ -199,13 +199,13 @@ async def test_definitions_bring_and_take_their_api_services(store: EmbeddedStor
 
             await registry.update(
                 WriteRequest(resource=DEFINITIONS, namespace="", name="widgets.a.io"),
-                lambda found: Draft(without_v3(found.document())),
+                lambda found: ProposedObject(without_v3(found.document())),
             )
             await eventually(lambda: priority(registry, "v3.a.io") is None)
             assert priority(registry, "v1.a.io") == 1000
             await registry.delete(DeleteRequest(DEFINITIONS, "", "widgets.a.io"))
             await registry.update(
                 WriteRequest(resource=DEFINITIONS, namespace="", name="widgets.a.io"),
-                lambda found: Draft(without_finalizers(found.document())),
+                lambda found: ProposedObject(without_finalizers(found.document())),
             )
             await eventually(lambda: priority(registry, "v1.a.io") is None)

@@ -14,7 +14,7 @@ from apiserver.auth.authz.rbac.rules import PolicyRule
 from apiserver.controllers.cluster_role_aggregation import ClusterRole, ClusterRoleAggregation, aggregated
 from apiserver.meta.brand import Brand
 from apiserver.registry.served_resource import ServedTable
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.interface import VALUE_BYTES_MAX
 from tests.support.eventually import eventually
@@ -137,7 +137,7 @@ async def test_neither_damage_nor_size_stops_the_others(store: EmbeddedStore) ->
                 document["rules"] = [rule(name[0] * size).document()]
             if selector:
                 document["aggregationRule"] = {"clusterRoleSelectors": [of(selector)]}
-            await registry.create(WriteRequest(resource=roles, namespace=""), Draft(document))
+            await registry.create(WriteRequest(resource=roles, namespace=""), ProposedObject(document))
 
         await create("a", "all", size=VALUE_BYTES_MAX // 2)
         await create("b", "all", size=VALUE_BYTES_MAX // 2)

@@ -17,7 +17,7 @@ from apiserver.controllers.cluster_trust_bundles import ClusterTrustBundlePublis
 from apiserver.meta.brand import Brand
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.storage.embedded import EmbeddedStore
 from tests.support.certificates import certificate
@@ -61,7 +61,9 @@ class Published:
             "metadata": {"name": name},
             "spec": {"signerName": signer, "trustBundle": bundle},
         }
-        await self.registry.create(WriteRequest(resource=BUNDLES, namespace="", name=name), Draft(document))
+        await self.registry.create(
+            WriteRequest(resource=BUNDLES, namespace="", name=name), ProposedObject(document)
+        )
 
 
 def test_names_have_a_digest_of_the_content() -> None:

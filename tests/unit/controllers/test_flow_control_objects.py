@@ -17,7 +17,7 @@ from apiserver.meta.options import DeleteOptions
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.store import Registry
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.interface import MOST_RECENT
 from apiserver.storage.keys import prefix_range
@@ -102,7 +102,9 @@ async def test_what_is_not_suggested_any_more(
         document = stored(SPEC, 1, mark)
         document = {"apiVersion": SCHEMAS.api_version, "kind": SCHEMAS.kind, **document}
         document["metadata"]["name"] = "old"
-        await registry.create(WriteRequest(resource=SCHEMAS, namespace="", name="old"), Draft(document))
+        await registry.create(
+            WriteRequest(resource=SCHEMAS, namespace="", name="old"), ProposedObject(document)
+        )
         await reconcile(registry)
         if is_removed:
             with pytest.raises(NotFound):

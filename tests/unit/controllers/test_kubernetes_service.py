@@ -20,7 +20,7 @@ from apiserver.meta.errors import NotFound
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.storage.embedded import EmbeddedStore
 from tests.support.in_process import TABLE, resource, server
 
@@ -159,11 +159,11 @@ async def test_labels_of_others_stay(store: EmbeddedStore) -> None:
         }
 
 
-def changed(change: dict[str, Any], stored: StoredObject) -> Draft:
+def changed(change: dict[str, Any], stored: StoredObject) -> ProposedObject:
     document = stored.document()
     for name, value in change.items():
         document[name] = {**document[name], **value} if isinstance(value, dict) else value
-    return Draft(document)
+    return ProposedObject(document)
 
 
 def without_metadata(document: dict[str, Any]) -> dict[str, Any]:

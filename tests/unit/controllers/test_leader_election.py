@@ -26,7 +26,7 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.errors import StorageUnavailable
 from apiserver.storage.interface import Storage
@@ -97,11 +97,11 @@ async def renew_as_stranger(registry: Registry, number: int) -> None:
         "renewTime": f"2026-01-01T00:00:00.{number:06}Z",
     }
     if number:
-        await registry.update(request, lambda now: Draft({**now.document(), "spec": spec}))
+        await registry.update(request, lambda now: ProposedObject({**now.document(), "spec": spec}))
     else:
         described = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "spec": spec}
         await registry.create(
-            request, Draft({**described, "metadata": {"namespace": NAMESPACE, "name": NAME}})
+            request, ProposedObject({**described, "metadata": {"namespace": NAMESPACE, "name": NAME}})
         )
 
 
@@ -129,7 +129,7 @@ class Candidate:
 
     async def write(self, **spec: Any) -> None:
         request = WriteRequest(resource=LEASES, namespace=NAMESPACE, name=NAME)
-        await self.registry.update(request, lambda now: Draft({**now.document(), "spec": spec}))
+        await self.registry.update(request, lambda now: ProposedObject({**now.document(), "spec": spec}))
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from apiserver.controllers.legacy_token_uses import LAST_USED, LegacyTokenUses
 from apiserver.meta.vocabulary import Document
 from apiserver.metrics.authentication import AuthenticationMetrics
 from apiserver.registry.served_resource import ServedTable
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
 from tests.support.in_process import TABLE, resource, running, server
@@ -23,7 +23,7 @@ async def test_a_secret_is_marked_once_a_day(store: EmbeddedStore) -> None:
         uses = LegacyTokenUses(registry, ServedTable(TABLE), AuthenticationMetrics("a"), lambda: now)
         new = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "type": "Opaque"}
         request = WriteRequest(resource=SECRETS, namespace="default", name="s")
-        await registry.create(request, Draft(new))
+        await registry.create(request, ProposedObject(new))
 
         async def found() -> Document:
             return (await registry.get(SECRETS, "default", "s")).document()
@@ -73,7 +73,7 @@ async def test_a_server_that_knows_an_older_secret_does_not_set_the_day_back(sto
             meta = {"name": name, "labels": labels}
             new = {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "type": "Opaque"}
             request = WriteRequest(resource=SECRETS, namespace="default", name=name)
-            await registry.create(request, Draft(new))
+            await registry.create(request, ProposedObject(new))
             return (await registry.get(SECRETS, "default", name)).document()
 
         async def marks() -> list[str]:

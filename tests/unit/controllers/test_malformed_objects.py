@@ -22,7 +22,7 @@ from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.strategy import UpdateStrategy
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.interface import Delete, Put
 from tests.support.eventually import eventually
@@ -49,9 +49,11 @@ class Cluster:
         document["metadata"] = {"name": name, **fields.get("metadata", {})}
         what.check(document)
         request = WriteRequest(resource=what, namespace="default", name=name, update=UpdateStrategy())
-        await self.registry.create(request, Draft(document))
+        await self.registry.create(request, ProposedObject(document))
         if status := fields.get("status"):
-            await self.registry.update(request, lambda now: Draft({**now.document(), "status": status}))
+            await self.registry.update(
+                request, lambda now: ProposedObject({**now.document(), "status": status})
+            )
         await caught_up(self.registry)
 
     async def add_malformed(self, what: ServedResource, name: str, **fields: Any) -> None:

@@ -16,7 +16,7 @@ from apiserver.controllers.namespaces import NamespaceController
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
 from tests.support.in_process import TABLE, resource, running, server
@@ -36,7 +36,7 @@ def was_undone(controller: NamespaceDefaultObjects, times: int) -> bool:
 
 async def create_namespace(registry: Registry, name: str) -> None:
     request = WriteRequest(resource=NAMESPACES, namespace="")
-    await registry.create(request, Draft({"metadata": {"name": name}}))
+    await registry.create(request, ProposedObject({"metadata": {"name": name}}))
 
 
 async def test_the_root_ca_of_all_namespaces_changes(store: EmbeddedStore) -> None:

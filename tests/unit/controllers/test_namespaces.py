@@ -10,7 +10,7 @@ from apiserver.controllers.namespaces import PAGE_OBJECTS, NamespaceController
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
 from tests.support.in_process import TABLE, resource, running, server
@@ -32,11 +32,11 @@ class CountingStore(EmbeddedStore):
 
 async def create(registry: Registry, namespace: str, count: int) -> None:
     await registry.create(
-        WriteRequest(resource=NAMESPACES, namespace=""), Draft({"metadata": {"name": namespace}})
+        WriteRequest(resource=NAMESPACES, namespace=""), ProposedObject({"metadata": {"name": namespace}})
     )
     for number in range(count):
         request = WriteRequest(resource=CONFIG_MAPS, namespace=namespace)
-        await registry.create(request, Draft({"metadata": {"name": f"c-{number}"}}))
+        await registry.create(request, ProposedObject({"metadata": {"name": f"c-{number}"}}))
 
 
 async def test_a12_one_consistent_read_tells_what_is_in_a_namespace(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from apiserver.controllers.rbac_bootstrap import RbacBootstrapHook, rbac_bootstr
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.store import Registry
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.interface import VALUE_BYTES_MAX
 from apiserver.storage.keys import prefix_range
@@ -65,7 +65,7 @@ async def test_several_servers_add_what_is_missing_once(store: EmbeddedStore) ->
         rules = (await role(one))["rules"]
         await one.update(
             WriteRequest(resource=ROLES, namespace="", name=NAME),
-            lambda found: Draft({**found.document(), "rules": []}),
+            lambda found: ProposedObject({**found.document(), "rules": []}),
         )
         await asyncio.gather(*(caught_up(each) for each in (one, other)))
         await asyncio.gather(*(hook().run(each) for each in (one, other)))
@@ -79,7 +79,7 @@ async def test_several_servers_remake_a_binding_at_once(store: EmbeddedStore) ->
         role_ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
         await one.create(
             WriteRequest(resource=bindings, namespace=""),
-            Draft({"metadata": {"name": NAME}, "roleRef": role_ref}),
+            ProposedObject({"metadata": {"name": NAME}, "roleRef": role_ref}),
         )
         await asyncio.gather(*(caught_up(each) for each in (one, other)))
         await asyncio.gather(*(hook().run(each) for each in (one, other)))
@@ -111,7 +111,8 @@ async def test_one_without_room_for_more_is_left(
     async with server(store) as registry:
         rule = {"verbs": ["get"], "apiGroups": [""], "resources": ["x" * (VALUE_BYTES_MAX - 400)]}
         await registry.create(
-            WriteRequest(resource=ROLES, namespace=""), Draft({"metadata": {"name": NAME}, "rules": [rule]})
+            WriteRequest(resource=ROLES, namespace=""),
+            ProposedObject({"metadata": {"name": NAME}, "rules": [rule]}),
         )
         await asyncio.wait_for(hook().run(registry), WITHIN_S)
         assert (await role(registry))["rules"] == [rule]

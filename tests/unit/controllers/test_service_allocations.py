@@ -22,7 +22,7 @@ from apiserver.metrics.storage import ObservedStorage, StorageMetrics, resources
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.errors import StorageUnavailable
 from apiserver.storage.interface import MOST_RECENT, Delete, KeyRange, Page, Put, ReadAt, Storage
@@ -63,7 +63,7 @@ class Cluster:
         }
         SERVICES.check(document)
         request = WriteRequest(resource=SERVICES, namespace="default", name=name)
-        return (await self.registry.create(request, Draft(document))).found.document()
+        return (await self.registry.create(request, ProposedObject(document))).found.document()
 
     async def write(self, *writes: Put | Delete) -> None:
         """Write something past all rules, and wait until the cache has it."""
@@ -110,10 +110,10 @@ async def test_what_a_service_has_is_recorded_with_it_and_goes_with_it(cluster: 
     assert await cluster.store.current_revision() == before, "nothing is written where all is right"
     request = WriteRequest(resource=SERVICES, namespace="default", name="a")
 
-    def external(now: Any) -> Draft:
+    def external(now: Any) -> ProposedObject:
         document = now.document()
         spec = {"type": "ExternalName", "externalName": "example.com", "sessionAffinity": "None"}
-        return Draft({**document, "spec": spec})
+        return ProposedObject({**document, "spec": spec})
 
     await cluster.registry.update(request, external)
     assert await cluster.claims() == {}

@@ -25,7 +25,7 @@ from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.strategy import UpdateStrategy
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
@@ -61,7 +61,7 @@ class Cluster:
             "spec": {"cidrs": list(cidrs)},
         }
         request = WriteRequest(resource=self.cidrs, namespace="", name=name, update=BY_SERVER)
-        await self.registry.create(request, Draft(document))
+        await self.registry.create(request, ProposedObject(document))
 
     async def delete_cidr(self, name: str) -> None:
         await self.registry.delete(DeleteRequest(self.cidrs, "", name))
@@ -80,7 +80,7 @@ class Cluster:
         document = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": spec}
         services.check(document)
         request = WriteRequest(resource=services, namespace="default", name=name)
-        made = (await self.registry.create(request, Draft(document))).found.document()
+        made = (await self.registry.create(request, ProposedObject(document))).found.document()
         return str(made["spec"]["clusterIP"])
 
     async def delete_service(self, name: str) -> None:

@@ -16,7 +16,7 @@ from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.strategy import UpdateStrategy
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
 from tests.support.in_process import TABLE, resource, running, server
@@ -67,17 +67,17 @@ class Jobs:
         spec = {**document["spec"], "template": {"spec": pod}}
         new = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
         JOBS.check(new)
-        await self._registry.create(request, Draft(new))
+        await self._registry.create(request, ProposedObject(new))
         await self._registry.update(
-            request, lambda found: Draft({**found.document(), "status": document["status"]})
+            request, lambda found: ProposedObject({**found.document(), "status": document["status"]})
         )
 
     async def change(self, name: str, **spec: Any) -> None:
         request = WriteRequest(resource=JOBS, namespace="default", name=name, update=BY_SERVER)
 
-        def changed(found: Any) -> Draft:
+        def changed(found: Any) -> ProposedObject:
             document = found.document()
-            return Draft({**document, "spec": {**document["spec"], **spec}})
+            return ProposedObject({**document, "spec": {**document["spec"], **spec}})
 
         await self._registry.update(request, changed)
 

@@ -14,7 +14,7 @@ from apiserver.load.memory_keeper import (
     GROWTH_BYTES,
     LAST_PAUSE_S,
     FullCollections,
-    Reclaiming,
+    ReclaimSchedule,
     forget_attribute_names,
 )
 from apiserver.load.switch_interval import SHORT_SWITCH_INTERVAL, compute_in_thread
@@ -23,7 +23,7 @@ from tests.support.eventually import WITHIN_S
 MIB = 1024 * 1024
 
 
-def tries(reclaiming: Reclaiming, resident: int, until_s: float, from_s: float = 0.0) -> list[float]:
+def tries(reclaiming: ReclaimSchedule, resident: int, until_s: float, from_s: float = 0.0) -> list[float]:
     """When it is due while the process has so much, looked at each second."""
     found = []
     now = from_s
@@ -36,12 +36,12 @@ def tries(reclaiming: Reclaiming, resident: int, until_s: float, from_s: float =
 
 
 def test_a_server_that_rests_is_left_alone_after_its_start() -> None:
-    assert tries(Reclaiming(), 100 * MIB, 1_000) == [FIRST_PAUSE_S]
+    assert tries(ReclaimSchedule(), 100 * MIB, 1_000) == [FIRST_PAUSE_S]
 
 
 def test_tries_become_rare_and_end() -> None:
     assert FIRST_PAUSE_S == 1.0
-    reclaiming = Reclaiming()
+    reclaiming = ReclaimSchedule()
     tries(reclaiming, 100 * MIB, 99)
     found = tries(reclaiming, 120 * MIB, 1_000, from_s=100)
     assert found == [100, 101, 103, 107, 115, 131, 163]
@@ -49,14 +49,14 @@ def test_tries_become_rare_and_end() -> None:
 
 
 def test_growth_begins_them_anew() -> None:
-    reclaiming = Reclaiming()
+    reclaiming = ReclaimSchedule()
     tries(reclaiming, 100 * MIB, 1_000)
     assert tries(reclaiming, 100 * MIB + GROWTH_BYTES, 2_000, 1_001) == []  # that is little
     assert tries(reclaiming, 120 * MIB, 2_010, 2_001)[:3] == [2_001, 2_002, 2_004]
 
 
 def test_while_it_grows_there_is_one_try_a_second() -> None:
-    reclaiming = Reclaiming()
+    reclaiming = ReclaimSchedule()
     due = []
     for quarter in range(40):
         now, resident = quarter / 4, 100 * MIB + quarter * 20 * MIB

@@ -22,7 +22,7 @@ from apiserver.meta.field_errors import FieldError
 from apiserver.meta.vocabulary import Document
 from apiserver.patch.apply.field_set import has_itself
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.storage.embedded import EmbeddedStore
 from tests.support.in_process import server
 from tests.unit.endpoints.handlers.calls import CONFIG_MAPS, FIELD_MANAGERS
@@ -130,8 +130,8 @@ def test_owners_are_those_of_what_was_sent(steps: Any) -> None:
     asyncio.run(_check(steps))
 
 
-def again(document: Document, current: StoredObject) -> Draft:
-    return Draft(copy.deepcopy(document))
+def again(document: Document, current: StoredObject) -> ProposedObject:
+    return ProposedObject(copy.deepcopy(document))
 
 
 async def _check(steps: Any) -> None:
@@ -140,15 +140,15 @@ async def _check(steps: Any) -> None:
         store = await EmbeddedStore.open(Path(directory) / "store", durable=False)
         async with server(store) as registry:
             for manager, sent, mutation in steps:
-                draft = Draft(document_of(sent))
+                proposed = ProposedObject(document_of(sent))
                 request = replace(
                     REQUEST,
                     admission=Admission(mutation),
                     manage_fields=FIELD_MANAGERS.updater(CONFIG_MAPS, "", manager),
                 )
-                model.write(manager, stored, copy.deepcopy(draft.document))
+                model.write(manager, stored, copy.deepcopy(proposed.document))
                 if stored is None:
-                    written = await registry.create(request, draft)
+                    written = await registry.create(request, proposed)
                 else:
                     written = await registry.update(request, partial(again, document_of(sent)))
                 stored = written.found.document()

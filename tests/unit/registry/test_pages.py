@@ -9,7 +9,7 @@ import pytest
 from apiserver.meta.options import ListOptions
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.store import FIRST_PAGE_OBJECTS, PAGE_BYTES, Registry
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.storage.embedded import EmbeddedStore
 from tests.support.in_process import resource, server
 
@@ -21,7 +21,9 @@ COUNT: Final = 2 * FIRST_PAGE_OBJECTS + 3
 async def create(registry: Registry, name: str, size: int = 1, **labels: str) -> None:
     meta = {"name": name, "namespace": "n", "labels": labels}
     document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"k": "x" * size}}
-    await registry.create(WriteRequest(resource=CONFIG_MAPS, namespace="n", name=name), Draft(document))
+    await registry.create(
+        WriteRequest(resource=CONFIG_MAPS, namespace="n", name=name), ProposedObject(document)
+    )
 
 
 def options(**query: Any) -> ListOptions:

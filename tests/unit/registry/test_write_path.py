@@ -28,7 +28,7 @@ from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.version_codec import IdentityCodec
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.watch_cache import KeyVersion, WatchCache
 from tests.support.in_process import resource, server
@@ -82,8 +82,8 @@ class Plugins:
 async def test_a_create_goes_through_all_stages_and_tells_their_warnings_in_order(registry: Registry) -> None:
     plugins = Plugins()
     request = replace(REQUEST, admission=plugins)
-    written = await registry.create(request, Draft(config_map(a="1"), ["from the draft"]))
-    assert written.warnings == ["from the draft", "from mutate", "from validate"]
+    written = await registry.create(request, ProposedObject(config_map(a="1"), ["from the proposed object"]))
+    assert written.warnings == ["from the proposed object", "from mutate", "from validate"]
     assert plugins.asked == [("mutate", True), ("check", True), ("validate", True)]
     assert written.found.document()["data"] == {"a": "1", "mutated": "yes"}
     stored = await registry.get(CONFIG_MAPS, NAMESPACE, "a")
@@ -106,15 +106,15 @@ class NotedCodec(IdentityCodec):
 async def test_a_large_object_is_converted_beside_the_event_loop(registry: Registry, size: SizeClass) -> None:
     codec = NotedCodec(CONFIG_MAPS.head, CONFIG_MAPS.group_resource, CONFIG_MAPS.kind)
     request = replace(REQUEST, resource=replace(CONFIG_MAPS, version_codec=codec), size=size)
-    await registry.create(request, Draft(config_map(a="1")))
+    await registry.create(request, ProposedObject(config_map(a="1")))
     on_loop = threading.current_thread() in codec.converted_in
     assert len(codec.converted_in) == 1
     assert on_loop is (size is SizeClass.SMALL)
 
 
 REFUSALS = {
-    "by a mutating plugin": ("mutate", ["from the draft"]),
-    "by a validating plugin": ("validate", ["from the draft", "from mutate"]),
+    "by a mutating plugin": ("mutate", ["from the proposed object"]),
+    "by a validating plugin": ("validate", ["from the proposed object", "from mutate"]),
 }
 
 
@@ -124,7 +124,7 @@ async def test_a_refusal_carries_the_warnings_of_the_stages_before_it(
 ) -> None:
     request = replace(REQUEST, admission=Plugins(stage))
     with pytest.raises(Forbidden) as refused:
-        await registry.create(request, Draft(config_map(), ["from the draft"]))
+        await registry.create(request, ProposedObject(config_map(), ["from the proposed object"]))
     assert refused.value.warnings == warnings
     with pytest.raises(NotFound):
         await registry.get(CONFIG_MAPS, NAMESPACE, "a")
@@ -142,15 +142,15 @@ CHECKS = {
 async def test_checks_of_plugins_are_part_of_validation_which_validating_plugins_come_after(
     registry: Registry, stage: str, is_invalid: bool, fields: list[str]
 ) -> None:
-    await registry.create(REQUEST, Draft(config_map(a="1")))
+    await registry.create(REQUEST, ProposedObject(config_map(a="1")))
     data = {"not a key!" if is_invalid else "key": "2"}
     for is_new in (True, False):
         plugins = Plugins(stage)
         request = replace(REQUEST, admission=plugins)
         if is_new:
-            writing = registry.create(request, Draft(config_map(**data)))
+            writing = registry.create(request, ProposedObject(config_map(**data)))
         else:
-            writing = registry.update(request, lambda found: Draft(changed(found, **data)))
+            writing = registry.update(request, lambda found: ProposedObject(changed(found, **data)))
         with pytest.raises(Invalid) as refused:
             await writing
         assert refused.value.details is not None
@@ -160,28 +160,28 @@ async def test_checks_of_plugins_are_part_of_validation_which_validating_plugins
 
 
 async def test_a_name_that_is_taken_is_told(registry: Registry) -> None:
-    await registry.create(REQUEST, Draft(config_map()))
+    await registry.create(REQUEST, ProposedObject(config_map()))
     with pytest.raises(AlreadyExists):
-        await registry.create(REQUEST, Draft(config_map()))
+        await registry.create(REQUEST, ProposedObject(config_map()))
 
 
 @pytest.mark.parametrize("size", SizeClass)
 async def test_a_write_is_the_same_wherever_its_stages_run(registry: Registry, size: SizeClass) -> None:
     request = replace(REQUEST, size=size)
-    await registry.create(request, Draft(config_map(a="1")))
-    written = await registry.update(request, lambda found: Draft(changed(found, a="2")))
+    await registry.create(request, ProposedObject(config_map(a="1")))
+    written = await registry.update(request, lambda found: ProposedObject(changed(found, a="2")))
     assert written.found.document()["data"] == {"a": "2"}
 
 
 async def test_a_dry_run_stores_nothing(registry: Registry) -> None:
     """Row J07."""
     dry_run = replace(REQUEST, options=WriteOptions(dry_run=True))
-    written = await registry.create(dry_run, Draft(config_map(a="1")))
+    written = await registry.create(dry_run, ProposedObject(config_map(a="1")))
     assert "resourceVersion" not in written.found.document()["metadata"]
     with pytest.raises(NotFound):
         await registry.get(CONFIG_MAPS, NAMESPACE, "a")
-    created = await registry.create(REQUEST, Draft(config_map(a="1")))
-    updated = await registry.update(dry_run, lambda found: Draft(changed(found, a="2")))
+    created = await registry.create(REQUEST, ProposedObject(config_map(a="1")))
+    updated = await registry.update(dry_run, lambda found: ProposedObject(changed(found, a="2")))
     assert updated.found.document()["data"] == {"a": "2"}
     assert (await registry.get(CONFIG_MAPS, NAMESPACE, "a")).json == created.found.json
 
@@ -193,12 +193,14 @@ OWNERS: Final = [{"manager": "m", "operation": "Apply", "apiVersion": "v1", "fie
 
 async def test_a_draft_that_knows_the_owners_of_its_fields_decides_them(registry: Registry) -> None:
     def others(new: Document, old: Document | None, sent: Any) -> Sequence[Document] | None:
-        raise AssertionError("the draft has decided")
+        raise AssertionError("the proposed object has decided")
 
     request = replace(REQUEST, manage_fields=others)
-    created = await registry.create(request, Draft(config_map(), managed_fields=OWNERS))
+    created = await registry.create(request, ProposedObject(config_map(), managed_fields=OWNERS))
     assert created.found.document()["metadata"]["managedFields"] == OWNERS
-    emptied = await registry.update(request, lambda found: Draft(found.document(), managed_fields=[]))
+    emptied = await registry.update(
+        request, lambda found: ProposedObject(found.document(), managed_fields=[])
+    )
     assert "managedFields" not in emptied.found.document()["metadata"]
 
 
@@ -210,12 +212,12 @@ async def test_owners_are_told_what_the_client_has_sent_of_them(registry: Regist
         return OWNERS
 
     request = replace(REQUEST, manage_fields=manage_fields)
-    await registry.create(request, Draft(config_map()))
+    await registry.create(request, ProposedObject(config_map()))
 
-    def transform(found: StoredObject) -> Draft:
+    def transform(found: StoredObject) -> ProposedObject:
         document = changed(found, a="2")
         document["metadata"]["managedFields"] = []
-        return Draft(document)
+        return ProposedObject(document)
 
     updated = await registry.update(request, transform)
     assert asked == [(True, None), (False, [])]
@@ -244,8 +246,8 @@ async def test_owners_are_told_before_admission_and_the_strategy(registry: Regis
         return OWNERS
 
     request = replace(REQUEST, manage_fields=manage_fields, admission=Plugins())
-    await registry.create(request, Draft(config_map(a="1")))
-    await registry.update(request, lambda found: Draft(config_map(a="2")))
+    await registry.create(request, ProposedObject(config_map(a="1")))
+    await registry.update(request, lambda found: ProposedObject(config_map(a="2")))
     assert [new["data"] for new in asked] == [{"a": "1"}, {"a": "2"}]
     assert all(new["metadata"].keys() <= {"name", "namespace"} for new in asked)
 
@@ -269,10 +271,10 @@ async def test_admission_may_change_owners(
     """Source: k8s.io/apiserver, fieldmanager/admission.go."""
     request = replace(REQUEST, manage_fields=lambda new, old, sent: OWNERS, admission=Meddler(owners))
     if is_new:
-        written = await registry.create(request, Draft(config_map()))
+        written = await registry.create(request, ProposedObject(config_map()))
     else:
-        await registry.create(REQUEST, Draft(config_map(), managed_fields=OWNERS))
-        written = await registry.update(request, lambda found: Draft(changed(found, a="2")))
+        await registry.create(REQUEST, ProposedObject(config_map(), managed_fields=OWNERS))
+        written = await registry.update(request, lambda found: ProposedObject(changed(found, a="2")))
     assert written.found.document()["metadata"].get("managedFields") == expected
     assert written.warnings == ["from mutate", *warnings, "from validate"]
 
@@ -297,16 +299,16 @@ async def test_an_object_is_in_the_namespace_of_its_request_whatever_admission_l
     registry: Registry, namespace: str | None
 ) -> None:
     request = replace(REQUEST, admission=Mover(namespace))
-    created = await registry.create(request, Draft(config_map()))
+    created = await registry.create(request, ProposedObject(config_map()))
     assert created.found.document()["metadata"]["namespace"] == NAMESPACE
-    updated = await registry.update(request, lambda found: Draft(changed(found, a="2")))
+    updated = await registry.update(request, lambda found: ProposedObject(changed(found, a="2")))
     assert updated.found.document()["metadata"]["namespace"] == NAMESPACE
 
 
 async def test_admission_does_not_move_an_object(registry: Registry) -> None:
     request = replace(REQUEST, admission=Mover("elsewhere"))
     with pytest.raises(BadRequest, match="does not match the namespace sent on the request"):
-        await registry.create(request, Draft(config_map()))
+        await registry.create(request, ProposedObject(config_map()))
 
 
 async def test_an_object_outside_namespaces_stays_there(registry: Registry) -> None:
@@ -314,7 +316,7 @@ async def test_an_object_outside_namespaces_stays_there(registry: Registry) -> N
         resource=resource("namespaces", ""), namespace="", name="a", admission=Mover("elsewhere")
     )
     document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}
-    created = await registry.create(request, Draft(document))
+    created = await registry.create(request, ProposedObject(document))
     assert "namespace" not in created.found.document()["metadata"]
 
 
@@ -322,17 +324,21 @@ async def test_times_of_owners_alone_are_no_change(registry: Registry) -> None:
     """Source: k8s.io/apiserver, IgnoreManagedFieldsTimestampsTransformer."""
     first = [{**OWNERS[0], "time": "2026-01-01T00:00:00Z"}, {**OWNERS[0], "manager": "n"}]
     later = [first[1], {**first[0], "time": "2026-01-02T00:00:00Z"}]
-    created = await registry.create(REQUEST, Draft(config_map(a="1"), managed_fields=first))
-    again = await registry.update(REQUEST, lambda found: Draft(found.document(), managed_fields=later))
+    created = await registry.create(REQUEST, ProposedObject(config_map(a="1"), managed_fields=first))
+    again = await registry.update(
+        REQUEST, lambda found: ProposedObject(found.document(), managed_fields=later)
+    )
     assert again.is_noop
     assert again.found.json == created.found.json
-    written = await registry.update(REQUEST, lambda found: Draft(changed(found, a="2"), managed_fields=later))
+    written = await registry.update(
+        REQUEST, lambda found: ProposedObject(changed(found, a="2"), managed_fields=later)
+    )
     assert written.found.document()["metadata"]["managedFields"] == later
 
 
 async def test_without_a_field_manager_owners_stay(registry: Registry) -> None:
-    await registry.create(REQUEST, Draft(config_map(), managed_fields=OWNERS))
-    updated = await registry.update(REQUEST, lambda found: Draft(changed(found, a="2")))
+    await registry.create(REQUEST, ProposedObject(config_map(), managed_fields=OWNERS))
+    updated = await registry.update(REQUEST, lambda found: ProposedObject(changed(found, a="2")))
     assert updated.found.document()["metadata"]["managedFields"] == OWNERS
 
 
@@ -341,12 +347,12 @@ async def test_without_a_field_manager_owners_stay(registry: Registry) -> None:
 
 async def test_an_update_that_changes_nothing_is_not_written(registry: Registry) -> None:
     """Row L02. Also where it names no version, and whatever the order of its fields."""
-    created = await registry.create(REQUEST, Draft(config_map(a="1", b="2")))
+    created = await registry.create(REQUEST, ProposedObject(config_map(a="1", b="2")))
 
-    def same(found: StoredObject) -> Draft:
+    def same(found: StoredObject) -> ProposedObject:
         document = changed(found, b="2", a="1")
         del document["metadata"]["resourceVersion"]
-        return Draft(document, ["nothing new"])
+        return ProposedObject(document, ["nothing new"])
 
     written = await registry.update(REQUEST, same)
     assert written.is_noop
@@ -357,21 +363,21 @@ async def test_an_update_that_changes_nothing_is_not_written(registry: Registry)
 async def test_an_update_that_is_overtaken_begins_again_on_the_newer_object(store: EmbeddedStore) -> None:
     """Row L01. Warnings are those of the attempt that was written."""
     async with server(store) as one, server(store) as other:
-        await one.create(REQUEST, Draft(config_map(seen="0")))
+        await one.create(REQUEST, ProposedObject(config_map(seen="0")))
         seen: list[str] = []
 
         class Overtake(Plugins):
             async def mutate(self, new: Document | None, old: Document | None) -> Sequence[str]:
                 if len(seen) == 1:
-                    await other.update(REQUEST, lambda found: Draft(changed(found, seen="1")))
+                    await other.update(REQUEST, lambda found: ProposedObject(changed(found, seen="1")))
                 return [f"attempt {len(seen)}"]
 
             async def validate(self, new: Document | None, old: Document | None) -> Sequence[str]:
                 return ()
 
-        def transform(found: StoredObject) -> Draft:
+        def transform(found: StoredObject) -> ProposedObject:
             seen.append(found.document()["data"]["seen"])
-            return Draft(changed(found, seen=f"{seen[-1]} and mine"))
+            return ProposedObject(changed(found, seen=f"{seen[-1]} and mine"))
 
         written = await one.update(replace(REQUEST, admission=Overtake()), transform)
         assert seen == ["0", "1"]
@@ -395,18 +401,18 @@ async def test_a_failure_on_an_old_copy_is_not_told_before_the_stored_object_was
     async with server(store, LaggingCache) as registry:
         cache = registry.cache
         assert isinstance(cache, LaggingCache)
-        await registry.create(REQUEST, Draft(config_map(state="locked")))
+        await registry.create(REQUEST, ProposedObject(config_map(state="locked")))
         key = registry.key(CONFIG_MAPS, NAMESPACE, "a")
         old = await cache.get(key)
-        await registry.update(REQUEST, lambda found: Draft(changed(found, state="open")))
+        await registry.update(REQUEST, lambda found: ProposedObject(changed(found, state="open")))
         cache.old = old
         seen: list[str] = []
 
-        def transform(found: StoredObject) -> Draft:
+        def transform(found: StoredObject) -> ProposedObject:
             seen.append(found.document()["data"]["state"])
             if seen[-1] == "locked":
                 raise Conflict(CONFIG_MAPS.group_resource, "a")
-            return Draft(changed(found, state="used"))
+            return ProposedObject(changed(found, state="used"))
 
         written = await registry.update(REQUEST, transform)
         assert seen == ["locked", "open"]
@@ -445,10 +451,10 @@ def failing(method: str) -> tuple[FailingCodec, WriteRequest]:
 
 async def test_an_object_that_cannot_be_converted_is_not_converted_again(registry: Registry) -> None:
     """To wait twice for a webhook would take longer than the client does."""
-    await registry.create(REQUEST, Draft(config_map()))
+    await registry.create(REQUEST, ProposedObject(config_map()))
     codec, request = failing("hub")
     with pytest.raises(ServiceUnavailable):
-        await registry.update(request, lambda found: Draft(found.document()))
+        await registry.update(request, lambda found: ProposedObject(found.document()))
     assert codec.calls == ["hub"]
 
 
@@ -457,27 +463,29 @@ async def test_a_write_that_cannot_be_encoded_carries_all_warnings(registry: Reg
     _, request = failing("encode")
     request = replace(request, admission=Plugins())
     if is_new:
-        write = registry.create(request, Draft(config_map(a="1"), ["from the draft"]))
+        write = registry.create(request, ProposedObject(config_map(a="1"), ["from the proposed object"]))
     else:
-        await registry.create(REQUEST, Draft(config_map()))
-        write = registry.update(request, lambda found: Draft(found.document(), ["from the draft"]))
+        await registry.create(REQUEST, ProposedObject(config_map()))
+        write = registry.update(
+            request, lambda found: ProposedObject(found.document(), ["from the proposed object"])
+        )
     with pytest.raises(ServiceUnavailable) as refused:
         await write
-    assert refused.value.warnings == ["from the draft", "from mutate", "from validate"]
+    assert refused.value.warnings == ["from the proposed object", "from mutate", "from validate"]
 
 
 async def test_an_object_that_is_deleted_goes_with_its_last_finalizer(registry: Registry) -> None:
     """Row G02."""
     document = config_map()
     document["metadata"]["finalizers"] = [FINALIZER]
-    await registry.create(REQUEST, Draft(document))
+    await registry.create(REQUEST, ProposedObject(document))
     marked = await registry.delete(DeleteRequest(CONFIG_MAPS, NAMESPACE, "a", DeleteOptions()))
     assert not marked.is_removed
 
-    def without_finalizers(found: StoredObject) -> Draft:
+    def without_finalizers(found: StoredObject) -> ProposedObject:
         document = found.document()
         del document["metadata"]["finalizers"]
-        return Draft(document)
+        return ProposedObject(document)
 
     await registry.update(REQUEST, without_finalizers)
     with pytest.raises(NotFound):
@@ -485,12 +493,12 @@ async def test_an_object_that_is_deleted_goes_with_its_last_finalizer(registry: 
 
 
 async def test_a_uid_is_a_precondition_only_where_it_is_asked_for(registry: Registry) -> None:
-    await registry.create(REQUEST, Draft(config_map()))
+    await registry.create(REQUEST, ProposedObject(config_map()))
 
-    def with_other_uid(found: StoredObject) -> Draft:
+    def with_other_uid(found: StoredObject) -> ProposedObject:
         document = changed(found, a="2")
         document["metadata"]["uid"] = "another"
-        return Draft(document)
+        return ProposedObject(document)
 
     with pytest.raises(Conflict, match="UID in precondition: another"):
         await registry.update(replace(REQUEST, checks_uid=True), with_other_uid)
@@ -499,7 +507,7 @@ async def test_a_uid_is_a_precondition_only_where_it_is_asked_for(registry: Regi
 
 
 async def test_plugins_may_refuse_a_deletion(registry: Registry) -> None:
-    await registry.create(REQUEST, Draft(config_map()))
+    await registry.create(REQUEST, ProposedObject(config_map()))
     refusing = DeleteRequest(CONFIG_MAPS, NAMESPACE, "a", admission=Plugins("validate"))
     with pytest.raises(ApiError, match="refused") as refused:
         await registry.delete(refusing)

@@ -23,7 +23,7 @@ from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.subresources import BINDING
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.releases.gates import FeatureGates
 
 _PODS_BINDING = GroupResource("", "pods/binding")
@@ -66,7 +66,7 @@ def binding_handlers(
         # Admission may have put other metadata in place of what was sent, and far more.
         meta, size = binding["metadata"], size_class_of_document(binding)
 
-        def assign(current: StoredObject) -> Draft:
+        def assign(current: StoredObject) -> ProposedObject:
             pod = current.document()
             _require_assignable(pod)
             for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
@@ -82,7 +82,7 @@ def binding_handlers(
                     pod["metadata"][field] = {**(pod["metadata"].get(field) or {}), **meta[field]}
             now = timestamps.to_text(clock())
             assign_node(pod, binding["target"]["name"], now, clears_nomination=clears_nomination)
-            return Draft(pod)
+            return ProposedObject(pod)
 
         request = WriteRequest(
             resource=pods, namespace=info.namespace, name=name, options=options, update=_BY_SERVER, size=size

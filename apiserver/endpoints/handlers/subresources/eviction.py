@@ -24,7 +24,7 @@ from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.subresources import EVICTION
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.schema.validation.label_selectors import selects
 from apiserver.storage.event_loop_turns import in_turns
 
@@ -171,10 +171,10 @@ class Evictions(NamedTuple):
         now = timestamps.to_text(self.clock())
         meta = budget["metadata"]
 
-        def decrement(current: StoredObject) -> Draft:
+        def decrement(current: StoredObject) -> ProposedObject:
             document = current.document()
             check_and_decrement(document, pod, now)
-            return Draft(document)
+            return ProposedObject(document)
 
         status = budgets.subresources.get("status")
         request = WriteRequest(
@@ -190,7 +190,7 @@ class Evictions(NamedTuple):
         """Set the condition DisruptionTarget of the pod, and delete it."""
         if not deletion.dry_run:
 
-            def mark(current: StoredObject) -> Draft:
+            def mark(current: StoredObject) -> ProposedObject:
                 pod = current.document()
                 check_preconditions(pods, pod, deletion)
                 target = {
@@ -201,7 +201,7 @@ class Evictions(NamedTuple):
                     "lastProbeTime": None,
                 }
                 replace_condition(pod, target, timestamps.to_text(self.clock()))
-                return Draft(pod)
+                return ProposedObject(pod)
 
             request = WriteRequest(resource=pods, namespace=namespace, name=name, update=_BY_SERVER)
             marked = await self.registry.update(request, mark)

@@ -21,7 +21,7 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.schema.validation.checks import non_negative
 
 # The server itself changes the object: rules for client changes do not apply, and its controller does the
@@ -43,14 +43,14 @@ def rollback_handlers(registry: Registry, virtual: VirtualKinds, definition: str
             raise BadRequest("name in URL does not match name in DeploymentRollback object")
         await virtual.admit(call, kind, name, rollback, options)
 
-        def roll_back(current: StoredObject) -> Draft:
+        def roll_back(current: StoredObject) -> ProposedObject:
             deployment = current.document()
             annotations = rollback.get("updatedAnnotations") or {}
             if annotations:
                 meta = deployment["metadata"]
                 meta["annotations"] = {**(meta.get("annotations") or {}), **annotations}
             deployment["spec"]["rollbackTo"] = rollback.get("rollbackTo") or {}
-            return Draft(deployment)
+            return ProposedObject(deployment)
 
         request = WriteRequest(
             resource=deployments,

@@ -14,7 +14,7 @@ from apiserver.admission.chain import SubresourceView
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.handlers.apply import Applier
 from apiserver.endpoints.handlers.apply_patcher import ApplyConversion
-from apiserver.endpoints.handlers.decoding import Decoded, require_name
+from apiserver.endpoints.handlers.decoding import DecodedDocument, require_name
 from apiserver.endpoints.handlers.patch import read_patch
 from apiserver.endpoints.handlers.virtual_kinds import VirtualKinds, send_virtual, virtual_object
 from apiserver.endpoints.representation import Encoder
@@ -27,7 +27,7 @@ from apiserver.registry.served_resource import ScaleFields, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.subresources import SCALE
-from apiserver.registry.write_request import Draft
+from apiserver.registry.write_request import ProposedObject
 from apiserver.releases.deviations import Deviations
 from apiserver.schema.validation.checks import non_negative
 from apiserver.schema.validation.documents import at
@@ -40,7 +40,7 @@ _SCALE_META: Final = ("name", "namespace", "uid", "resourceVersion", "creationTi
 _APPLIED_META: Final = ("name", "namespace", "resourceVersion")
 
 # The current object -> the scale that is to be set.
-MakeScale = Callable[[StoredObject], Decoded]
+MakeScale = Callable[[StoredObject], DecodedDocument]
 
 
 def scale_handlers(
@@ -176,7 +176,7 @@ class _ScaleHandlers(NamedTuple):
         options = self.virtual.requests.options(call, "UpdateOptions")
         scale = await self.virtual.read(call, self.kind, options)
         require_name(scale, call.info.name)
-        await self._write(call, lambda current: Decoded(scale, ()), options, SizeClass.SMALL)
+        await self._write(call, lambda current: DecodedDocument(scale, ()), options, SizeClass.SMALL)
 
     async def patch(self, call: ApiCall) -> None:
         if self.applier.is_apply(call):
@@ -193,7 +193,7 @@ class _ScaleHandlers(NamedTuple):
             """
             return virtual_object(self.kind, scaled.scale_of(current.document())).document()
 
-        def patched(current: StoredObject) -> Decoded:
+        def patched(current: StoredObject) -> DecodedDocument:
             return request.patched(current, scale_with_defaults, _unchanged)
 
         await self._write(call, patched, request.options, request.size)
@@ -205,7 +205,7 @@ class _ScaleHandlers(NamedTuple):
         scaled = ScaledType.of(call, self.kind)
         encoder = self.virtual.encoders.for_call(call, self.kind)
 
-        def transform(current: StoredObject) -> Draft:
+        def transform(current: StoredObject) -> ProposedObject:
             (scale, warnings, _), document = make_scale(current), current.document()
             scaled.require_valid(scale, document)
             replicas = scale["spec"].get("replicas", 0)
@@ -216,7 +216,7 @@ class _ScaleHandlers(NamedTuple):
             # Without a version the scale of the current object is set.
             if version := scale["metadata"].get("resourceVersion"):
                 document["metadata"]["resourceVersion"] = version
-            return Draft(document, warnings)
+            return ProposedObject(document, warnings)
 
         request = self.virtual.requests.update(call, options, size, view=scaled.view)
         updated = await self.registry.update(request, transform)

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from apiserver.controller_runtime.controller import Corrected, Outcome, Requeue
+from apiserver.controller_runtime.controller import DriftCorrected, Outcome, Requeue
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.load.size_class import SizeClass
@@ -228,7 +228,7 @@ class WorkloadController:
         if plan.again_s is not None:
             return Requeue(after_s=min(plan.again_s, WAIT_S_MAX))
         # Another controller of workloads must not have it written back and forth for ever.
-        return Corrected(orjson.dumps(status)) if is_written else None
+        return DriftCorrected(orjson.dumps(status)) if is_written else None
 
     async def _plan(self, resource: GroupResource, owner: Document) -> WorkloadPlan | None:
         """Returns the plan for a workload; None for nothing to do.

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.admission.plugins.resource_claim_status import Changes, allocated_node, changes_of
+from apiserver.admission.plugins.resource_claim_status import StatusChanges, allocated_node, changes_of
 
 ALLOCATED: Final[Any] = {
     "devices": {"results": [{"request": "r", "driver": "d", "pool": "p", "device": "1"}]}
@@ -23,70 +23,70 @@ def status(*devices: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 
 # The status before and after, and what has changed.
-CHANGES: Final[dict[str, tuple[Any, Any, Changes]]] = {
-    "nothing": (status(device()), status(device()), Changes(False, [])),
+CHANGES: Final[dict[str, tuple[Any, Any, StatusChanges]]] = {
+    "nothing": (status(device()), status(device()), StatusChanges(False, [])),
     "nothing, with other empty fields": (
         {"allocation": ALLOCATED, "reservedFor": None},
         {"allocation": {**ALLOCATED, "nodeSelector": None}, "reservedFor": [], "devices": []},
-        Changes(False, []),
+        StatusChanges(False, []),
     ),
-    "an allocation": ({}, {"allocation": ALLOCATED}, Changes(True, [])),
-    "an allocation of nothing": ({}, {"allocation": {}}, Changes(True, [])),
+    "an allocation": ({}, {"allocation": ALLOCATED}, StatusChanges(True, [])),
+    "an allocation of nothing": ({}, {"allocation": {}}, StatusChanges(True, [])),
     "an allocation for some nodes": (
         {"allocation": {}},
         {"allocation": {"nodeSelector": {"nodeSelectorTerms": []}}},
-        Changes(True, []),
+        StatusChanges(True, []),
     ),
-    "no allocation any more": ({"allocation": ALLOCATED}, {}, Changes(True)),
-    "a consumer": (status(), status(reservedFor=[CONSUMER]), Changes(True, [])),
-    "no consumer any more": (status(reservedFor=[CONSUMER]), status(), Changes(True, [])),
+    "no allocation any more": ({"allocation": ALLOCATED}, {}, StatusChanges(True)),
+    "a consumer": (status(), status(reservedFor=[CONSUMER]), StatusChanges(True, [])),
+    "no consumer any more": (status(reservedFor=[CONSUMER]), status(), StatusChanges(True, [])),
     "consumers in another order": (
         status(reservedFor=[CONSUMER, {**CONSUMER, "uid": "v"}]),
         status(reservedFor=[{**CONSUMER, "uid": "v"}, CONSUMER]),
-        Changes(True, []),
+        StatusChanges(True, []),
     ),
-    "a device's state": (status(), status(device()), Changes(False, ["d"])),
-    "no state any more": (status(device()), status(), Changes(False, ["d"])),
+    "a device's state": (status(), status(device()), StatusChanges(False, ["d"])),
+    "no state any more": (status(device()), status(), StatusChanges(False, ["d"])),
     "devices in another order": (
         status(device("a"), device("b")),
         status(device("b"), device("a")),
-        Changes(False, []),
+        StatusChanges(False, []),
     ),
     "one device of two drivers": (
         status(device("a"), device("b")),
         status(device("a"), device("b", conditions=[{"type": "Ready"}])),
-        Changes(False, ["b"]),
+        StatusChanges(False, ["b"]),
     ),
     "the devices of several drivers": (
         status(device("b", "2"), device("b", "1"), device("c")),
         status(device("a"), device("b", "3")),
-        Changes(False, ["a", "b", "c"]),
+        StatusChanges(False, ["a", "b", "c"]),
     ),
     "another share of a device": (
         status(device(shareID="1")),
         status(device(shareID="2")),
-        Changes(False, ["d"]),
+        StatusChanges(False, ["d"]),
     ),
     "what a driver notes: a null": (
         status(device(data={"a": None})),
         status(device(data={})),
-        Changes(False, ["d"]),
+        StatusChanges(False, ["d"]),
     ),
     "what a driver notes: a truth value": (
         status(device(data={"a": 1})),
         status(device(data={"a": True})),
-        Changes(False, ["d"]),
+        StatusChanges(False, ["d"]),
     ),
     "the state of devices that are not allocated any more": (
         status(device()),
         {"devices": [device("e")]},
-        Changes(True),
+        StatusChanges(True),
     ),
 }
 
 
 @pytest.mark.parametrize(("before", "after", "changes"), CHANGES.values(), ids=CHANGES)
-def test_what_a_write_changes(before: Any, after: Any, changes: Changes) -> None:
+def test_what_a_write_changes(before: Any, after: Any, changes: StatusChanges) -> None:
     assert changes_of(after, before) == changes
 
 

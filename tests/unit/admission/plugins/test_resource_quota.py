@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from apiserver.admission.chain import Operation
 from apiserver.admission.configuration.resource_quota import LimitedResource
-from apiserver.admission.plugins.resource_quota import Change, handles, require_covered
+from apiserver.admission.plugins.resource_quota import ObjectChange, handles, require_covered
 from apiserver.catalogue.core.resource_quotas.usage import (
     QuotaEvaluator,
     QuotaViolation,
@@ -601,7 +601,7 @@ COVERED: Final[dict[str, tuple[GroupResource, Any, list[Any], str]]] = {
 def test_what_is_limited_needs_a_quota(
     resource: GroupResource, new: Any, quotas: list[Any], why: str
 ) -> None:
-    change = Change(new, None, NOW)
+    change = ObjectChange(new, None, NOW)
     if why:
         with pytest.raises(QuotaViolation, match=f"^{re.escape(why)}$"):
             require_covered(LIMITED, quotas, evaluator(resource), change)
@@ -613,7 +613,7 @@ def test_an_update_that_enters_the_scope_of_a_quota_is_checked_like_a_create() -
     """Where a quota covers it before and after, only what it uses more is."""
     limited = (LimitedResource(PODS, names=("requests.cpu",)),)
     into, around = quota({"pods": "5"}, scopes=["Terminating"]), quota({"pods": "5"})
-    change = Change(ENDS, ENDLESS, NOW)
+    change = ObjectChange(ENDS, ENDLESS, NOW)
     require_covered(limited, [around], evaluator(PODS), change)
     with pytest.raises(QuotaViolation, match=r"insufficient quota to consume: requests\.cpu"):
         require_covered(limited, [around, into], evaluator(PODS), change)
@@ -621,6 +621,6 @@ def test_an_update_that_enters_the_scope_of_a_quota_is_checked_like_a_create() -
 
 def test_an_update_that_uses_no_more_needs_none() -> None:
     before = service("LoadBalancer")
-    require_covered(LIMITED, [], evaluator(SERVICES), Change(service("LoadBalancer"), before, NOW))
+    require_covered(LIMITED, [], evaluator(SERVICES), ObjectChange(service("LoadBalancer"), before, NOW))
     with pytest.raises(QuotaViolation):
-        require_covered(LIMITED, [], evaluator(SERVICES), Change(before, service("ClusterIP"), NOW))
+        require_covered(LIMITED, [], evaluator(SERVICES), ObjectChange(before, service("ClusterIP"), NOW))

@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from apiserver.admission.policies.mutation import MutationTarget, Outcome, mutated
+from apiserver.admission.policies.mutation import MutationOutcome, MutationTarget, mutated
 from apiserver.admission.policies.policy import MutatingPolicy
 from apiserver.load.size_class import TakesLong
 from apiserver.patch.apply.type_defs import KEY_DEFAULTS, TypeDefs
@@ -32,7 +32,7 @@ def patch(text: str) -> dict[str, Any]:
     return {"patchType": "JSONPatch", "jsonPatch": {"expression": text}}
 
 
-def outcome(*mutations: dict[str, Any], is_bounded: bool = False, **spec: Any) -> Outcome:
+def outcome(*mutations: dict[str, Any], is_bounded: bool = False, **spec: Any) -> MutationOutcome:
     spec = {"mutations": mutations, **spec}
     policy = MutatingPolicy.of({"metadata": {"name": "p"}, "spec": spec})
     before = orjson.dumps(OBJECT)
@@ -104,11 +104,11 @@ def test_conditions() -> None:
     change = apply('Object{data: {"a": "1"}}')
     false = [{"name": "c", "expression": "object.data.k == 'x'"}]
     failing = [{"name": "c", "expression": "object.data.none == 'x'"}]
-    assert outcome(change, matchConditions=false) == Outcome(OBJECT)
+    assert outcome(change, matchConditions=false) == MutationOutcome(OBJECT)
     assert outcome(change, matchConditions=failing).errors == [
         "expression 'object.data.none == 'x'' resulted in error: no such key: none"
     ]
-    assert outcome(change, matchConditions=failing, failurePolicy="Ignore") == Outcome(OBJECT)
+    assert outcome(change, matchConditions=failing, failurePolicy="Ignore") == MutationOutcome(OBJECT)
     for conditions, errors in ((false, 0), (failing, 1)):
         check = outcome(change, matchConditions=conditions).conditions
         assert check is not None

@@ -11,14 +11,14 @@ from typing import Any, Final, cast
 
 import pytest
 
-from apiserver.admission.chain import AdmissionAttributes, Operation, Rounds
+from apiserver.admission.chain import AdmissionAttributes, Operation, ReinvocationContext
 from apiserver.admission.listers import Lister
 from apiserver.admission.reviewed_write import EquivalentResources
 from apiserver.admission.webhooks.configurations import WebhookConfigurations
 from apiserver.admission.webhooks.plugins import (
-    Collaborators,
     MutatingAdmissionWebhook,
     ValidatingAdmissionWebhook,
+    WebhookDependencies,
     WebhookPlugin,
 )
 from apiserver.admission.webhooks.webhook import AdmissionWebhook
@@ -73,9 +73,9 @@ def creating(offload: Offload, **more: Any) -> AdmissionAttributes:
 
 def collaborators_of(
     authorize: AuthorizationChain, metrics: WebhookMetrics, caller: SlowCaller | None = None
-) -> Collaborators:
+) -> WebhookDependencies:
     """caller: None if webhooks are never called."""
-    return Collaborators(
+    return WebhookDependencies(
         caller=cast(ReviewCaller, caller),
         equivalents=EquivalentResources(ServedTable(ResourceTable([CONFIG_MAPS]))),
         namespaces=cast(Lister, None),
@@ -195,7 +195,7 @@ async def test_match_conditions_are_counted(
     )
     collaborators = collaborators_of(AuthorizationChain([]), WebhookMetrics(counts))
     plugin = plugin_type(Configured(webhook), collaborators)
-    attributes = creating(offload, rounds=Rounds())
+    attributes = creating(offload, rounds=ReinvocationContext())
     new = {"metadata": {"name": "a"}, "data": {}}
     ask = plugin.mutate if isinstance(plugin, MutatingAdmissionWebhook) else plugin.validate
     try:
@@ -261,7 +261,7 @@ async def ask(plugin: WebhookPlugin, offload: Offload, request: Request, audit: 
         "a",
         ALICE,
         offload,
-        rounds=Rounds(),
+        rounds=ReinvocationContext(),
         request=request,
         audit=audit,
     )

@@ -24,7 +24,12 @@ from apiserver.app.serving.cluster_identity import (
 )
 from apiserver.app.serving.pki import ClusterIdentity, UnusableFile, UnusableIdentity, local_identity
 from apiserver.storage.embedded import EmbeddedStore
-from apiserver.storage.encryption.chains import Decrypted, KeyNeeded, PrefixedTransformer, TransformerChain
+from apiserver.storage.encryption.chains import (
+    DecryptedValue,
+    KeyNeeded,
+    PrefixedTransformer,
+    TransformerChain,
+)
 from apiserver.storage.encryption.ciphers import Undecryptable
 from apiserver.storage.encryption.configuration import (
     EncryptionConfiguration,
@@ -335,10 +340,10 @@ class _SlowPlugin:
     def encrypt(self, value: bytes, context: bytes) -> bytes:
         return value[::-1]
 
-    def decrypt(self, data: bytes, context: bytes) -> Decrypted:
+    def decrypt(self, data: bytes, context: bytes) -> DecryptedValue:
         if self.asked < 2:
             raise KeyNeeded("slow", self._fetch)
-        return Decrypted(data[::-1], False)
+        return DecryptedValue(data[::-1], False)
 
     async def _fetch(self) -> None:
         self.asked += 1

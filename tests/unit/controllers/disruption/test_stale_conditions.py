@@ -15,7 +15,7 @@ from apiserver.meta.conditions import find_condition
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.strategy import UpdateStrategy
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
 from tests.support.in_process import TABLE, resource, running, server
@@ -60,9 +60,11 @@ async def test_a_stale_condition_is_taken_back(store: EmbeddedStore) -> None:
             document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
             PODS.check(document)
             request = WriteRequest(resource=PODS, namespace="default", name=name, update=BY_SERVER)
-            await registry.create(request, Draft(document))
+            await registry.create(request, ProposedObject(document))
             status = {"phase": "Running", "conditions": [condition], "qosClass": "BestEffort"}
-            await registry.update(request, lambda found: Draft({**found.document(), "status": status}))
+            await registry.update(
+                request, lambda found: ProposedObject({**found.document(), "status": status})
+            )
 
         def condition_of(name: str) -> Document:
             found = registry.cache.get_cached(registry.key(PODS, "default", name))

@@ -20,7 +20,7 @@ from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.storage.interface import Storage
 from apiserver.storage.keys import prefix_range
 from tests.support.eventually import eventually
@@ -76,16 +76,16 @@ class Cluster:
             "metadata": {"name": name.name, **({"ownerReferences": list(owners)} if owners else {}), **meta},
         }
         request = WriteRequest(resource=name.resource, namespace=name.namespace, name=name.name)
-        written = await self.registry.create(request, Draft(document))
+        written = await self.registry.create(request, ProposedObject(document))
         return str(written.found.document()["metadata"]["uid"])
 
     async def change(self, name: Name, **meta: Any) -> None:
         """Set fields of the metadata. An object that is gone stays so."""
 
-        def transform(found: StoredObject) -> Draft:
+        def transform(found: StoredObject) -> ProposedObject:
             document = found.document()
             document["metadata"] |= meta
-            return Draft(document)
+            return ProposedObject(document)
 
         request = WriteRequest(resource=name.resource, namespace=name.namespace, name=name.name)
         with suppress(NotFound):

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 from apiserver.controllers.garbage_collector.graph_builder import LOOKS_AT_ONCE, LOOKS_PER_S, LookupLimit
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
 from tests.support.in_process import resource
@@ -145,7 +145,9 @@ async def test_resources_are_followed_from_their_first_object_on(store: Embedded
 
 async def create_namespace(found: Cluster, name: str) -> None:
     document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
-    await found.registry.create(WriteRequest(resource=NAMESPACE, namespace="", name=name), Draft(document))
+    await found.registry.create(
+        WriteRequest(resource=NAMESPACE, namespace="", name=name), ProposedObject(document)
+    )
 
 
 async def test_nobody_is_told_where_an_owner_is_while_too_many_were_looked_for(store: EmbeddedStore) -> None:

@@ -14,7 +14,7 @@ from apiserver.meta.errors import ApiError, ApplyConflict, Conflict
 from apiserver.meta.options import WriteOptions
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft
+from apiserver.registry.write_request import ProposedObject
 from apiserver.wire.media_types import APPLY_YAML
 from tests.unit.endpoints.handlers.calls import CONFIG_MAPS, DEPLOYMENTS, FIELD_MANAGERS, call, stored
 
@@ -35,10 +35,10 @@ def patcher(
     return ApplyPatcher(patch, body, options, FIELD_MANAGERS, noop_applies or NoopApplies(), None)
 
 
-def written(draft: Draft) -> StoredObject:
-    """Returns the object that is stored for a draft."""
-    metadata = {**draft.document["metadata"], "managedFields": draft.managed_fields}
-    return stored(CONFIG_MAPS, {**draft.document, "metadata": metadata})
+def written(proposed: ProposedObject) -> StoredObject:
+    """Returns the object that is stored for a proposed one."""
+    metadata = {**proposed.document["metadata"], "managedFields": proposed.managed_fields}
+    return stored(CONFIG_MAPS, {**proposed.document, "metadata": metadata})
 
 
 def applied(document: Document, manager: str = "applier") -> StoredObject:
@@ -54,9 +54,9 @@ def is_parsed(apply: ApplyPatcher) -> bool:
 
 
 def test_a_new_object_has_what_is_applied_and_its_owner() -> None:
-    draft = patcher(config_map(data={"k": "1"})).create_new_object()
-    assert draft.document["data"] == {"k": "1"}
-    (entry,) = draft.managed_fields or ()
+    proposed = patcher(config_map(data={"k": "1"})).create_new_object()
+    assert proposed.document["data"] == {"k": "1"}
+    (entry,) = proposed.managed_fields or ()
     assert (entry["manager"], entry["operation"]) == ("applier", "Apply")
     assert entry["fieldsV1"] == {"f:data": {"f:k": {}}}
 
@@ -68,8 +68,8 @@ def test_no_new_object_is_made_where_one_with_a_uid_is_meant() -> None:
 
 def test_the_current_object_gets_what_is_applied_and_loses_what_is_not_applied_any_more() -> None:
     current = applied(config_map(data={"k": "1", "gone": "1"}))
-    draft = patcher(config_map(data={"k": "2"})).apply_to_current(current)
-    assert draft.document["data"] == {"k": "2"}
+    proposed = patcher(config_map(data={"k": "2"})).apply_to_current(current)
+    assert proposed.document["data"] == {"k": "2"}
 
 
 # ---- warnings
@@ -78,9 +78,9 @@ def test_the_current_object_gets_what_is_applied_and_loses_what_is_not_applied_a
 def test_an_unknown_field_is_dropped_with_a_warning() -> None:
     apply = patcher(config_map(data={"k": "1"}, nonsense=1))
     assert apply.configuration.warnings == [UNKNOWN]
-    draft = apply.apply_to_current(applied(config_map()))
-    assert not draft.warnings, "they are told as soon as the body is parsed"
-    assert "nonsense" not in draft.document
+    proposed = apply.apply_to_current(applied(config_map()))
+    assert not proposed.warnings, "they are told as soon as the body is parsed"
+    assert "nonsense" not in proposed.document
 
 
 def test_a_conflict_with_another_manager_is_refused() -> None:
@@ -115,11 +115,11 @@ def test_a_no_op_is_remembered_and_its_body_not_parsed_again() -> None:
     assert first.apply_to_current(current).document == current.document()
     first.remember_noop(current, may_be_mutated=True)
     again = patcher(body, memory)
-    draft = again.apply_to_current(current)
+    proposed = again.apply_to_current(current)
     assert not is_parsed(again)
-    assert draft.document == current.document()
-    assert draft.managed_fields == current.document()["metadata"]["managedFields"]
-    assert not draft.warnings
+    assert proposed.document == current.document()
+    assert proposed.managed_fields == current.document()["metadata"]["managedFields"]
+    assert not proposed.warnings
 
 
 BODY: Final = config_map(data={"k": "1"})

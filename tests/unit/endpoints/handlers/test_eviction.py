@@ -10,7 +10,7 @@ from apiserver.endpoints.handlers.subresources.eviction import Evictions
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import HUGE_BYTES, SizeClass
 from apiserver.meta.options import DeleteOptions
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.storage.embedded import EmbeddedStore
 from tests.support.in_process import resource, server
 
@@ -51,13 +51,13 @@ async def test_large_pods_and_budgets_are_decoded_beside_the_event_loop(tmp_path
         }
         for kind, document in ((PODS, pod), (BUDGETS, budget)):
             kind.check(document)
-            await registry.create(WriteRequest(resource=kind, namespace="default"), Draft(document))
+            await registry.create(WriteRequest(resource=kind, namespace="default"), ProposedObject(document))
         # Pending pods do not count for budgets.
         status = WriteRequest(
             resource=PODS, namespace="default", name="a", update=PODS.subresources["status"].update
         )
         await registry.update(
-            status, lambda found: Draft({**found.document(), "status": {"phase": "Running"}})
+            status, lambda found: ProposedObject({**found.document(), "status": {"phase": "Running"}})
         )
         offload = RecordingOffload()
         evictions = Evictions(registry, lambda: 0.0, offload)

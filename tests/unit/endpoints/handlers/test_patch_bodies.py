@@ -7,7 +7,7 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from apiserver.endpoints.handlers.decoding import Decoded
+from apiserver.endpoints.handlers.decoding import DecodedDocument
 from apiserver.endpoints.handlers.patch_bodies import apply_patch, parse_patch
 from apiserver.meta.errors import ApiError, BadRequest, Invalid, UnprocessablePatch
 from apiserver.meta.vocabulary import Document
@@ -29,7 +29,7 @@ def deployment() -> Document:
     }
 
 
-def patched(content_type: str, patch: Any, field_validation: str = "Warn") -> Decoded:
+def patched(content_type: str, patch: Any, field_validation: str = "Warn") -> DecodedDocument:
     body = patch if isinstance(patch, bytes) else orjson.dumps(patch)
     DEPLOYMENTS.compile()
     parsed = parse_patch(body, content_type, DEPLOYMENTS, field_validation)

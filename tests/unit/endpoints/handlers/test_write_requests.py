@@ -1,4 +1,4 @@
-"""The `WriteRequest` of a call, and the draft of its document. Rows F16, J08."""
+"""The `WriteRequest` of a call, and the proposed object of its document. Rows F16, J08."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from apiserver.admission.chain import AdmissionAttributes, AdmissionChain, Operation, Plugin
-from apiserver.endpoints.handlers.write_requests import WriteRequests, draft_of
+from apiserver.endpoints.handlers.write_requests import WriteRequests, proposed_object_of
 from apiserver.load.size_class import SizeClass
 from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document
@@ -155,13 +155,13 @@ def owner(uid: str) -> Document:
 
 def test_repeated_owner_references_are_dropped_with_a_warning() -> None:
     meta = {"name": "a", "ownerReferences": [owner("u1"), owner("u1"), owner("u2")]}
-    draft = draft_of({"metadata": meta}, ["from the schema"])
-    assert draft.document["metadata"]["ownerReferences"] == [owner("u1"), owner("u2")]
-    first, second = draft.warnings
+    proposed = proposed_object_of({"metadata": meta}, ["from the schema"])
+    assert proposed.document["metadata"]["ownerReferences"] == [owner("u1"), owner("u2")]
+    first, second = proposed.warnings
     assert first == "from the schema"
     assert second.endswith("duplicate UID(s) observed: u1")
 
 
 def test_a_draft_without_repeated_owners_has_the_warnings_of_its_document_only() -> None:
     meta = {"name": "a", "ownerReferences": [owner("u1"), owner("u2")]}
-    assert draft_of({"metadata": meta}, ["from the schema"]).warnings == ["from the schema"]
+    assert proposed_object_of({"metadata": meta}, ["from the schema"]).warnings == ["from the schema"]

@@ -12,7 +12,7 @@ from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.releases.deviations import Deviations
 from apiserver.testkit.simulation.component import ClusterAccess
 from tests.support.in_process import TABLE
@@ -49,7 +49,7 @@ async def create(registry: Registry, served: ServedResource, document: Document)
     document = {"apiVersion": served.api_version, "kind": served.kind, **document, "metadata": meta}
     served.check(document)
     request = WriteRequest(resource=served, namespace=namespace, name=meta["name"])
-    return (await registry.create(request, Draft(document))).found.document()
+    return (await registry.create(request, ProposedObject(document))).found.document()
 
 
 def cached(registry: Registry, served: ServedResource, name: str) -> Document:

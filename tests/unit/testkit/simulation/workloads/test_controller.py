@@ -21,7 +21,7 @@ from apiserver.meta.owners import controller_of
 from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.store import Registry
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import ProposedObject, WriteRequest
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.testkit.simulation.component import ClusterAccess
 from apiserver.testkit.simulation.object_index import ObjectIndex
@@ -83,7 +83,7 @@ async def remove_set(registry: Registry) -> None:
         return {**found, "metadata": {**found["metadata"], "finalizers": []}}
 
     request = WriteRequest(resource=REPLICA_SET, namespace="default", name="web")
-    await registry.update(request, lambda found: Draft(without_finalizers(found.document())))
+    await registry.update(request, lambda found: ProposedObject(without_finalizers(found.document())))
     await delete_set(registry)
 
 
