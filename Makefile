@@ -1,7 +1,7 @@
 # make run     start the server on an embedded store          (ARGS="--secure-port 7443" for flags)
 # make test    everything but the long tests and benchmarks   (ARGS="-k watch" for pytest's flags)
 # make slow    the long tests
-# make lint    style, types, import rules
+# make lint    style, types, import rules, phrases
 # make faults  kill, stop, fill and cut things under load, and count       (ARGS="--times 100 --fault 'server killed'")
 # make attack  what others notice of hostile clients             (ARGS="--only lists --scale 2", ARGS="--list")
 # make fuzz    feed every decoder what nobody would write      (ARGS="--minutes 10 --only patches --jobs 2")
@@ -55,6 +55,7 @@ lint: $(VENV)/.installed-test $(VENV)/.installed-lint $(VENV)/.installed-bench
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.phrases
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/python -m tests.references
