@@ -177,7 +177,7 @@ def reason_of(error: Exception) -> str:
 
 
 def segment(name: str) -> str:
-    """Returns a name as it stands in a path."""
+    """Returns a name, escaped for a path."""
     return quote(name, safe="", errors="surrogateescape")
 
 

@@ -220,7 +220,7 @@ def _fill_from(known: _Known, kind: str, documents: Iterable[Any]) -> None:
             known.unknown.append(f"a {kind} that is malformed")
 
 
-# ---- what is told
+# ---- the report
 
 
 def _told(
@@ -237,7 +237,7 @@ def _told(
     yield f"{'yes' if is_allowed else 'no'}: {request}"
     yield f"about: {explanation.who(asked)}"
     if status is None:
-        yield f"The server's decision is not known: {problem}. This is what roles and bindings say."
+        yield f"The server's decision is not known: {problem}. Roles and bindings say this:"
     else:
         word = "denied" if status.get("denied") else "allowed" if status.get("allowed") else "not allowed"
         reason = status.get("reason") or "it gives no reason"

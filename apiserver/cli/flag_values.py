@@ -26,7 +26,7 @@ from apiserver.meta.vocabulary import IPNetwork
 
 # As kube-apiserver requires.
 SERVICE_ADDRESSES_MIN: Final = 8
-# Each has a watch cache of its own, and more of them than cores are of no use.
+# Each has its own watch cache, and more of them than cores are useless.
 WORKERS_MAX: Final = 64
 OBJECT_NAME_MAX: Final = 253
 # Where objects are kept; kube-apiserver has the first.
@@ -307,7 +307,7 @@ def sizes(text: str) -> dict[tuple[str, str], int]:
 
 
 def gates(text: str) -> tuple[tuple[str, bool], ...]:
-    """Parses `A=true,B=false`. As in kube-apiserver, `kube:` may stand before a gate: the component."""
+    """Parses `A=true,B=false`. As in kube-apiserver, `kube:` may precede a gate and names the component."""
     given = []
     for part in texts(text):
         name, mark, value = (each.strip() for each in part.partition("="))

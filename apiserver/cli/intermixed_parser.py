@@ -1,4 +1,4 @@
-"""The parser of subcommands, whose options may stand before, between and after their positional arguments."""
+"""The parser of subcommands, which accepts options before, between and after positional arguments."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class RewriteFailed(Exception):
 
 
 class Interrupted(Exception):
-    """The command was told to stop. position: what comes next is behind it; empty if nothing was done."""
+    """The command was interrupted. position: what comes next is behind it; empty if nothing was done."""
 
     def __init__(self, position: str) -> None:
         super().__init__(position)
@@ -365,7 +365,7 @@ class Rewriter:
 def _understood(path: str) -> Iterator[None]:
     """Have answers that are not understood raise an error that names their path.
 
-    Raises RewriteFailed for an answer that has not the form of an API server's.
+    Raises RewriteFailed for a response that is not that of an API server.
     """
     try:
         yield

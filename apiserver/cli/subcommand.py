@@ -1,7 +1,7 @@
 """Runs a subcommand to its end, also where nobody takes what it prints, or somebody interrupts it.
 
 Who reads a pipe may end first, as `head` does, a disk may be full, or there may be no standard output at all.
-Each is told in one line.
+Each is reported in one line.
 """
 
 from __future__ import annotations

@@ -288,7 +288,7 @@ def _replayed(given: argparse.Namespace, recordings: Recordings, names: list[str
 def _repeated(
     conversations: Sequence[Conversation], replay: Replay, jobs: int, limits: Limits
 ) -> Iterator[Result]:
-    """Yields results, the last one of each name is what counts: what failed is replayed once more.
+    """Yields results, the last one of each name counts: failed conversations are replayed once.
 
     On a busy machine conversations fail that wait for something.
     """

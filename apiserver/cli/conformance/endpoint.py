@@ -243,7 +243,7 @@ def make_client(replayer: Any, arguments: Any, access: Access, limits: Limits) -
         def headers(self, who: str, extra: Headers | None) -> dict[str, Any]:
             """Returns the headers of a request, which the same thread sends next.
 
-            One with credentials of its own, or none, has no others.
+            Other credentials are not sent if it has its own, or none.
             """
             is_own = any(name.lower() == "authorization" for name in extra or ())
             self.local.is_admin = not is_own and (who == ADMIN or (who == ALICE and not access.alice_token))

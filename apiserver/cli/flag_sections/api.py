@@ -16,7 +16,7 @@ from apiserver.releases.emulation import DEFAULT_MINOR, MAJOR, NEWEST_MINOR, OLD
 from apiserver.releases.gate_effects import effective_gates
 from apiserver.releases.gates import FeatureGates
 
-# How those feature gates are told that the default release has, that have an effect, and that can be set.
+# The descriptions of the feature gates of the default release that have an effect and can be set.
 _GATES: Final = FeatureGates(DEFAULT_MINOR).described(
     sorted(effective_gates(DEFAULT_MINOR) | gates_of_fields(DEFAULT_MINOR))
 )
@@ -89,7 +89,7 @@ class ApiOptions:
         "The maximum lifetime of signed certificates. Certificate requests may ask for a shorter one in "
         "spec.expirationSeconds.",
     )
-    # As they are given; those that have an effect have fields of their own.
+    # As they are given; those that have an effect have separate fields.
     feature_gates: tuple[tuple[str, bool], ...] = option(
         (),
         Kind("mapStringBool", flag_values.gates),

@@ -41,7 +41,7 @@ class ServingOptions:
         1,
         Kind("int", flag_values.workers),
         f"The number of processes that serve the port, at most {flag_values.WORKERS_MAX}. Each is a replica "
-        "with a watch cache of its own. More than one requires --etcd-servers.",
+        "with its own watch cache. More than one requires --etcd-servers.",
     )
     data_dir: Path = option(
         Path("apiserver-data"),
@@ -121,7 +121,7 @@ class ServingOptions:
         " --max-connections. Each watch needs a connection, and all clients behind a proxy or load balancer"
         " share an address. 0 means no limit.",
     )
-    # A share of it, four fifths, is what a user alone can have: more than the informers of all controllers.
+    # A single user can have four fifths of it: more than the informers of all controllers.
     max_watches: int = option(
         10_000,
         COUNT,
