@@ -288,7 +288,7 @@ def _replayed(given: argparse.Namespace, recordings: Recordings, names: list[str
 def _repeated(
     conversations: Sequence[Conversation], replay: Replay, jobs: int, limits: Limits
 ) -> Iterator[Result]:
-    """Yields results, the last one of each name counts: failed conversations are replayed once.
+    """Yields results. The last one of each name counts: conversations that failed are replayed once more.
 
     On a busy machine conversations fail that wait for something.
     """
