@@ -28,7 +28,6 @@ from __future__ import annotations
 import importlib
 import itertools
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -281,7 +280,9 @@ def kubernetes_client(kube: ApiServer) -> Iterator[Any]:
 @pytest.fixture
 def kubernetes_asyncio_configuration(kube: ApiServer) -> Any:
     """Returns a configuration, for `async with kubernetes_asyncio.client.ApiClient(...)`."""
-    import asyncio  # takes 30 ms, which a suite that does not use it should not pay
+    # They take 30 ms, which a suite that does not use them should not pay.
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
 
     configuration = _library("kubernetes_asyncio.client").Configuration()
     load = _library("kubernetes_asyncio.config").load_kube_config_from_dict

@@ -288,7 +288,7 @@ LIES = {
     "null": (_changed(_response(convertedObjects=[None])), "at index 0: unexpected end of JSON input"),
     "no response": (_changed(lambda review, answer: answer.pop("response")), "no response provided"),
     "no review": (_nothing, "the response is not an object"),
-    "no JSON": (_not_json, "the answer is not JSON"),
+    "no JSON": (_not_json, "the response is not JSON"),
     "an answer without end": (_endless, "the response is longer than"),
     "an answer of a million values": (_too_many_values, "document has more than 250000 values"),
 }

@@ -452,7 +452,7 @@ REFUSED: Final[dict[str, tuple[dict[str, float], str]]] = {
         {"hours": -1},
         "a server's clock cannot be advanced by -1 day, 23:00:00",
     ),
-    "back, in sum": ({"hours": 1, "minutes": -61}, "a server's clock does not go back"),
+    "back, in sum": ({"hours": 1, "minutes": -61}, "a server's clock cannot be advanced by -1 day, 23:59:00"),
     "too far": ({"days": 365_001}, "a server's clock can be at most 1000 years ahead of the computer's"),
     "farther than times go": ({"days": 1e300}, "at most 1000 years"),
     "no number": ({"days": float("nan")}, "at most 1000 years"),
