@@ -3,16 +3,17 @@
 One contract, `interface.Storage`, has three implementations, and one conformance suite
 (`tests/storage/test_contract.py`) runs on all of them:
 
-- `embedded`: SQLite in this process. It needs no other program and survives power loss.
+- `embedded`: SQLite in this process. It needs no other program, and syncs each write to disk.
 - `etcd`: a cluster, any number of server replicas.
 - `watch_cache`: a cache in front of either, which answers reads and watches from memory.
 
-`encryption` is a store in front of either store, beneath the cache, that keeps values encrypted.
+`encryption` is a store in front of either store, beneath the cache, that keeps values encrypted. `history`
+keeps what every key was, and who changed it, for longer than a store does.
 
 What they share: `keys` (the key of an object), `resource_version` and `continue_token` (the forms in which
 clients see revisions), `errors`, `lease_manager` (leases for objects that expire), `auto_compaction`,
-`snapshot_file`, `private_directories`, and `event_loop_turns` (long work takes turns on the event loop,
-also in `apiserver`).
+`snapshot_file`, `store_copy` (to another store), `prefix_owner` (which program uses a prefix),
+`private_directories`, and `event_loop_turns` (long work takes turns on the event loop, also in `apiserver`).
 
 What the contract promises:
 

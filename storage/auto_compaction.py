@@ -60,7 +60,7 @@ class AutoCompactor:
             try:
                 await self.compact_once()
             except StorageError as error:
-                log.warning("compaction failed and will be retried: %s", error)
+                log.warning("compaction failed, retrying: %s", error)
 
     async def _is_quiet(self) -> bool:
         """Whether nothing was written since the last compaction."""

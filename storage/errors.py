@@ -5,6 +5,7 @@
     ├── RevisionMismatch       a key to replace or delete has another revision
     ├── RevisionCompacted      the requested revision has left the history
     ├── RevisionTooLarge       the requested revision is in the future
+    ├── RevisionOutOfReach     etcd is too far below a revision to be raised to it
     ├── ValueTooLarge          more bytes than one value may have
     ├── LeaseNotFound          the lease has expired or never was
     ├── StorageUnavailable     the store cannot answer now; nothing was written
@@ -12,7 +13,8 @@
     ├── EncryptionFailed       a value cannot be encrypted now; nothing was written
     ├── OutcomeUnknown         a write was cut off: it may have happened, or not
     ├── DataDirectoryError     the embedded store cannot use its files
-    └── SnapshotError          a snapshot cannot be made, read or restored (`storage.snapshot_file`)
+    ├── SnapshotError          a snapshot cannot be made, read or restored (`storage.snapshot_file`)
+    └── CopyError              a store cannot be copied (`storage.store_copy`)
 
 Any other exception out of this package is a bug, here or in the caller.
 `apiserver.meta.errors.from_storage` is the one table that turns these into what a client sees.
@@ -57,6 +59,18 @@ class RevisionTooLarge(StorageError):
         self.requested, self.current = requested, current
 
 
+class RevisionOutOfReach(StorageError):
+    """etcd's revision is too far below the wanted one to be raised by writes."""
+
+    def __init__(self, *, minimum: int, current: int) -> None:
+        super().__init__(
+            f"etcd is at revision {current}, but the copy must begin at revision {minimum}: first restore a"
+            f" snapshot of this etcd with: etcdutl snapshot restore --bump-revision {minimum - current} "
+            "--mark-compacted"
+        )
+        self.minimum, self.current = minimum, current
+
+
 class ValueTooLarge(StorageError):
     """A value has more bytes than the store accepts."""
 
@@ -78,7 +92,10 @@ class StorageUnavailable(StorageError):
 
 
 class StorageFull(StorageUnavailable):
-    """The store has no space left: reads work, but writes and deletions fail until space is freed."""
+    """The store has no space left. Reads work, but writes fail until space is freed.
+
+    etcd also accepts deletions, since 3.5.7 and 3.4.20; the embedded store does not.
+    """
 
 
 class EncryptionFailed(StorageError):

@@ -264,7 +264,10 @@ class Storage(Protocol):
         ...
 
     async def check_health(self) -> None:
-        """Return if reads and writes work; otherwise raise StorageUnavailable with the reason."""
+        """Return if reads and writes work.
+
+        Raises StorageFull if only reads work, and StorageUnavailable if nothing does, with the reason.
+        """
         ...
 
     async def close(self) -> None:

@@ -1,9 +1,13 @@
-"""Makes directories that only their owner can access, whatever the umask."""
+"""Makes directories that only their owner can access, whatever the umask, and that one process uses."""
 
 from __future__ import annotations
 
+import fcntl
+import os
 from pathlib import Path
 from typing import Final
+
+from apiserver.storage.errors import DataDirectoryError
 
 PRIVATE: Final = 0o700
 
@@ -19,3 +23,19 @@ def make_directory(path: Path, mode: int = PRIVATE) -> None:
         missing.append(missing[-1].parent)
     for each in reversed(missing):
         each.mkdir(mode, exist_ok=True)
+
+
+def lock(path: Path) -> int:
+    """Lock `path` exclusively until the returned descriptor is closed, or the process ends."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        owner = os.read(descriptor, 20).decode("ascii", "replace").strip()
+        os.close(descriptor)
+        raise DataDirectoryError(
+            f"the data directory {path.parent} is in use by another server (process {owner or 'unknown'})"
+        ) from None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    return descriptor

@@ -84,7 +84,7 @@ def verify_checksum(path: Path, *, copy_to: Path | None = None, description: str
         if left <= 0 or left % BLOCK_BYTES:
             raise SnapshotError(
                 f"{description} does not end with a checksum:"
-                " it is cut off, or was not made by `snapshot save`"
+                " the file is incomplete, or was not created by `snapshot save`"
             )
         digest = hashlib.sha256()
         while left:
@@ -121,7 +121,7 @@ def _read(file: BinaryIO, count: int, description: str) -> bytes:
     except OSError as error:
         raise SnapshotError(f"cannot read {description}: {error.strerror or error}") from error
     if not chunk:
-        raise SnapshotError(f"cannot read {description}: it became shorter while it was read")
+        raise SnapshotError(f"cannot read {description}: the file was truncated during the read")
     return chunk
 
 

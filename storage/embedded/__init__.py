@@ -6,7 +6,7 @@ can begin with one copy of another store, which they share.
 
 What it guarantees, and how:
 
-- *An answered write survives power loss.* WAL with `synchronous=FULL`: a commit returns after its fsync.
+- *An acknowledged write is on disk.* WAL with `synchronous=FULL`: a commit returns after its fsync.
   (`NORMAL` is 2.5 times faster for a lone writer, but could roll back after a power cut and then hand the
   same revision out a second time.)
 - *Many writers share one fsync.* One thread owns the writing connection and commits whatever has queued
@@ -21,7 +21,7 @@ What it guarantees, and how:
 - *The write-ahead log is emptied above a bound* (`writer`), as SQLite's own checkpoints never finish while
   reads overlap; for that moment reads wait, too (`checkpoint_lock`).
 - *A snapshot can be taken at any time*, by another process and at one revision; a store restored from it
-  continues with higher revisions (`snapshot`).
+  continues with higher revisions (`snapshot`). Both can be copied to another store (`source`).
 - *One process at a time.* An exclusive lock on a file beside the database, released by the kernel however
   the process ends (`database`).
 

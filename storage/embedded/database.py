@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
+import errno
 import os
 import sqlite3
 from pathlib import Path
 from typing import Final
 
 from apiserver.storage.errors import DataDirectoryError
-from apiserver.storage.private_directories import make_directory
+from apiserver.storage.private_directories import lock, make_directory
 
 FORMAT: Final = 1
 # Disk space held back for compaction, which has to write even when the disk is full.
@@ -51,6 +51,9 @@ CREATE INDEX versions_by_lease ON versions (lease) WHERE lease != 0;
 CREATE TABLE leases (id INTEGER PRIMARY KEY, ttl_s INTEGER NOT NULL, expires_at REAL NOT NULL);
 """
 
+# Errors of a file system or a quota that would come again at each attempt.
+_LASTING: Final = frozenset({errno.EROFS, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EOPNOTSUPP})
+
 
 class Database:
     """The directory of one embedded store, held for this process until `close`.
@@ -67,6 +70,7 @@ class Database:
         self.path = directory / "store.db"
         self.log_path = directory / "store.db-wal"
         self._reserve = directory / "reserve"
+        self._wants_reserve = True
         self._synchronous = "FULL" if durable else "OFF"
         try:
             make_directory(directory)
@@ -94,20 +98,33 @@ class Database:
         return connection
 
     def keep_reserve(self) -> None:
-        """Occupy RESERVE_BYTES of the disk, if there is enough space, to be freed when the disk is full."""
-        descriptor = os.open(self._reserve, os.O_RDWR | os.O_CREAT, 0o600)
+        """Occupy RESERVE_BYTES of the disk, to be freed when the disk is full.
+
+        Does nothing if they are occupied already, or if there is too little space.
+        """
+        if not self._wants_reserve:
+            return
+        try:
+            descriptor = os.open(self._reserve, os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            self._wants_reserve = error.errno not in _LASTING
+            return
         try:
             free = os.fstatvfs(descriptor)
             if free.f_bavail * free.f_frsize >= RESERVE_BYTES * 2:
                 os.posix_fallocate(descriptor, 0, RESERVE_BYTES)
-        except OSError:
+                self._wants_reserve = False
+        except OSError as error:
             self.release_reserve()
+            self._wants_reserve = error.errno not in _LASTING
         finally:
             os.close(descriptor)
 
     def release_reserve(self) -> None:
         """Free the reserve, because compaction needs space before it frees any."""
-        self._reserve.unlink(missing_ok=True)
+        self._wants_reserve = True
+        with contextlib.suppress(OSError):
+            self._reserve.unlink()
 
     def close(self) -> None:
         """Release the lock. Connections must be closed before."""
@@ -170,19 +187,3 @@ QUICK_CHECK_BYTES_MAX: Final = 100 * 1024 * 1024
 
 def _is_small(path: Path) -> bool:
     return path.stat().st_size <= QUICK_CHECK_BYTES_MAX
-
-
-def lock(path: Path) -> int:
-    """Lock `path` exclusively until the returned descriptor is closed, or the process ends."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        owner = os.read(descriptor, 20).decode("ascii", "replace").strip()
-        os.close(descriptor)
-        raise DataDirectoryError(
-            f"the data directory {path.parent} is in use by another server (process {owner or 'unknown'})"
-        ) from None
-    os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-    return descriptor

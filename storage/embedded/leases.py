@@ -141,7 +141,7 @@ class Leases:
             except LeaseNotFound:
                 self._forget(lease)
             except StorageError as error:
-                log.warning("lease %x could not be expired and will be retried: %s", lease, error)
+                log.warning("cannot expire lease %x, retrying: %s", lease, error)
                 if self._ends_at.get(lease) == ends_at:  # else it was renewed meanwhile
                     self._schedule(lease, RETRY_S)
 

@@ -24,8 +24,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from apiserver.storage.embedded.database import BUSY_TIMEOUT_MS, FORMAT, lock
-from apiserver.storage.private_directories import make_directory
+from apiserver.storage.embedded.database import BUSY_TIMEOUT_MS, FORMAT
+from apiserver.storage.private_directories import lock, make_directory
 from apiserver.storage.resource_version import REVISION_MAX
 from apiserver.storage.snapshot_file import (
     SnapshotError,
@@ -80,8 +80,9 @@ def save(directory: Path, path: Path) -> SnapshotContent:
     if not os.access(source, os.R_OK):
         reason = "cannot be read" if source.exists() else "does not exist"
         raise SnapshotError(f"there is no store in {directory}: {source} {reason}")
-    if path.resolve().parent == directory.resolve():
-        raise SnapshotError(f"cannot write {path}: that is the store's own directory")
+    # Unlike Path.resolve, this raises no RuntimeError for a loop of links.
+    if os.path.dirname(os.path.realpath(path)) == os.path.realpath(directory):
+        raise SnapshotError(f"cannot write {path}: this path is in the store's own directory")
     with atomic_replacement(path) as part:
         _copy(source, part)
         contents = _inspect(part, f"the copy of {source}")
@@ -113,7 +114,7 @@ def restore(
     try:
         for suffix in ("", "-wal", "-shm", "-journal"):
             if os.path.lexists(f"{target}{suffix}"):
-                raise SnapshotError(f"{directory} holds a store already ({target.name}{suffix})")
+                raise SnapshotError(f"{directory} already contains a store ({target.name}{suffix})")
         with atomic_replacement(target) as part:
             verify_checksum(path, copy_to=part)
             _inspect(part, str(path))
@@ -124,9 +125,9 @@ def restore(
 
 def _copy(source: Path, part: Path) -> None:
     with (
-        _failures_as(f"cannot copy {source}"),
-        closing(_connect(source, "mode=ro")) as store,
-        closing(_connect(part, "mode=rw")) as copy,
+        failures_as(f"cannot copy {source}"),
+        closing(connect(source, "mode=ro")) as store,
+        closing(connect(part, "mode=rw")) as copy,
     ):
         # The copy needs no journal: a copy that is not finished is deleted.
         copy.execute("PRAGMA journal_mode = OFF")
@@ -134,7 +135,7 @@ def _copy(source: Path, part: Path) -> None:
         store.execute("BEGIN")
         # A transaction is fixed to a state by its first read. Inside it, writes of other processes do not
         # restart the copy.
-        _numbers(store, str(source))
+        read_numbers(store, str(source))
         store.backup(copy, pages=STEP_PAGES, progress=_between_steps)
         store.execute("ROLLBACK")
         # So that the copy can be read without files beside it.
@@ -148,10 +149,10 @@ def _between_steps(status: int, remaining: int, total: int) -> None:
 def _inspect(path: Path, description: str) -> _Contents:
     """Check an immutable copy, and read its content. Raises SnapshotError."""
     with (
-        _failures_as(f"{description} cannot be used"),
-        closing(_connect(path, "mode=ro&immutable=1")) as connection,
+        failures_as(f"{description} cannot be used"),
+        closing(connect(path, "mode=ro&immutable=1")) as connection,
     ):
-        numbers = _numbers(connection, description)
+        numbers = read_numbers(connection, description)
         (damage,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if damage != "ok":
             raise SnapshotError(f"{description} is damaged: {' '.join(damage.split())}")
@@ -159,7 +160,8 @@ def _inspect(path: Path, description: str) -> _Contents:
         return _Contents(numbers["revision"], numbers["compacted"], keys)
 
 
-def _numbers(connection: sqlite3.Connection, description: str) -> dict[str, int]:
+def read_numbers(connection: sqlite3.Connection, description: str) -> dict[str, int]:
+    """Returns the numbers of a store: its revision, and so on. Raises SnapshotError if it is not a store."""
     if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'numbers'").fetchone():
         raise SnapshotError(f"{description} is not a store of this server")
     numbers = dict(connection.execute(_NUMBERS).fetchall())
@@ -170,10 +172,10 @@ def _numbers(connection: sqlite3.Connection, description: str) -> dict[str, int]
 
 def _finish_restore(part: Path, bump_revision: int, now: float) -> int:
     """Turn the copy into a store that a server can open, and return its revision."""
-    with _failures_as(f"cannot restore to {part.parent}"), closing(_connect(part, "mode=rw")) as connection:
+    with failures_as(f"cannot restore to {part.parent}"), closing(connect(part, "mode=rw")) as connection:
         connection.execute("PRAGMA synchronous = OFF")  # It is synced as a whole.
         connection.execute("BEGIN IMMEDIATE")
-        revision = _numbers(connection, str(part))["revision"] + bump_revision
+        revision = read_numbers(connection, str(part))["revision"] + bump_revision
         if revision > REVISION_MAX:
             raise SnapshotError(f"the revision would be {revision}; {REVISION_MAX} is the maximum")
         if bump_revision:
@@ -186,14 +188,16 @@ def _finish_restore(part: Path, bump_revision: int, now: float) -> int:
     return revision
 
 
-def _connect(path: Path, how: str) -> sqlite3.Connection:
+def connect(path: Path, how: str) -> sqlite3.Connection:
+    """Opens a database. how: the parameters of its URI, as `mode=ro`."""
     return sqlite3.connect(
         f"{path.absolute().as_uri()}?{how}", uri=True, isolation_level=None, timeout=BUSY_TIMEOUT_MS / 1000
     )
 
 
 @contextmanager
-def _failures_as(what: str) -> Iterator[None]:
+def failures_as(what: str) -> Iterator[None]:
+    """Turns the errors of SQLite inside the block into SnapshotError, with what failed."""
     try:
         yield
     except sqlite3.Error as error:

@@ -161,6 +161,15 @@ class EmbeddedStore:
     async def compact(self, revision: int) -> None:
         await compaction.compact(self._writer, revision)
 
+    async def raise_revision(self, minimum: int, report: Callable[[int], None] = lambda _: None) -> int:
+        """Raise the store's revision to at least `minimum`, without another change; returns it.
+
+        report: called with the revision that is reached.
+        """
+        revision = await self._writer.do(partial(Transaction.raise_revision, minimum=minimum))
+        report(revision)
+        return revision
+
     async def grant_lease(self, ttl_s: int) -> int:
         return await self._leases.grant(ttl_s)
 
@@ -177,6 +186,8 @@ class EmbeddedStore:
         self._require_open()
         if self._writer.failure is not None:
             await self._probe_space()  # Space may have been freed since.
+        else:
+            self._database.keep_reserve()  # It was used, and there was too little space for it until now.
         await self._reader.get("", MOST_RECENT)
 
     def release_memory(self) -> None:
@@ -221,7 +232,7 @@ class EmbeddedStore:
 
     async def _free_space(self) -> None:
         writer = self._writer
-        writer.writes_allowed.clear()
+        writer.pause()
         try:
             self._database.release_reserve()
             # No checkpoints until the end: an earlier one would need space for all that is being deleted.
@@ -234,7 +245,7 @@ class EmbeddedStore:
             self._space_failed_at = self._monotonic()
             log.warning("the disk is full, and compacting all old revisions did not free space: %s", error)
         finally:
-            writer.writes_allowed.set()
+            writer.resume()
 
     async def _probe_space(self, *, frees_space: bool = False) -> None:
         """Try a write as large as others may be; clear the failure if it fits, otherwise raise

@@ -84,10 +84,14 @@ class EmbeddedWatch:
             # Groups that were committed while the file was read may come twice, and a watch may start at a
             # later revision than the store's: yield only what is new.
             if batch.revision > self._reached or not is_established:
-                events = [event for event in batch.events if event.mod_revision > self._reached]
-                self._reached = max(self._reached, batch.revision)
+                if batch.revision < self._reached or (
+                    batch.events and batch.events[0].mod_revision <= self._reached
+                ):
+                    events = [event for event in batch.events if event.mod_revision > self._reached]
+                    batch = EventBatch(events, max(self._reached, batch.revision))
+                self._reached = batch.revision
                 is_established = True
-                yield EventBatch(events, self._reached)
+                yield batch
         raise StorageUnavailable("the watch is closed")
 
     async def _catch_up(self) -> EventBatch:

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, TypeVarTuple
 
 from apiserver.storage.embedded.checkpoint_lock import CheckpointLock
 from apiserver.storage.embedded.database import BUSY_TIMEOUT_MS
@@ -61,6 +61,7 @@ ROW_LOG_BYTES_MAX: Final = 400 * (4096 + 24)
 VALUE_LOG_FACTOR_MAX: Final = 2.1
 
 T = TypeVar("T")
+_Args = TypeVarTuple("_Args")
 
 _LATEST: Final = """
     SELECT revision, create_revision FROM versions WHERE key = ? ORDER BY revision DESC LIMIT 1
@@ -140,6 +141,12 @@ class Transaction:
             self.revision = revision
         return self.revision
 
+    def raise_revision(self, minimum: int) -> int:
+        """Raise the revision to at least `minimum`; returns it."""
+        self.revision = max(self.revision, minimum)
+        self.connection.execute(_SET_REVISION, (self.revision,))
+        return self.revision
+
     def mod_revision(self, key: str) -> int:
         """Returns the revision at which `key` was last written, or 0 if it has no value."""
         revision, created = self._latest(key)
@@ -181,11 +188,7 @@ class CommittedGroup(NamedTuple):
     revision: int
 
 
-class _Operation(NamedTuple):
-    run: Callable[[Transaction], Any]
-    answer: asyncio.Future[Any]
-
-
+_Operation: TypeAlias = tuple[Callable[[Transaction], Any], asyncio.Future[Any]]  # the future of its result
 _Answer: TypeAlias = tuple[asyncio.Future[Any], Any]  # the caller, and its result or StorageError
 
 
@@ -237,8 +240,8 @@ class WriterThread:
         self._queue: queue.SimpleQueue[list[_Operation]] = queue.SimpleQueue()
         self.revision = _revision_in(connection)  # used by the thread only, once that runs
         self.failure: StorageUnavailable | None = None  # why the last group failed; None after a success
-        self.writes_allowed = asyncio.Event()  # cleared while only what frees space may write
-        self.writes_allowed.set()
+        # While only operations that free space may run; set when the others may run again.
+        self._pause: asyncio.Event | None = None
         self._closing = False
         self._wants_checkpoint = False
         self._log_allowance_bytes: float = 0  # what the log may grow by before its size has to be read
@@ -254,18 +257,18 @@ class WriterThread:
         frees_space: whether it is part of freeing space on a full disk; all other operations wait meanwhile.
         Raises the errors of `run`, StorageFull or StorageUnavailable (nothing was written), OutcomeUnknown.
         """
-        self.require_open()
-        if not (frees_space or self.writes_allowed.is_set()):
-            await self.writes_allowed.wait()
+        if self._pause is not None and not frees_space:
+            await self._pause.wait()
+        if self._closing:
             self.require_open()
         if self._unanswered >= QUEUED_OPERATIONS_MAX:
-            raise StorageUnavailable(f"{QUEUED_OPERATIONS_MAX} writes are waiting already")
+            raise StorageUnavailable(f"{QUEUED_OPERATIONS_MAX} writes are already waiting")
         answer: asyncio.Future[T] = self._loop.create_future()
         # Operations of one iteration of the loop are handed over together. One by one, the first would be
         # committed alone while the requests of the others are read: at 16 writers that is half the rate.
         if not self._collected:
             self._loop.call_soon(self._hand_over)
-        self._collected.append(_Operation(run, answer))
+        self._collected.append((run, answer))
         self._unanswered += 1
         try:
             return await answer
@@ -277,6 +280,17 @@ class WriterThread:
     def require_open(self) -> None:
         if self._closing:
             raise StorageUnavailable("the store is closed")
+
+    def pause(self) -> None:
+        """Let all operations wait, until `resume` is called, except for those that free space."""
+        if self._pause is None:
+            self._pause = asyncio.Event()
+
+    def resume(self) -> None:
+        """Let all operations run again."""
+        if self._pause is not None:
+            self._pause.set()
+            self._pause = None
 
     async def checkpoint(self, *, frees_space: bool = False) -> None:
         """Move the log into the file and free its space, now or when reads allow it."""
@@ -351,15 +365,15 @@ class WriterThread:
             connection = self._opened()
             transaction = Transaction(connection, self.revision)
             connection.execute("BEGIN IMMEDIATE")
-            for operation in operations:
+            for run, answer in operations:
                 try:
-                    answers.append((operation.answer, operation.run(transaction)))
+                    answers.append((answer, run(transaction)))
                 # (Without the traceback, which refers to this frame, and so to all operations of the group.)
                 except StorageError as refusal:
-                    answers.append((operation.answer, refusal.with_traceback(None)))
+                    answers.append((answer, refusal.with_traceback(None)))
                 except (UnicodeError, OverflowError) as unfit:
                     # A key or number that SQLite cannot store; raised before anything was written.
-                    answers.append((operation.answer, unfit.with_traceback(None)))
+                    answers.append((answer, unfit.with_traceback(None)))
             if transaction.events:
                 transaction.flush()
                 connection.execute(_SET_REVISION, (transaction.revision,))
@@ -379,8 +393,7 @@ class WriterThread:
             self.failure = (
                 None  # A small write that fits does not show that a full disk has space: see `clear_full`.
             )
-        committed = CommittedGroup(transaction.events, transaction.revision)
-        self._call_in_loop(lambda: self._publish(committed, answers))
+        self._call_in_loop(self._publish, CommittedGroup(transaction.events, transaction.revision), answers)
 
     def _limit_log_size(self) -> None:
         """Empty the log when it is too long, as SQLite's own checkpoints cannot finish while reads
@@ -399,7 +412,7 @@ class WriterThread:
                     if self._log_allowance_bytes >= 0:
                         return
             self._wants_checkpoint = False
-            obstacle = None if self._truncate_log() else "a read is under way"
+            obstacle = None if self._truncate_log() else "a read is in progress"
         except (OSError, sqlite3.Error) as error:
             obstacle = str(error)
         if obstacle is not None:
@@ -435,9 +448,9 @@ class WriterThread:
             if unknown:
                 self._reopen()
         except sqlite3.Error:
-            log.exception("cannot reopen the store; the next write tries again")
-        answers: list[_Answer] = [(operation.answer, outcome) for operation in operations]
-        self._call_in_loop(lambda: self._resolve(answers))
+            log.exception("cannot reopen the store; the server will try again at the next write")
+        answers: list[_Answer] = [(answer, outcome) for _, answer in operations]
+        self._call_in_loop(self._resolve, answers)
 
     def _opened(self) -> sqlite3.Connection:
         if self._connection is None:
@@ -452,7 +465,7 @@ class WriterThread:
         connection = self._connect()
         revision = self.revision = _revision_in(connection)
         self._connection = connection
-        self._call_in_loop(lambda: self._on_reopen(revision))
+        self._call_in_loop(self._on_reopen, revision)
 
     def _publish(self, committed: CommittedGroup, answers: list[_Answer]) -> None:
         if committed.events:
@@ -476,9 +489,9 @@ class WriterThread:
             else:
                 answer.set_result(result)
 
-    def _call_in_loop(self, callback: Callable[[], None]) -> None:
+    def _call_in_loop(self, callback: Callable[[*_Args], None], *args: *_Args) -> None:
         try:
-            self._loop.call_soon_threadsafe(callback)
+            self._loop.call_soon_threadsafe(callback, *args)
         except RuntimeError:  # The loop is closed, so no caller waits for a result.
             log.debug("the event loop was closed before the store's writer")
 

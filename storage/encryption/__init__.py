@@ -7,6 +7,7 @@
     kms             the provider that asks a KMS plugin for keys; its health, and the rotation of its key
     kms_client      calls a plugin over its socket
     kms_pb2         the messages of plugins, and the form of values: generated from kms.proto
+    history_cipher  encrypts the history of encrypted objects
     store           `Storage` over another store, which encrypts and decrypts
 
 - *Beneath the cache.* The watch cache holds decrypted values, so a cached read costs nothing. Without a

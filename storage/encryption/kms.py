@@ -132,7 +132,7 @@ class KmsProvider:
         self.first_probe = asyncio.Event()  # set when the plugin was asked once
         self._version = ""
         self._write_key: _WriteKey | None = None
-        self._failure = "it has not been called yet"
+        self._failure = "the plugin has not been called yet"
         self._keys: dict[_CacheKey, Cipher] = {}
         self._fetching: dict[_CacheKey, asyncio.Task[None]] = {}
         # Keys that the plugin refuses, and why it is not asked for others; each until then.

@@ -1,4 +1,4 @@
-"""Calls a KMS plugin over its socket; beside the etcd client the only module that imports gRPC."""
+"""Calls a KMS plugin over its socket; beside `etcd.grpc_channel` the only module that imports gRPC."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, cast
 
@@ -12,7 +12,7 @@ import grpc.aio
 
 from apiserver.storage.etcd.http2_channel import CONNECT_TIMEOUT_S, RECONNECT_FIRST_S, RECONNECT_MAX_S
 from apiserver.storage.etcd.http2_connection import KEEPALIVE_INTERVAL_S, KEEPALIVE_TIMEOUT_S
-from apiserver.storage.etcd.rpc import CallEnded, ChannelClosed, Code, Endpoint, RpcError, Tls
+from apiserver.storage.etcd.rpc import CallEnded, ChannelClosed, Code, Endpoint, Metadata, RpcError, Tls
 
 _UNLIMITED: Final = -1
 _OPTIONS: Final = [
@@ -21,7 +21,6 @@ _OPTIONS: Final = [
     ("grpc.max_send_message_length", _UNLIMITED),
     ("grpc.keepalive_time_ms", int(KEEPALIVE_INTERVAL_S * 1000)),
     ("grpc.keepalive_timeout_ms", int(KEEPALIVE_TIMEOUT_S * 1000)),
-    ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.max_reconnect_backoff_ms", int(RECONNECT_MAX_S * 1000)),
     ("grpc.initial_reconnect_backoff_ms", int(RECONNECT_FIRST_S * 1000)),
     # By this name gRPC has the least time that a connection may take, whatever the pauses between them are.
@@ -70,10 +69,13 @@ class GrpcChannel:
         call: Any = self._channel.unary_stream(path)
         return GrpcStream(call(message, timeout=timeout_s))
 
-    def stream(self, path: str, metadata: Sequence[tuple[str, str]] = ()) -> GrpcStream:
+    def stream(self, path: str, metadata: Metadata = ()) -> GrpcStream:
         """Opens a call that sends and reads many messages, see `rpc.Channel.stream`."""
         self._require_open()
-        return GrpcStream(self._channel.stream_stream(path)(metadata=tuple(metadata)))
+        return GrpcStream(self._channel.stream_stream(path)(metadata=metadata))
+
+    def retire_connection(self) -> None:
+        """Does nothing, see `rpc.Channel.retire_connection`."""
 
     async def close(self) -> None:
         self._is_closed = True
@@ -90,24 +92,33 @@ class GrpcStream:
 
     def __init__(self, call: Any) -> None:
         self._call = call
+        self._writing: asyncio.Task[None] | None = None
+        self.silent_since: float | None = asyncio.get_running_loop().time()
 
     async def read(self) -> bytes | None:
         """Returns the next message, see `rpc.Stream.read`."""
-        with _translated():
-            message = await self._call.read()
+        self.silent_since = asyncio.get_running_loop().time()
+        try:
+            with _translated():
+                message = await self._call.read()
+        finally:
+            self.silent_since = None
         return None if message is grpc.aio.EOF else cast(bytes, message)
 
     async def write(self, message: bytes) -> None:
         """Sends a message, see `rpc.Stream.write`."""
         with _translated():
             try:
-                await self._call.write(message)
+                self._writing = asyncio.create_task(self._call.write(message))
+                await self._writing
             except asyncio.InvalidStateError as error:
                 raise RpcError(Code.UNAVAILABLE, "the server has ended the call") from error
 
     def cancel(self) -> None:
         """Ends the call, see `rpc.Stream.cancel`."""
         self._call.cancel()
+        if self._writing is not None:
+            self._writing.cancel()  # gRPC leaves a write waiting that is still connecting.
 
 
 @contextmanager

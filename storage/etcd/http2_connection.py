@@ -23,40 +23,56 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import deque
-from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol, cast
 from urllib.parse import unquote
 
 import hpack
 
+from apiserver.storage.etcd.http2_frames import (
+    ACK,
+    CANCEL,
+    CONTINUATION,
+    DATA,
+    ENABLE_PUSH,
+    END_HEADERS,
+    END_STREAM,
+    FRAME_BYTES_MAX,
+    FRAME_BYTES_MIN,
+    FRAME_HEAD,
+    GOAWAY,
+    HEADER_TABLE_SIZE,
+    HEADERS,
+    INITIAL_WINDOW_BYTES,
+    INITIAL_WINDOW_SIZE,
+    MAX_CONCURRENT_STREAMS,
+    MAX_FRAME_SIZE,
+    PADDED,
+    PING,
+    PREFACE,
+    PRIORITY,
+    PUSH_PROMISE,
+    REFUSED_STREAM,
+    RST_STREAM,
+    SETTING,
+    SETTINGS,
+    STREAM_ID_MAX,
+    UINT32,
+    WINDOW_BYTES_MAX,
+    WINDOW_UPDATE,
+    ProtocolError,
+    frame,
+    only_uint32,
+    unpadded,
+    window_update,
+)
 from apiserver.storage.etcd.rpc import CallEnded, Code, RpcError
 
-# Kinds of frames, and their flags.
-_DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PUSH_PROMISE, _PING, _GOAWAY, _WINDOW_UPDATE, _CONTINUATION = (
-    *(0x0, 0x1, 0x3, 0x4, 0x5, 0x6, 0x7, 0x8, 0x9),
-)
-_ACK = _END_STREAM = 0x1
-_END_HEADERS, _PADDED, _PRIORITY = 0x4, 0x8, 0x20
-# Settings.
-_HEADER_TABLE_SIZE, _ENABLE_PUSH, _MAX_CONCURRENT_STREAMS, _INITIAL_WINDOW_SIZE, _MAX_FRAME_SIZE = range(1, 6)
-# Errors.
-_PROTOCOL_ERROR, _REFUSED_STREAM, _CANCEL = 0x1, 0x7, 0x8
-
-_FRAME: Final = struct.Struct(">HBBBL")  # the length as 16 and 8 bits, kind, flags, stream
-_MESSAGE: Final = struct.Struct(">BL")  # whether it is compressed, length
-_SETTING: Final = struct.Struct(">HL")
-_UINT32: Final = struct.Struct(">L")
-_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-
-_INITIAL_WINDOW_BYTES: Final = 65_535  # of the connection and of each stream, unless settings say otherwise
-_INITIAL_FRAME_BYTES: Final = 16_384  # the longest frame, likewise; this client never allows longer ones
-_WINDOW_MAX: Final = (1 << 31) - 1
-_STREAM_ID_MAX: Final = (1 << 31) - 1
+MESSAGE_PREFIX: Final = struct.Struct(">BL")  # whether a message of gRPC is compressed, and its length
 # How many bytes the server may send ahead on a connection, and of a call that gets one message.
 CONNECTION_WINDOW_BYTES: Final = 16 * 1024 * 1024
 UNARY_WINDOW_BYTES: Final = 4 * 1024 * 1024
 # Bytes are credited when this share of a window has come: the sender is never stopped, and credits are few.
-_CREDIT_SHARE: Final = 4
+CREDIT_SHARE: Final = 4
 # A header block that comes in pieces, and how many blocks are remembered. etcd's have about 50 bytes.
 HEADER_BLOCK_BYTES_MAX: Final = 64 * 1024
 HEADER_BLOCKS_MAX: Final = 256
@@ -64,6 +80,14 @@ HEADER_BLOCKS_MAX: Final = 256
 TICK_S: Final = 0.5
 KEEPALIVE_INTERVAL_S: Final = 10.0  # etcd disconnects clients that ping more often than every 5 s
 KEEPALIVE_TIMEOUT_S: Final = 10.0
+CLOSE_TIMEOUT_S: Final = 1.0
+
+# How many bytes may wait for a server that does not read. Messages wait for its windows elsewhere.
+WRITE_BUFFER_BYTES_MAX: Final = 32 * 1024 * 1024
+# How many messages of a call may wait for windows.
+BLOCKED_MESSAGES_MAX: Final = 1_000
+# The longest message, which is protobuf's.
+MESSAGE_BYTES_MAX: Final = (1 << 31) - 1
 
 _CODES: Final = {int(code): code for code in Code}
 
@@ -76,10 +100,6 @@ class Headers(NamedTuple):
     status: int | None
     code: Code | None
     message: str
-
-
-class _ProtocolError(Exception):
-    """Bytes of the server that are not HTTP/2, or not gRPC over it."""
 
 
 class Call(Protocol):
@@ -98,43 +118,12 @@ class Call(Protocol):
     def fail(self, error: Exception) -> None: ...
 
 
-def request_block(
-    path: str, authority: str, *, is_tls: bool, headers: Iterable[tuple[str, str]] = ()
-) -> bytes:
-    """Returns the header block of a gRPC request, whose fields are all literals without indexing."""
-    static = b"\x83" + (b"\x87" if is_tls else b"\x86")  # :method: POST, :scheme: https or http
-    return b"".join(
-        [
-            static,
-            b"\x04" + _text(path),  # :path
-            b"\x01" + _text(authority),  # :authority
-            *(
-                b"\x00" + _text(name) + _text(value)
-                for name, value in (("te", "trailers"), ("content-type", "application/grpc"), *headers)
-            ),
-        ]
-    )
-
-
-def _text(text: str) -> bytes:
-    """Returns a string literal without Huffman coding. Its length is an integer with a 7-bit prefix."""
-    encoded = text.encode("ascii")
-    length = len(encoded)
-    if length < 0x7F:
-        return bytes([length]) + encoded
-    rest, prefix = length - 0x7F, bytearray([0x7F])
-    while rest >= 0x80:
-        prefix.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    prefix.append(rest)
-    return bytes(prefix) + encoded
-
-
 class Connection(asyncio.Protocol):
     """An HTTP/2 connection, made by `loop.create_connection`. Calls may be opened once `ready` has a result.
 
     ready: fails with RpcError if the server does not speak HTTP/2.
     is_usable: whether new calls may be opened.
+    has_completed_calls: whether a call was completed, with any gRPC code.
     stream_window_bytes: the bytes that the server may send ahead on a stream.
     """
 
@@ -142,17 +131,20 @@ class Connection(asyncio.Protocol):
         self.loop = loop
         self.stream_window_bytes = stream_window_bytes
         self.ready: asyncio.Future[None] = loop.create_future()
-        self.is_usable = False
+        self.ready.add_done_callback(
+            lambda ready: ready.cancelled() or ready.exception()
+        )  # It may not be awaited.
+        self.is_usable = self.has_completed_calls = False
         self._transport: asyncio.Transport | None = None
         self._closed: asyncio.Future[None] = loop.create_future()
         self._calls: dict[int, Call] = {}
         self._next_id = 1
-        self._calls_max = _STREAM_ID_MAX
-        self._waiting: deque[asyncio.Future[None]] = deque()  # for a place among `_calls_max`
+        self._calls_max = STREAM_ID_MAX
+        self._waiting: dict[asyncio.Future[None], None] = {}  # to open one of `_calls_max` calls
         # Input: the beginning of a frame, and a header block of which not all frames have come.
-        self._rest = b""
+        self._partial_frame = b""
         self._block = b""
-        self._block_of: tuple[int, int] | None = None
+        self._block_stream_and_flags: tuple[int, int] | None = None
         self._uncredited = 0
         self._received_at = self._pinged_at = 0.0
         self._is_pinged = False
@@ -161,8 +153,8 @@ class Connection(asyncio.Protocol):
         self._known_blocks: dict[bytes, Headers] = {}
         # Output: what is written at the end of this iteration, and messages for which windows are too small.
         self._out: list[bytes] = []
-        self._window = self._initial_window = _INITIAL_WINDOW_BYTES
-        self._frame_max = _INITIAL_FRAME_BYTES
+        self._window = self._initial_window = INITIAL_WINDOW_BYTES
+        self._frame_max = FRAME_BYTES_MIN
         self._blocked: dict[int, tuple[Call, deque[tuple[memoryview, bool]]]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -171,15 +163,15 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
         settings = {
-            _HEADER_TABLE_SIZE: 0,
-            _ENABLE_PUSH: 0,
-            _INITIAL_WINDOW_SIZE: self.stream_window_bytes,
+            HEADER_TABLE_SIZE: 0,
+            ENABLE_PUSH: 0,
+            INITIAL_WINDOW_SIZE: self.stream_window_bytes,
         }
-        payload = b"".join(_SETTING.pack(*each) for each in settings.items())
+        payload = b"".join(SETTING.pack(*each) for each in settings.items())
         self._out += [
-            _PREFACE,
-            _frame(_SETTINGS, 0, 0, payload),
-            _credit(0, CONNECTION_WINDOW_BYTES - _INITIAL_WINDOW_BYTES),
+            PREFACE,
+            frame(SETTINGS, 0, 0, payload),
+            window_update(0, CONNECTION_WINDOW_BYTES - INITIAL_WINDOW_BYTES),
         ]
         self._flush()
         self._received_at = self.loop.time()
@@ -188,26 +180,26 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._received_at = self.loop.time()
         self._is_pinged = False
-        if self._rest:
-            data = self._rest + data
+        if self._partial_frame:
+            data = self._partial_frame + data
         position, end = 0, len(data)
         try:
             while end - position >= 9:
-                high, low, kind, flags, stream_id = _FRAME.unpack_from(data, position)
+                high, low, kind, flags, stream_id = FRAME_HEAD.unpack_from(data, position)
                 length = high << 8 | low
-                if length > _INITIAL_FRAME_BYTES:
-                    raise _ProtocolError(f"a frame of {length} bytes")
+                if length > FRAME_BYTES_MIN:
+                    raise ProtocolError(f"a frame is too long ({length} bytes)")
                 if (after := position + 9 + length) > end:
                     break
-                self._on_frame(kind, flags, stream_id & _STREAM_ID_MAX, data[position + 9 : after])
+                self._on_frame(kind, flags, stream_id & STREAM_ID_MAX, data[position + 9 : after])
                 position = after
-        except _ProtocolError as error:
-            self._abort(f"it does not speak HTTP/2 as gRPC does: {error}")
+        except ProtocolError as error:
+            self._abort(f"the server sent invalid HTTP/2: {error}")
             return
-        self._rest = data[position:]
+        self._partial_frame = data[position:]
 
     def eof_received(self) -> None:
-        return None  # The transport closes itself.
+        self._abort("the connection was closed")  # What is written from now on would not be sent.
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._end(f"the connection was lost: {exc}" if exc else "the connection was closed")
@@ -216,133 +208,162 @@ class Connection(asyncio.Protocol):
 
     # ---- the client's side
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the server allows no more calls at the moment."""
-        return len(self._calls) >= self._calls_max
+    async def open(self, call: Call, block: bytes, deadline: float) -> None:
+        """Send the headers of a call, once the server allows one more.
 
-    async def place(self) -> None:
-        """Wait until the server allows another call."""
-        while self.is_full and self.is_usable:
-            free = self.loop.create_future()
-            self._waiting.append(free)
-            await free
-
-    def open(self, call: Call, block: bytes) -> None:
-        """Send the headers of a call. Raises an unsent RpcError if the connection is no longer usable."""
+        deadline: by the clock of the event loop. Raises RpcError, unsent, when it is over, and if the
+        connection is no longer usable.
+        """
+        if len(self._calls) >= self._calls_max:
+            await self._capacity(deadline)
         if not self.is_usable:
             raise RpcError(Code.UNAVAILABLE, "the connection accepts no more calls", is_unsent=True)
         call.stream_id, call.window = self._next_id, self._initial_window
         self._calls[call.stream_id] = call
         self._next_id += 2
-        if self._next_id > _STREAM_ID_MAX:
+        if self._next_id > STREAM_ID_MAX:
             self.is_usable = False
-        self._write(_frame(_HEADERS, _END_HEADERS, call.stream_id, block))
+        self._write(frame(HEADERS, END_HEADERS, call.stream_id, block))
+
+    async def _capacity(self, deadline: float) -> None:
+        """Wait until the server allows another call, or the connection is no longer usable."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                while len(self._calls) >= self._calls_max and self.is_usable:
+                    await self._turn()
+        except TimeoutError:
+            why = "the server allows no more calls at the same time"
+            raise RpcError(Code.DEADLINE_EXCEEDED, why, is_unsent=True) from None
+
+    async def _turn(self) -> None:
+        """Wait for a turn among those that want to open a call."""
+        turn: asyncio.Future[None] = self.loop.create_future()
+        self._waiting[turn] = None
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self._give_turns()  # It had come: somebody else has it.
+            raise
+        finally:
+            self._waiting.pop(turn, None)
 
     def send(self, call: Call, message: bytes, *, is_last: bool) -> None:
-        """Send a message of an open call: now as far as the windows allow, and the rest later."""
-        framed = _MESSAGE.pack(0, len(message)) + message
+        """Send a message of an open call: now as far as the windows allow, and the rest later.
+
+        Raises RpcError if `BLOCKED_MESSAGES_MAX` messages of the call wait already.
+        """
+        framed = MESSAGE_PREFIX.pack(0, len(message)) + message
         size = len(framed)
         if size <= self._window and size <= call.window and size <= self._frame_max and not self._blocked:
             self._window -= size
             call.window -= size
-            self._write(_frame(_DATA, _END_STREAM if is_last else 0, call.stream_id, framed))
+            self._write(frame(DATA, END_STREAM if is_last else 0, call.stream_id, framed))
         else:
             _, messages = self._blocked.setdefault(call.stream_id, (call, deque()))
+            if len(messages) >= BLOCKED_MESSAGES_MAX:
+                raise RpcError(Code.RESOURCE_EXHAUSTED, "the server takes no more messages of the call")
             messages.append((memoryview(framed), is_last))
             self._send_blocked()
 
     def cancel(self, call: Call) -> None:
         """Cancel a call at the server, if it has not ended."""
-        if self._forget(call):
-            self._write(_frame(_RST_STREAM, 0, call.stream_id, _UINT32.pack(_CANCEL)))
+        if self._remove(call):
+            self._write(frame(RST_STREAM, 0, call.stream_id, UINT32.pack(CANCEL)))
 
     def credit(self, call: Call, size: int) -> None:
         """Allow the server to send more bytes of a call."""
         if call.stream_id in self._calls:
-            self._write(_credit(call.stream_id, size))
+            self._write(window_update(call.stream_id, size))
+
+    def retire(self) -> None:
+        """Open no more calls, and close the connection when the last one has ended."""
+        self.is_usable = False
+        self._give_turns()
+        if not self._calls:
+            self._close_transport()
 
     async def close(self) -> None:
         """Close the connection. Open calls raise CallEnded."""
         self.is_usable = False
         for call in list(self._calls.values()):
-            self._forget(call)
+            self._remove(call)
             call.fail(CallEnded())
         if self._transport is None:
             return
-        self._flush()
-        self._transport.close()
+        self._close_transport()
         try:
-            async with asyncio.timeout(1):
-                await self._closed
-        except TimeoutError:
+            await asyncio.wait([self._closed], timeout=CLOSE_TIMEOUT_S)
+        finally:
             self._transport.abort()
 
     # ---- frames that come
 
     def _on_frame(self, kind: int, flags: int, stream_id: int, payload: bytes) -> None:
         if not self.ready.done():
-            if kind != _SETTINGS or flags & _ACK:
-                raise _ProtocolError("it does not begin with settings")
-        elif self._block_of is not None and (kind != _CONTINUATION or stream_id != self._block_of[0]):
-            raise _ProtocolError("a header block is interrupted")
-        if kind == _DATA:
+            if kind != SETTINGS or flags & ACK:
+                raise ProtocolError("the first frame is not SETTINGS")
+        elif self._block_stream_and_flags is not None and (
+            kind != CONTINUATION or stream_id != self._block_stream_and_flags[0]
+        ):
+            raise ProtocolError("another frame interrupts a header block")
+        if kind == DATA:
             self._on_data(flags, stream_id, payload)
-        elif kind == _HEADERS:
+        elif kind == HEADERS:
             self._on_headers(flags, stream_id, payload)
-        elif kind == _CONTINUATION:
+        elif kind == CONTINUATION:
             self._on_continuation(flags, payload)
-        elif kind == _SETTINGS:
+        elif kind == SETTINGS:
             self._on_settings(flags, payload)
-        elif kind == _WINDOW_UPDATE:
-            self._on_window_update(stream_id, _only_uint32(payload) & _WINDOW_MAX)
-        elif kind == _PING:
+        elif kind == WINDOW_UPDATE:
+            self._on_window_update(stream_id, only_uint32(payload) & WINDOW_BYTES_MAX)
+        elif kind == PING:
             if len(payload) != 8:
-                raise _ProtocolError("a PING of another size")
-            if not flags & _ACK:
-                self._write(_frame(_PING, _ACK, 0, payload))
-        elif kind == _RST_STREAM:
-            self._on_reset(stream_id, _only_uint32(payload))
-        elif kind == _GOAWAY:
+                raise ProtocolError("a PING frame has the wrong size")
+            if not flags & ACK:
+                self._write(frame(PING, ACK, 0, payload))
+        elif kind == RST_STREAM:
+            self._on_reset(stream_id, only_uint32(payload))
+        elif kind == GOAWAY:
             self._on_goaway(payload)
-        elif kind == _PUSH_PROMISE:
-            raise _ProtocolError("a PUSH_PROMISE, which the settings forbid")
+        elif kind == PUSH_PROMISE:
+            raise ProtocolError("the settings do not allow a PUSH_PROMISE frame")
 
     def _on_data(self, flags: int, stream_id: int, payload: bytes) -> None:
         size = len(payload)
         self._uncredited += size
-        if self._uncredited >= CONNECTION_WINDOW_BYTES // _CREDIT_SHARE:
-            self._write(_credit(0, self._uncredited))
+        if self._uncredited >= CONNECTION_WINDOW_BYTES // CREDIT_SHARE:
+            self._write(window_update(0, self._uncredited))
             self._uncredited = 0
         call = self._calls.get(stream_id)
         if call is None:
             self._require_known(stream_id)
             return  # It has been cancelled; what was under way still comes.
-        call.on_message_bytes(_unpadded(payload) if flags & _PADDED else payload, size)
-        if flags & _END_STREAM:
-            raise _ProtocolError("a response without trailers")
+        call.on_message_bytes(unpadded(payload) if flags & PADDED else payload, size)
+        if flags & END_STREAM and self._remove(call):
+            call.fail(RpcError(Code.INTERNAL, "the response has no trailers"))
 
     def _on_headers(self, flags: int, stream_id: int, payload: bytes) -> None:
-        if flags & _PADDED:
-            payload = _unpadded(payload)
-        if flags & _PRIORITY:
+        if flags & PADDED:
+            payload = unpadded(payload)
+        if flags & PRIORITY:
             if len(payload) < 5:
-                raise _ProtocolError("a header block shorter than its priority")
+                raise ProtocolError("a header block is shorter than its priority")
             payload = payload[5:]
-        if flags & _END_HEADERS:
+        if flags & END_HEADERS:
             self._on_block(flags, stream_id, payload)
         else:
-            self._block, self._block_of = payload, (stream_id, flags)
+            self._block, self._block_stream_and_flags = payload, (stream_id, flags)
 
     def _on_continuation(self, flags: int, payload: bytes) -> None:
-        if self._block_of is None:
-            raise _ProtocolError("a CONTINUATION without a header block")
+        if self._block_stream_and_flags is None:
+            raise ProtocolError("a CONTINUATION frame does not follow a header block")
         self._block += payload
         if len(self._block) > HEADER_BLOCK_BYTES_MAX:
-            raise _ProtocolError(f"a header block of more than {HEADER_BLOCK_BYTES_MAX} bytes")
-        if flags & _END_HEADERS:
-            (stream_id, first_flags), block = self._block_of, self._block
-            self._block_of, self._block = None, b""
+            raise ProtocolError(f"a header block is longer than {HEADER_BLOCK_BYTES_MAX} bytes")
+        if flags & END_HEADERS:
+            (stream_id, first_flags), block = self._block_stream_and_flags, self._block
+            self._block_stream_and_flags, self._block = None, b""
             self._on_block(first_flags, stream_id, block)
 
     def _on_block(self, flags: int, stream_id: int, block: bytes) -> None:
@@ -350,14 +371,15 @@ class Connection(asyncio.Protocol):
         call = self._calls.get(stream_id)
         if call is None:
             self._require_known(stream_id)
-        elif flags & _END_STREAM:
-            self._forget(call)
+        elif flags & END_STREAM:
+            self._remove(call)
             if headers.code is None:
                 what = "no grpc-status" if headers.status in (None, 200) else f"HTTP status {headers.status}"
                 call.fail(RpcError(Code.UNKNOWN, f"the response has {what}"))
             else:
+                self.has_completed_calls = True
                 call.on_end(headers)
-        elif headers.status != 200:
+        elif headers.status != 200 and not _is_interim(headers):
             self.cancel(call)
             call.fail(RpcError(Code.UNKNOWN, f"the response has HTTP status {headers.status}"))
 
@@ -374,7 +396,7 @@ class Connection(asyncio.Protocol):
                 elif name == b"grpc-message":
                     message = unquote(value.decode("ascii", "replace"))
         except (hpack.HPACKError, ValueError, IndexError) as error:
-            raise _ProtocolError(f"a header block that cannot be decoded: {error}") from None
+            raise ProtocolError(f"a header block cannot be decoded: {error}") from None
         headers = Headers(status, code, message)
         if len(self._known_blocks) >= HEADER_BLOCKS_MAX:
             self._known_blocks.clear()
@@ -382,23 +404,25 @@ class Connection(asyncio.Protocol):
         return headers
 
     def _on_settings(self, flags: int, payload: bytes) -> None:
-        if flags & _ACK:
+        if flags & ACK:
             return
-        if len(payload) % _SETTING.size:
-            raise _ProtocolError("settings that are cut off")
-        for setting, value in _SETTING.iter_unpack(payload):
-            if setting == _MAX_CONCURRENT_STREAMS:
+        if len(payload) % SETTING.size:
+            raise ProtocolError("a SETTINGS frame is incomplete")
+        for setting, value in SETTING.iter_unpack(payload):
+            if setting == MAX_CONCURRENT_STREAMS:
                 self._calls_max = value
-                self._give_places()
-            elif setting == _INITIAL_WINDOW_SIZE:
-                if value > _WINDOW_MAX:
-                    raise _ProtocolError("a window that is too large")
+                self._give_turns()
+            elif setting == INITIAL_WINDOW_SIZE:
+                if value > WINDOW_BYTES_MAX:
+                    raise ProtocolError("a flow-control window is too large")
                 for call in self._calls.values():
                     call.window += value - self._initial_window
                 self._initial_window = value
-            elif setting == _MAX_FRAME_SIZE:
-                self._frame_max = max(_INITIAL_FRAME_BYTES, value)
-        self._write(_frame(_SETTINGS, _ACK, 0, b""))
+            elif setting == MAX_FRAME_SIZE:
+                if not FRAME_BYTES_MIN <= value <= FRAME_BYTES_MAX:
+                    raise ProtocolError(f"the frame size {value} in the settings is not valid")
+                self._frame_max = value
+        self._write(frame(SETTINGS, ACK, 0, b""))
         if not self.ready.done():
             self.ready.set_result(None)
             self.is_usable = True
@@ -414,30 +438,28 @@ class Connection(asyncio.Protocol):
 
     def _on_reset(self, stream_id: int, error: int) -> None:
         call = self._calls.get(stream_id)
-        if call is not None and self._forget(call):
-            is_unsent = error == _REFUSED_STREAM
+        if call is not None and self._remove(call):
+            is_unsent = error == REFUSED_STREAM
             code = Code.UNAVAILABLE if is_unsent else Code.INTERNAL
             call.fail(RpcError(code, f"the server has reset the call, error {error}", is_unsent=is_unsent))
 
     def _on_goaway(self, payload: bytes) -> None:
         """Open no more calls. The server completes those up to an ID, and has not seen the others."""
         if len(payload) < 8:
-            raise _ProtocolError("a GOAWAY that is cut off")
+            raise ProtocolError("a GOAWAY frame is incomplete")
         self.is_usable = False
-        last = _UINT32.unpack_from(payload)[0] & _STREAM_ID_MAX
+        last, error = struct.unpack_from(">LL", payload)
         reason = payload[8 : 8 + 200].decode("utf-8", "replace")
-        why = f"the server has sent GOAWAY{f': {reason}' if reason else ''}"
-        for call in [each for each in self._calls.values() if each.stream_id > last]:
-            self._forget(call)
+        why = f"the server has sent GOAWAY, error {error}{f': {reason}' if reason else ''}"
+        for call in [each for each in self._calls.values() if each.stream_id > last & STREAM_ID_MAX]:
+            self._remove(call)
             call.fail(RpcError(Code.UNAVAILABLE, why, is_unsent=True))
-        self._give_places()
-        if not self._calls:
-            self._close_transport()
+        self.retire()
 
     def _require_known(self, stream_id: int) -> None:
-        """Raises _ProtocolError for a call that was never opened."""
+        """Raises ProtocolError for a call that was never opened."""
         if not stream_id % 2 or stream_id >= self._next_id:
-            raise _ProtocolError(f"a frame of stream {stream_id}, which is not open")
+            raise ProtocolError(f"a frame belongs to stream {stream_id}, which is not open")
 
     # ---- timer and end
 
@@ -454,25 +476,25 @@ class Connection(asyncio.Protocol):
                 self._abort("a keepalive ping got no response")
         elif self._calls and now - max(self._received_at, self._pinged_at) >= KEEPALIVE_INTERVAL_S:
             self._is_pinged, self._pinged_at = True, now
-            self._write(_frame(_PING, 0, 0, b"apiserve"))
+            self._write(frame(PING, 0, 0, b"apiserve"))
 
-    def _forget(self, call: Call) -> bool:
+    def _remove(self, call: Call) -> bool:
         """Remove a call; returns False if it has already ended."""
         if self._calls.pop(call.stream_id, None) is None:
             return False
         self._blocked.pop(call.stream_id, None)
         if self._waiting:
-            self._give_places()
+            self._give_turns()
         if not self.is_usable and not self._calls and self.ready.done():
             self.loop.call_soon(self._close_transport)
         return True
 
-    def _give_places(self) -> None:
+    def _give_turns(self) -> None:
         free = self._calls_max - len(self._calls) if self.is_usable else len(self._waiting)
-        while self._waiting and free > 0:
-            if not (waiting := self._waiting.popleft()).done():
-                waiting.set_result(None)
-                free -= 1
+        for turn in list(self._waiting)[: max(0, free)]:
+            del self._waiting[turn]
+            if not turn.done():
+                turn.set_result(None)
 
     def _abort(self, reason: str) -> None:
         """End the connection at once."""
@@ -485,20 +507,21 @@ class Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self.is_usable = False
-        self._rest = self._block = b""
-        error = RpcError(Code.UNAVAILABLE, reason)
+        self._partial_frame = self._block = b""
         if not self.ready.done():
-            self.ready.set_exception(error)
+            self.ready.set_exception(RpcError(Code.UNAVAILABLE, reason))
         calls, self._calls = self._calls, {}
         self._blocked.clear()
         for call in calls.values():
-            call.fail(error)
-        self._give_places()
+            call.fail(RpcError(Code.UNAVAILABLE, reason))
+        self._give_turns()
 
     def _close_transport(self) -> None:
-        if self._transport is not None:
+        """Close the connection: at once, or if the server does not read what was written, a little later."""
+        if self._transport is not None and not self._transport.is_closing():
             self._flush()
             self._transport.close()
+            self.loop.call_later(CLOSE_TIMEOUT_S, self._transport.abort)
 
     # ---- output
 
@@ -521,8 +544,8 @@ class Connection(asyncio.Protocol):
                         del self._blocked[stream_id]
                 else:
                     messages[0] = (rest[size:], is_last)
-                flags = _END_STREAM if is_whole and is_last else 0
-                self._write(_frame(_DATA, flags, stream_id, bytes(rest[:size])))
+                flags = END_STREAM if is_whole and is_last else 0
+                self._write(frame(DATA, flags, stream_id, bytes(rest[:size])))
 
     def _write(self, data: bytes) -> None:
         if not self._out:
@@ -533,166 +556,10 @@ class Connection(asyncio.Protocol):
         out, self._out = self._out, []
         if out and self._transport is not None and not self._transport.is_closing():
             self._transport.write(b"".join(out))
+            if self._transport.get_write_buffer_size() > WRITE_BUFFER_BYTES_MAX:
+                self._abort("the server does not read")
 
 
-class UnaryCall:
-    """A call that sends and receives one message. answer: the received message, or RpcError or CallEnded."""
-
-    __slots__ = ("_chunks", "_size", "answer", "connection", "deadline", "stream_id", "window")
-
-    def __init__(self, connection: Connection, answer: asyncio.Future[bytes], deadline: float) -> None:
-        self.connection, self.answer = connection, answer
-        self.deadline: float | None = deadline
-        self.stream_id = self.window = 0
-        self._chunks: list[bytes] = []
-        self._size = 0
-
-    def on_message_bytes(self, data: bytes, size: int) -> None:
-        self._chunks.append(data)
-        self._size += size
-        if self._size >= UNARY_WINDOW_BYTES // _CREDIT_SHARE:
-            self.connection.credit(self, self._size)
-            self._size = 0
-
-    def on_end(self, headers: Headers) -> None:
-        if headers.code is not Code.OK:
-            self.fail(RpcError(headers.code or Code.UNKNOWN, headers.message))
-        elif not self.answer.done():
-            framed = self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)
-            if len(framed) < _MESSAGE.size or _MESSAGE.unpack_from(framed) != (
-                0,
-                len(framed) - _MESSAGE.size,
-            ):
-                self.answer.set_exception(RpcError(Code.INTERNAL, "the response is not one whole message"))
-            else:
-                self.answer.set_result(framed[_MESSAGE.size :])
-
-    def fail(self, error: Exception) -> None:
-        if not self.answer.done():
-            self.answer.set_exception(error)
-
-
-class StreamCall:
-    """A call that receives many messages: see `rpc.Stream`.
-
-    Bytes are credited when their message is read, or when a reader waits for it.
-    """
-
-    def __init__(self, connection: Connection, deadline: float | None) -> None:
-        self.connection, self.deadline = connection, deadline
-        self._window_bytes = connection.stream_window_bytes
-        self.stream_id = self.window = 0
-        self._buffer = bytearray()  # the beginning of a message
-        self._messages: deque[bytes] = deque()
-        self._unread = 0  # the size of frames that have come and are not credited
-        self._held = 0  # the size of `_messages`
-        self._reader: asyncio.Future[None] | None = None
-        self._end: Exception | None = None
-        self._is_ended = False
-
-    def on_message_bytes(self, data: bytes, size: int) -> None:
-        self._unread += size
-        if self._unread > self._window_bytes:
-            self._refuse("the server has sent more than its window allows")
-            return
-        buffer = self._buffer
-        buffer += data
-        while len(buffer) >= _MESSAGE.size:
-            is_compressed, length = _MESSAGE.unpack_from(buffer)
-            if is_compressed:
-                self._refuse("a message is compressed")
-                return
-            if len(buffer) < (end := _MESSAGE.size + length):
-                break
-            self._messages.append(bytes(buffer[_MESSAGE.size : end]))
-            self._held += end
-            del buffer[:end]
-        if self._reader is not None:
-            self._wake() if self._messages else self._credit(0)
-
-    def on_end(self, headers: Headers) -> None:
-        if headers.code is not Code.OK:
-            self.fail(RpcError(headers.code or Code.UNKNOWN, headers.message))
-        elif self._buffer:
-            self.fail(RpcError(Code.INTERNAL, "the last message is cut off"))
-        else:
-            self._is_ended = True
-            self._wake()
-
-    def fail(self, error: Exception) -> None:
-        if not self._is_ended:
-            self._is_ended, self._end = True, error
-            self._wake()
-
-    def _refuse(self, what: str) -> None:
-        self.connection.cancel(self)
-        self.fail(RpcError(Code.INTERNAL, what))
-
-    async def read(self) -> bytes | None:
-        """Returns the next message, see `rpc.Stream.read`."""
-        while not self._messages:
-            if self._end is not None:
-                raise self._end
-            if self._is_ended:
-                return None
-            self._credit(0)
-            self._reader = self.connection.loop.create_future()
-            try:
-                await self._reader
-            finally:
-                self._reader = None
-        message = self._messages.popleft()
-        self._held -= _MESSAGE.size + len(message)
-        self._credit(len(self._buffer))
-        return message
-
-    def write(self, message: bytes, *, is_last: bool = False) -> None:
-        """Sends a message. Raises RpcError, CallEnded."""
-        if self._is_ended:
-            raise self._end or RpcError(Code.UNAVAILABLE, "the server has ended the call")
-        self.connection.send(self, message, is_last=is_last)
-
-    def cancel(self) -> None:
-        """End the call, and drop its unread messages. What has come and was not read is dropped."""
-        self._messages.clear()
-        self._buffer.clear()
-        self.connection.cancel(self)
-        self.fail(CallEnded())
-        self._end = self._end or CallEnded()
-
-    def _credit(self, held_back: int) -> None:
-        """Credit bytes that were read, once there are enough. held_back: the bytes of a message without a
-        reader.
-        """
-        size = self._unread - self._held - held_back
-        if size >= self._window_bytes // _CREDIT_SHARE:
-            self._unread -= size
-            self.connection.credit(self, size)
-
-    def _wake(self) -> None:
-        if self._reader is not None and not self._reader.done():
-            self._reader.set_result(None)
-
-
-def _frame(kind: int, flags: int, stream_id: int, payload: bytes) -> bytes:
-    length = len(payload)
-    return _FRAME.pack(length >> 8, length & 0xFF, kind, flags, stream_id) + payload
-
-
-def _credit(stream_id: int, size: int) -> bytes:
-    return _frame(_WINDOW_UPDATE, 0, stream_id, _UINT32.pack(size))
-
-
-def _only_uint32(payload: bytes) -> int:
-    """Returns the integer of a payload. Raises _ProtocolError unless it has 32 bits."""
-    if len(payload) != _UINT32.size:
-        raise _ProtocolError("a frame of another size")
-    number: int = _UINT32.unpack(payload)[0]
-    return number
-
-
-def _unpadded(payload: bytes) -> bytes:
-    """Returns the content of a padded frame. Raises _ProtocolError for invalid padding."""
-    if not payload or payload[0] >= len(payload):
-        raise _ProtocolError("padding longer than its frame")
-    return payload[1 : len(payload) - payload[0]]
+def _is_interim(headers: Headers) -> bool:
+    """Whether an HTTP response with the actual status is still to come."""
+    return headers.status is not None and 100 <= headers.status < 200

@@ -6,15 +6,21 @@ gRPC's own library. Messages are bytes; `client` encodes and decodes them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
 from enum import IntEnum
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
-from apiserver.storage.errors import StorageError
+from apiserver.storage.errors import StorageUnavailable
 
 DEFAULT_PORT = 2379
+Metadata: TypeAlias = tuple[tuple[str, str], ...]
+
+
+def without_credentials(url: str) -> str:
+    """Returns a URL without user and password, for errors and logs."""
+    return re.sub(r"//.*@", "//", url)
 
 
 class Code(IntEnum):
@@ -54,7 +60,7 @@ class CallEnded(Exception):
     """The call was ended on this side, by `Stream.cancel` or `Channel.close`."""
 
 
-class ChannelClosed(StorageError):
+class ChannelClosed(StorageUnavailable):
     """The channel was closed before the call."""
 
 
@@ -73,12 +79,17 @@ class Endpoint(NamedTuple):
     @classmethod
     def parse(cls, url: str) -> Endpoint:
         """Parses a URL such as `https://etcd-1:2379`. Raises ValueError."""
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        try:
+            parts = urlsplit(url)
+            host, port = parts.hostname, DEFAULT_PORT if parts.port is None else parts.port
+        except ValueError:  # Its text has parts of the URL, which may be those of a password.
+            host = None
+        if not host or parts.scheme not in ("http", "https") or not port:
             raise ValueError(
-                f"etcd endpoint {url!r} is not of the form http://HOST:PORT or https://HOST:PORT"
+                f"etcd endpoint {without_credentials(url)!r} is not of the form http://HOST:PORT or "
+                "https://HOST:PORT"
             )
-        return cls(parts.hostname, parts.port or DEFAULT_PORT, parts.scheme == "https")
+        return cls(host, port, parts.scheme == "https")
 
 
 class Tls(NamedTuple):
@@ -90,7 +101,16 @@ class Tls(NamedTuple):
 
 
 class Stream(Protocol):
-    """A call that receives many messages. One task reads, any task may write."""
+    """A call that receives many messages. One task reads, any task may write.
+
+    silent_since: when a reader began to wait, or when bytes last came while it waits; None while nobody
+        waits. Until the call is opened (gRPC's library: until the first read), when it was made. By the clock
+        of the event loop. gRPC's library shows no part of a message: there only the beginning of the wait
+        counts.
+    """
+
+    @property
+    def silent_since(self) -> float | None: ...
 
     async def read(self) -> bytes | None:
         """Returns the next message; None after the last one. Raises RpcError, CallEnded."""
@@ -101,7 +121,7 @@ class Stream(Protocol):
         ...
 
     def cancel(self) -> None:
-        """End the call. Waiting and later calls of `read` raise CallEnded."""
+        """End the call. Waiting calls, and later ones of `read`, raise CallEnded."""
         ...
 
 
@@ -115,16 +135,24 @@ class Channel(Protocol):
     async def unary(self, path: str, message: bytes, timeout_s: float) -> bytes:
         """Send a message and return the response. Raises RpcError.
 
+        A call that the server refuses unseen, as when it closes the connection after a while, is sent again.
         path: as `/etcdserverpb.KV/Range`. Cancelling the task cancels the call at the server.
         """
         ...
 
     def server_stream(self, path: str, message: bytes, timeout_s: float | None = None) -> Stream:
-        """Open a call that sends one message and receives many."""
+        """Open a call that sends one message, again if the server refuses it unseen, and receives many."""
         ...
 
-    def stream(self, path: str, metadata: Sequence[tuple[str, str]] = ()) -> Stream:
+    def stream(self, path: str, metadata: Metadata = ()) -> Stream:
         """Open a call that sends and receives many messages."""
+        ...
+
+    def retire_connection(self) -> None:
+        """Use another connection for later calls, because this one seems dead.
+
+        gRPC's library allows no such choice: it replaces a connection when a keepalive ping has no response.
+        """
         ...
 
     async def close(self) -> None: ...

@@ -7,9 +7,10 @@ with etcd's tools: `restore_command` returns the command. The file holds the key
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
 from apiserver.storage.etcd.client import EtcdClient
 from apiserver.storage.snapshot_file import (
@@ -53,13 +54,38 @@ def status(path: Path) -> SnapshotFile:
     return verify_checksum(path)
 
 
-def restore_command(path: Path, data_dir: str, *, bump_revision: int) -> str:
-    """Returns the command that makes a member's directory from a snapshot, with revisions that keep
-    rising.
+class Member(NamedTuple):
+    """A member of an etcd cluster. peer_url: where the other members reach it."""
+
+    name: str
+    peer_url: str
+
+
+def restore_command(
+    path: Path,
+    data_dir: str,
+    *,
+    bump_revision: int,
+    member: Member | None = None,
+    cluster: Sequence[Member] = (),
+    token: str = "",
+) -> str:
+    """Returns the command that makes a member's directory from a snapshot, with revisions that keep rising.
+
+    member, cluster, token: which member of which new cluster; without them, the only one.
     """
-    # etcdutl refuses each of the two flags without the other.
-    bump = f" --bump-revision {bump_revision} --mark-compacted" if bump_revision else ""
-    return f"etcdutl snapshot restore {shlex.quote(str(path))}{bump} --data-dir {shlex.quote(data_dir)}"
+    words = ["etcdutl", "snapshot", "restore", str(path)]
+    if member is not None:
+        words += [
+            *("--name", member.name),
+            *("--initial-cluster", ",".join(f"{each.name}={each.peer_url}" for each in cluster)),
+            *("--initial-cluster-token", token),
+            *("--initial-advertise-peer-urls", member.peer_url),
+        ]
+    if bump_revision:
+        # etcdutl refuses each of the two flags without the other.
+        words += ["--bump-revision", str(bump_revision), "--mark-compacted"]
+    return shlex.join([*words, "--data-dir", data_dir])
 
 
 def _writing(part: Path) -> BinaryIO:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from apiserver.storage.errors import (
@@ -13,6 +13,7 @@ from apiserver.storage.errors import (
     OutcomeUnknown,
     RevisionCompacted,
     RevisionMismatch,
+    RevisionOutOfReach,
     RevisionTooLarge,
     StorageError,
     StorageFull,
@@ -47,6 +48,12 @@ log = logging.getLogger(__name__)
 # in pages of 2,000, which keep etcd busy for longer.
 PAGE_KEYS: Final = 1_000
 HEALTH_TIMEOUT_S: Final = 5.0
+# To raise etcd's revision takes a write for each. Two million take minutes; to restore a snapshot with
+# etcdutl's --bump-revision is faster from there on.
+RAISE_WRITES_MAX: Final = 2_000_000
+RAISE_CONCURRENT_WRITES: Final = 64
+# So many revisions take some megabytes before they are compacted.
+RAISE_COMPACT_WRITES: Final = 20_000
 
 
 class EtcdStore:
@@ -62,16 +69,17 @@ class EtcdStore:
         self._progress_write: CoalescedCall[None] = CoalescedCall(self._write_progress_key, _closed)
         self._is_closed = False
 
-    async def version(self) -> EtcdVersion:
-        """Reads the server's release, which may change with an upgrade or with the endpoint.
+    async def version_and_endpoint(self) -> tuple[EtcdVersion, int]:
+        """Reads a member's release, which may change with an upgrade, and the index of its endpoint.
 
         Logs a warning about a release with known faults, once until it changes. Raises StorageUnavailable.
         """
-        version = EtcdVersion.parse((await self._client.status()).version)
+        status, endpoint = await self._client.status_and_endpoint()
+        version = EtcdVersion.parse(status.version)
         if version.warning and version != self._version:
-            log.warning("etcd %s: %s; use 3.5.13 or later (3.4.31)", version, version.warning)
+            log.warning("etcd %s: %s; use 3.5.13 or later, or 3.4.31 or later", version, version.warning)
         self._version = version
-        return version
+        return version, endpoint
 
     async def current_revision(self) -> int:
         self._require_open()
@@ -138,7 +146,11 @@ class EtcdStore:
     def watch(self, keys: KeyRange, *, after: int) -> EtcdWatch:
         self._require_open()
         return EtcdWatch(
-            self._client, keys, after, version=self.version, write_progress_key=self._progress_write.get
+            self._client,
+            keys,
+            after,
+            version_and_endpoint=self.version_and_endpoint,
+            write_progress_key=self._progress_write.get,
         )
 
     async def compact(self, revision: int) -> None:
@@ -166,6 +178,40 @@ class EtcdStore:
             await self._client.revoke_lease(pb.LeaseRevokeRequest(id=lease))
         except LeaseNotFound as error:
             raise LeaseNotFound(lease) from error
+
+    async def lease_ttl_s(self, lease: int) -> int:
+        """Returns how long a lease still lasts, in seconds; 0 if it has expired."""
+        self._require_open()
+        response = await self._client.lease_time_to_live(pb.LeaseTimeToLiveRequest(id=lease))
+        return max(response.ttl_s, 0)
+
+    async def raise_revision(self, minimum: int, report: Callable[[int], None] = lambda _: None) -> int:
+        """Raise the store's revision to at least `minimum` by writes of one key; returns the revision.
+
+        etcd has no other way while it runs. Old revisions of the whole etcd are compacted meanwhile.
+        report: called with the revision that is reached, every RAISE_COMPACT_WRITES writes.
+        Raises RevisionOutOfReach if that takes more than RAISE_WRITES_MAX writes.
+        """
+        revision = await self.current_revision()
+        if minimum - revision > RAISE_WRITES_MAX:
+            raise RevisionOutOfReach(minimum=minimum, current=revision)
+        while revision < minimum:
+            writes = min(minimum - revision, RAISE_COMPACT_WRITES)
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    for share in range(RAISE_CONCURRENT_WRITES):
+                        count = len(range(share, writes, RAISE_CONCURRENT_WRITES))
+                        tasks.create_task(self._write_progress_key_times(count))
+            except* StorageError as errors:
+                raise errors.exceptions[0] from None
+            revision = await self.current_revision()
+            await self.compact(revision)
+            report(revision)
+        return revision
+
+    async def _write_progress_key_times(self, count: int) -> None:
+        for _ in range(count):
+            await self._write_progress_key()
 
     async def size_bytes(self) -> int:
         """Returns the size of the database of the responding member, in bytes."""
@@ -215,7 +261,7 @@ class EtcdStore:
         return (await self._client.range(request)).header.revision
 
     async def _write_progress_key(self) -> None:
-        await self._client.put(pb.PutRequest(key=encoded(self._progress_key)))
+        await self._client.put_repeatedly(pb.PutRequest(key=encoded(self._progress_key)))
 
     async def _range(self, request: pb.RangeRequest, at: ReadAt) -> pb.RangeResponse:
         self._require_open()

@@ -39,7 +39,7 @@ class EtcdVersion(NamedTuple):
 _END: Final = EtcdVersion(10**6, 0, 0)
 _ORDERED_PROGRESS: Final = [(EtcdVersion(3, 4, 31), EtcdVersion(3, 5, 0)), (EtcdVersion(3, 5, 13), _END)]
 _WARNINGS: Final = [
-    (EtcdVersion(3, 5, 0), EtcdVersion(3, 5, 3), "it can lose committed data when it is killed"),
+    (EtcdVersion(3, 5, 0), EtcdVersion(3, 5, 3), "this release can lose committed data when etcd is killed"),
     (EtcdVersion(3, 5, 3), EtcdVersion(3, 5, 13), "a watch can miss events after a compaction"),
     (EtcdVersion(0, 0, 0), EtcdVersion(3, 4, 31), "a watch can miss events after a compaction"),
 ]

@@ -32,7 +32,7 @@ A cache in front of a copy of another store in the process begins with the state
 """
 
 from apiserver.storage.watch_cache.cache import WatchCache
-from apiserver.storage.watch_cache.cache_updater import NonObjectKeys
+from apiserver.storage.watch_cache.cache_updater import ChangeFollower, NonObjectKeys
 from apiserver.storage.watch_cache.events import CacheEvent, EventType
 from apiserver.storage.watch_cache.fanout import EVERYTHING, WatchScope
 from apiserver.storage.watch_cache.history import HistoryLimits
@@ -46,6 +46,7 @@ __all__ = [
     "EVERYTHING",
     "CacheEvent",
     "CacheState",
+    "ChangeFollower",
     "EventType",
     "HistoryLimits",
     "KeyVersion",

@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 from apiserver.storage.errors import RevisionCompacted, StorageError, StorageUnavailable
 from apiserver.storage.interface import ANY, MOST_RECENT, Consistency, KeyRange, ReadAt, Storage, Stored
 from apiserver.storage.keys import prefix_range, resource_of
-from apiserver.storage.watch_cache.cache_updater import CacheUpdater, NonObjectKeys
+from apiserver.storage.watch_cache.cache_updater import CacheUpdater, ChangeFollower, NonObjectKeys
 from apiserver.storage.watch_cache.consistency import ConsistencyChecks
 from apiserver.storage.watch_cache.events import Predicate
 from apiserver.storage.watch_cache.fanout import WatchScope
@@ -41,7 +41,6 @@ class ListRevision(NamedTuple):
 
 class WatchCache(Generic[T]):
     """Serves reads and watches from memory, in front of a store, while writes go to the store directly.
-
 
     decode: decodes a stored value for readers; called once for each version, must not raise.
     size_of: returns the bytes that a decoded value keeps in memory.
@@ -119,6 +118,10 @@ class WatchCache(Generic[T]):
         except RevisionCompacted:
             return None
 
+    def follow(self, follower: ChangeFollower[T]) -> None:
+        """Calls a follower for everything that happens. To be called before the cache is filled."""
+        self._updater.follower = follower
+
     def begin_with(self, state: CacheState[T], revision: int, copy: Callable[[T], T]) -> None:
         """Fills the cache with the state of another one, instead of a list, before `run` is called.
 
@@ -130,6 +133,10 @@ class WatchCache(Generic[T]):
     async def wait_until_filled(self) -> None:
         """Wait until reads can be answered from memory."""
         await self._reflector.is_filled.wait()
+
+    async def has_reached(self, revision: int) -> bool:
+        """Wait until the cache has a revision of the store; returns False if that takes too long."""
+        return await self._freshness.has_reached(revision)
 
     async def refill(self) -> None:
         """Read everything from the store again, since values may be decoded differently, and end all
@@ -146,7 +153,7 @@ class WatchCache(Generic[T]):
 
     @property
     def is_filled(self) -> bool:
-        return self._reflector.is_filled.is_set()
+        return self._reflector.fills_total > 0
 
     @property
     def serves_snapshots(self) -> bool:
@@ -194,7 +201,7 @@ class WatchCache(Generic[T]):
         `is_filled`.
         """
         resource = self._resources.by_prefix.get(resource_of(self._prefix, key) or "")
-        return resource.snapshots.newest(key) if resource is not None else None
+        return resource.snapshots.live.get(key) if resource is not None else None
 
     def is_empty(self, resource_prefix: str, namespace: str = "") -> bool:
         """Whether a resource, or one namespace of it, has no objects, as far as the cache knows.
@@ -202,10 +209,10 @@ class WatchCache(Generic[T]):
         A list at any revision (ANY) would find nothing either, and costs more. False has no meaning before
         `is_filled`.
         """
-        if not self.is_filled:
+        if not self._reflector.fills_total:
             return False
-        resource = self.resources.get(resource_prefix)
-        if resource is None or not len(resource.snapshots):
+        resource = self._resources.by_prefix.get(resource_prefix)
+        if resource is None or not resource.snapshots.live:
             return True
         return bool(namespace) and not resource.snapshots.count_newest(
             prefix_range(f"{resource_prefix}{namespace}/")
@@ -262,7 +269,7 @@ class WatchCache(Generic[T]):
 
         Raises RevisionTooLarge (for NOT_OLDER_THAN, after a wait), RevisionCompacted, StorageUnavailable.
         """
-        if not self.is_filled:
+        if not self._reflector.fills_total:
             return await self._store_reader.get(key, at)
         if at is ANY:
             return self.get_cached(key)
@@ -294,11 +301,15 @@ class WatchCache(Generic[T]):
         """
         page = PageOptions(limit, predicate, counts_rest and predicate is None)
         is_counted = self._counts(at)
-        resource = await self._begin_list(at, keys.start, is_counted)
+        is_exact = at.consistency is Consistency.EXACT
+        resource: ResourceCache[T] | None
+        if is_exact and self.is_filled and at.revision <= self._progress.revision:
+            resource = self._resources.of_key(keys.start)  # So is the list of `revision_for_list`.
+        else:
+            resource = await self._begin_list(at, keys.start, is_counted)
         if resource is None:
             answer = self._list_store(keys, at, page)
             return await (self.count_late_list(keys.start, answer) if is_counted else answer)
-        is_exact = at.consistency is Consistency.EXACT
         if is_exact and not (self._options.serve_snapshots and at.revision >= self._updater.compacted):
             return await self._list_store(keys, at, page)
         revision = at.revision if is_exact else self.revision
@@ -327,7 +338,7 @@ class WatchCache(Generic[T]):
         start: that of the listed range. Returns the cache of its resource; None if the store has to answer.
         """
         try:
-            is_fresh = self.is_filled and await self._freshness.wait(at, start)
+            is_fresh = self.is_filled and (at is ANY or await self._freshness.wait(at, start))
         except StorageError:
             if is_counted:
                 self._resources.of_key(start).failed_lists_total += 1

@@ -11,6 +11,7 @@ from typing import Generic, Protocol, TypeVar
 from apiserver.storage.auto_compaction import compaction_key
 from apiserver.storage.interface import Event, Stored
 from apiserver.storage.keys import resource_of
+from apiserver.storage.watch_cache.events import CacheEvent
 from apiserver.storage.watch_cache.reflector import ReflectorCallbacks
 from apiserver.storage.watch_cache.resources import CachedResources
 from apiserver.storage.watch_cache.snapshots import KeyVersion, Snapshots
@@ -35,6 +36,22 @@ class NonObjectKeys(Protocol):
     def delete(self, key: str) -> None: ...
 
 
+class ChangeFollower(Protocol[T]):
+    """Receives everything that happens to a cache; no method may raise."""
+
+    def filled(self, revision: int) -> None:
+        """The cache was filled with the state at a revision: changes up to there may have been missed."""
+        ...
+
+    def changed(self, events: Sequence[CacheEvent[T]]) -> None:
+        """Objects have changed: all events of one revision or several, sorted by resource."""
+        ...
+
+    def noted(self, event: Event) -> None:
+        """A key has changed that belongs to no object."""
+        ...
+
+
 @dataclass(slots=True)
 class _ListedResource(Generic[T]):
     """The versions of a resource while everything is listed, and the sizes of its values."""
@@ -48,6 +65,7 @@ class CacheUpdater(Generic[T]):
 
     version_of: decodes a stored value for readers. size_of: returns the bytes that it keeps in memory.
     compacted: the store no longer has, or is about to drop, revisions before this one.
+    follower: see `WatchCache.follow`.
     """
 
     def __init__(
@@ -60,6 +78,7 @@ class CacheUpdater(Generic[T]):
     ) -> None:
         self._prefix, self._resources = prefix, resources
         self._version_of, self._size_of, self._others = version_of, size_of, others
+        self.follower: ChangeFollower[T] | None = None
         self._compaction_key = compaction_key(prefix)
         self.compacted = 0
         self._listed: dict[str, _ListedResource[T]] = {}
@@ -137,6 +156,8 @@ class CacheUpdater(Generic[T]):
             listed = self._listed.get(prefix) or _ListedResource(Snapshots())
             self._resources.of(prefix).fill(listed.snapshots, revision, listed.bytes)
         self._listed.clear()
+        if self.follower is not None:
+            self.follower.filled(revision)
         for changed in chain.from_iterable(self._on_change.values()):
             changed()
 
@@ -150,10 +171,15 @@ class CacheUpdater(Generic[T]):
                 by_resource.setdefault(prefix, []).append(event)
             else:
                 self._note_other(event.key, event.value)
+                if self.follower is not None:
+                    self.follower.noted(event)
+        changes: list[CacheEvent[T]] = []
         for prefix, group in by_resource.items():
-            self._resources.apply(prefix, group)
+            changes += self._resources.apply(prefix, group)
             for changed in self._on_change.get(prefix, ()):
                 changed()
+        if self.follower is not None:
+            self.follower.changed(changes)
 
     def _note_other(self, key: str, value: bytes | None) -> None:
         """Note a key that belongs to no object. value: None if it is deleted.

@@ -74,7 +74,7 @@ class ConsistencyChecks:
             is_different = None  # The cache was filled again meanwhile, so this compared nothing.
         self.totals[prefix, OUTCOMES[is_different]] += 1
         if is_different:
-            message = "the watch cache of %s differs from the store at revision %d; it is filled again"
+            message = "the watch cache of %s differs from the store at revision %d; refilling the cache"
             log.error(message, prefix, revision)
             await self._reflector.relist()
         return not is_different

@@ -27,6 +27,7 @@ class WatchScope(NamedTuple):
 
 
 EVERYTHING = WatchScope()
+_Scope: TypeAlias = tuple[str | None, str | None]  # a WatchScope, or one that is equal to it
 
 
 # Watchers by their predicates, of which equal ones are one. The inner dict is an ordered set.
@@ -90,14 +91,17 @@ class _Watchers(Generic[T]):
             if not by_value:
                 self.indexed.pop(trigger.index, None)
 
-    def concerned(self, event: CacheEvent[T]) -> Iterator[tuple[WatcherEvent[T], Collection[Watcher[T]]]]:
-        """Yields an event as watchers see it, with these watchers, once for each predicate."""
+    def concerned(self, event: CacheEvent[T]) -> list[tuple[WatcherEvent[T], Collection[Watcher[T]]]]:
+        """Returns an event as watchers see it, with these watchers, once for each predicate."""
+        found: list[tuple[WatcherEvent[T], Collection[Watcher[T]]]] = []
         if self.everything:
-            yield WatcherEvent(event.type, event), self.everything
-        yield from _selecting(event, self.selective)
+            found.append((WatcherEvent(event.type, event), self.everything))
+        if self.selective:
+            found += _selecting(event, self.selective)
         for index, by_value in self.indexed.items():
             for by_predicate in _triggered(event, index, by_value):
-                yield from _selecting(event, by_predicate)
+                found += _selecting(event, by_predicate)
+        return found
 
 
 def _remove(by_predicate: _ByPredicate[T], predicate: Predicate[T], watcher: Watcher[T]) -> None:
@@ -136,7 +140,7 @@ class Fanout(Generic[T]):
 
     def __init__(self) -> None:
         # A scope without watchers has no entry.
-        self._watchers: dict[WatchScope, _Watchers[T]] = {}
+        self._watchers: dict[_Scope, _Watchers[T]] = {}
         self.dropped_total = 0  # watchers that did not keep up
 
     def __len__(self) -> int:
@@ -152,7 +156,7 @@ class Fanout(Generic[T]):
             watchers = self._watchers[scope] = _Watchers()
         watchers.add(watcher)
 
-    def remove(self, watcher: Watcher[T], scope: WatchScope) -> None:
+    def remove(self, watcher: Watcher[T], scope: _Scope) -> None:
         watchers = self._watchers.get(scope)
         if watchers is not None:
             watchers.remove(watcher)
@@ -167,7 +171,7 @@ class Fanout(Generic[T]):
         if not self._watchers:
             return
         newly_ready: list[Watcher[T]] = []
-        overrun: list[tuple[Watcher[T], WatchScope]] = []
+        overrun: list[tuple[Watcher[T], _Scope]] = []
         for event in events:
             first_overrun = len(overrun)
             for scope in scopes_of(event.version.key):
@@ -180,7 +184,8 @@ class Fanout(Generic[T]):
                             newly_ready.append(watcher)
                         elif watcher.is_overrun:
                             overrun.append((watcher, scope))
-                newly_ready += [watcher for watcher in in_scope.late if watcher.note_event(event)]
+                if in_scope.late:
+                    newly_ready += [watcher for watcher in in_scope.late if watcher.note_event(event)]
             for watcher, scope in overrun[first_overrun:]:
                 self.remove(watcher, scope)
         for watcher in newly_ready:
@@ -214,6 +219,6 @@ class Fanout(Generic[T]):
             watcher.end()
 
 
-def scopes_of(key: str) -> tuple[WatchScope, WatchScope, WatchScope]:
-    """Returns the scopes that an event of `key` concerns."""
-    return EVERYTHING, WatchScope(key_prefix=key[: key.rindex("/") + 1]), WatchScope(key=key)
+def scopes_of(key: str) -> tuple[_Scope, _Scope, _Scope]:
+    """Returns the scopes that an event of `key` concerns, equal to those of its watchers."""
+    return EVERYTHING, (key[: key.rindex("/") + 1], None), (None, key)

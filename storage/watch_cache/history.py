@@ -94,7 +94,8 @@ class History(Generic[T]):
         """Add an event; its revision is not below the last one's."""
         self._events.append(event)
         self._seen_at.append(self.clock())
-        value, previous_bytes = event.version.value, self._previous_bytes(event)
+        value = event.version.value
+        previous_bytes = 0 if event.previous is None else self._previous_bytes(event)
         value_bytes = self._size_of(value) if value is not None else 0
         self.live_bytes += value_bytes - previous_bytes
         self.bytes += previous_bytes

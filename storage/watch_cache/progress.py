@@ -40,8 +40,10 @@ class Progress:
         if revision <= self.revision:
             return
         self.revision = revision
-        self._waiters.wake(revision)
-        self._future_waiters.wake(revision)
+        if self._waiters.heap:
+            self._waiters.wake(revision)
+        if self._future_waiters.heap:
+            self._future_waiters.wake(revision)
 
     async def wait_for(self, revision: int, timeout_s: float, *, exists: bool = True) -> bool:
         """Wait until the cache has reached `revision`; False if that takes longer than `timeout_s`.
@@ -75,19 +77,19 @@ class _Waiters:
     """
 
     def __init__(self) -> None:
-        self._heap: list[_HeapEntry] = []
+        self.heap: list[_HeapEntry] = []
         self._order = itertools.count()
         self._active = 0  # added and not removed: no fewer than those in the heap that still wait
 
     @property
     def has_any(self) -> bool:
-        while self._heap and self._heap[0][2].done():
-            heapq.heappop(self._heap)
-        return bool(self._heap)
+        while self.heap and self.heap[0][2].done():
+            heapq.heappop(self.heap)
+        return bool(self.heap)
 
     def add(self, revision: int) -> asyncio.Future[None]:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._heap, (revision, next(self._order), waiter))
+        heapq.heappush(self.heap, (revision, next(self._order), waiter))
         self._active += 1
         return waiter
 
@@ -96,12 +98,12 @@ class _Waiters:
         waiter.cancel()
         self._active -= 1
         # More than half of the heap is done, and each is cleaned up once: constant cost for each.
-        if len(self._heap) > 2 * self._active + DONE_KEPT_MAX:
-            self._heap = [each for each in self._heap if not each[2].done()]
-            heapq.heapify(self._heap)
+        if len(self.heap) > 2 * self._active + DONE_KEPT_MAX:
+            self.heap = [each for each in self.heap if not each[2].done()]
+            heapq.heapify(self.heap)
 
     def wake(self, revision: int) -> None:
-        while self._heap and self._heap[0][0] <= revision:
-            _, _, waiter = heapq.heappop(self._heap)
+        while self.heap and self.heap[0][0] <= revision:
+            _, _, waiter = heapq.heappop(self.heap)
             if not waiter.done():
                 waiter.set_result(None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from time import monotonic
 from typing import Final, NamedTuple
 
@@ -22,7 +22,7 @@ PROGRESS_INTERVAL_S: Final = 0.1
 PAGE_KEYS: Final = 1_000
 BACKOFF_FIRST_S: Final = 0.1
 BACKOFF_MAX_S: Final = 5.0
-# How long events that have arrived already may keep the event loop to themselves.
+# How long events may be applied, in total, before other tasks run.
 YIELD_INTERVAL_S: Final = 0.002
 # So much of a page is decoded before the time is looked at: a few milliseconds' worth.
 PART_BYTES: Final = 256 * 1024
@@ -69,7 +69,7 @@ class Reflector:
         """List and watch until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._request_progress(), name="watch-cache-progress")
-            await self._list_and_watch()
+            tasks.create_task(self._list_and_watch(), name="watch-cache-reflector")
 
     def begin_at(self, revision: int) -> None:
         """Begin with a watch instead of a list, as everything up to a revision is known already."""
@@ -137,8 +137,9 @@ class Reflector:
 
     async def _run_watch(self) -> None:
         self._watch = watch = self._store.watch(self._keys, after=self._progress.revision)
+        on_events, progress = self._callbacks.on_events, self._progress
         is_established = False
-        yields_at = monotonic() + YIELD_INTERVAL_S
+        busy_s = 0.0
         try:
             async for batch in watch:
                 if not is_established:
@@ -146,13 +147,15 @@ class Reflector:
                     await self._require_not_restored()
                 self.failure = None
                 for events in _by_revision(batch.events):
-                    self._callbacks.on_events(events)
+                    began = monotonic()
+                    on_events(events)
+                    busy_s += monotonic() - began
                     # With many events there may be no wait at all: let watchers write in between.
-                    if monotonic() > yields_at:
-                        self._progress.advance(events[-1].mod_revision)
+                    if busy_s > YIELD_INTERVAL_S:
+                        progress.advance(events[-1].mod_revision)
                         await asyncio.sleep(0)
-                        yields_at = monotonic() + YIELD_INTERVAL_S
-                self._progress.advance(batch.revision)
+                        busy_s = 0.0
+                progress.advance(batch.revision)
         finally:
             self._watch = None
             await watch.close()
@@ -182,17 +185,19 @@ class Reflector:
                     log.debug("cannot request progress of the watch: %s", error)
 
 
-def _by_revision(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
-    """Yields a few events at a time, with all events of a revision together, so that transactions are
-    atomic.
-    """
+def _by_revision(events: Sequence[Event]) -> Iterable[Sequence[Event]]:
+    """Returns the events in parts, with all events of a revision in one, so that transactions are atomic."""
+    if len(events) <= EVENTS_AT_ONCE:
+        return (events,) if events else ()
+    parts: list[Sequence[Event]] = []
     start = 0
     while start < len(events):
         end = min(start + EVENTS_AT_ONCE, len(events))
         while end < len(events) and events[end].mod_revision == events[end - 1].mod_revision:
             end += 1
-        yield events[start:end]
+        parts.append(events[start:end])
         start = end
+    return parts
 
 
 def _parts(items: Sequence[Stored]) -> Iterator[Sequence[Stored]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from apiserver.storage.interface import Event, KeyRange, Stored
@@ -72,8 +72,8 @@ class ResourceCache(Generic[T]):
         self._released_before = 0
         self.fanout.end_all()
 
-    def apply(self, events: Iterable[Event]) -> None:
-        """Apply events in order, and deliver them to the watchers they concern.
+    def apply(self, events: Iterable[Event]) -> Sequence[CacheEvent[T]]:
+        """Apply events in order, and deliver them to the watchers they concern. Returns what changed.
 
         Late watchers, which could keep as much in memory as the history itself may, are dropped before:
         earlier events were delivered in an earlier iteration of the event loop.
@@ -90,6 +90,7 @@ class ResourceCache(Generic[T]):
         self.events_total += len(cache_events)
         self.fanout.deliver(cache_events)
         self.evict()
+        return cache_events
 
     def evict(self, *, bytes_max: int | None = None) -> bool:
         """Drop the events beyond the history's bounds; returns True if there may be more to drop.
@@ -143,9 +144,11 @@ class ResourceCache(Generic[T]):
 
         The cost grows with the events since then, not with the keys; None if these are too many.
         """
+        total = self.snapshots.count_newest(keys)
+        if not self.history.has_after(revision):
+            return total
         if self.history.count_after(revision) > COUNTED_EVENTS_MAX:
             return None
-        total = self.snapshots.count_newest(keys)
         changed = {event.version.key for event in self.history.after(revision)}
         for key in changed:
             if key in keys:

@@ -8,6 +8,7 @@ from typing import Final, Generic, TypeVar
 
 from apiserver.storage.interface import Event
 from apiserver.storage.keys import resource_of
+from apiserver.storage.watch_cache.events import CacheEvent
 from apiserver.storage.watch_cache.resource import ResourceCache
 
 T = TypeVar("T")
@@ -55,7 +56,8 @@ class CachedResources(Generic[T]):
         prefix = resource_of(self._prefix, key)
         if prefix is None:
             raise ValueError(f"{key!r} is not the key of an object below {self._prefix}")
-        return self.of(prefix)
+        resource = self.by_prefix.get(prefix)
+        return resource if resource is not None else self.of(prefix)
 
     @property
     def history_bytes(self) -> int:
@@ -71,15 +73,16 @@ class CachedResources(Generic[T]):
         """Returns the cache of the resource of a key, if there is one."""
         return self.by_prefix.get(resource_of(self._prefix, key) or "")
 
-    def apply(self, prefix: str, events: Sequence[Event]) -> None:
-        """Apply events of one resource, and keep all histories within the budget."""
-        resource = self.of(prefix)
+    def apply(self, prefix: str, events: Sequence[Event]) -> Sequence[CacheEvent[T]]:
+        """Apply events of one resource, and keep all histories within the budget. Returns what changed."""
+        resource = self.by_prefix.get(prefix) or self.of(prefix)
         before = resource.history.bytes
-        resource.apply(events)
+        changes = resource.apply(events)
         self._growth_bytes += max(0, resource.history.bytes - before)
         # Adding up all resources for every event would cost too much.
         if self._growth_bytes > self.history_bytes_max // BUDGET_CHECKS:
             self._enforce_budget()
+        return changes
 
     def _enforce_budget(self) -> None:
         """Shorten the largest histories until all of them together are within the budget."""

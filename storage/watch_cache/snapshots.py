@@ -53,52 +53,54 @@ _NOTHING: Final[SortedDict[str, Any]] = SortedDict()
 class Snapshots(Generic[T]):
     """The versions of all keys of one resource.
 
-    Every key is in exactly one of two ordered maps: `_live` if its newest version has a value, `_deleted` if
+    Every key is in exactly one of two ordered maps: `live` if its newest version has a value, `_deleted` if
     that is a deletion and older reads can still see earlier versions. So the newest state can be listed,
     counted and paged without passing over deleted keys.
+
+    live: the newest versions that have a value, by key; to be read only.
     """
 
     def __init__(self) -> None:
         # Made when they are needed: most resources have no objects, of most others nothing is deleted, and an
         # empty map is twenty objects.
-        self._live: SortedDict[str, KeyVersion[T]] = _NOTHING
+        self.live: SortedDict[str, KeyVersion[T]] = _NOTHING
         self._deleted: SortedDict[str, KeyVersion[T]] | None = None
 
     def __len__(self) -> int:
         """Returns the number of keys that have a value."""
-        return len(self._live)
+        return len(self.live)
 
     def add_all(self, versions: Iterable[KeyVersion[T]]) -> None:
         """Add the only known versions of some keys, which are sorted together once."""
-        if self._live is _NOTHING:
-            self._live = SortedDict()
-        self._live.update({version.key: version for version in versions})
+        if self.live is _NOTHING:
+            self.live = SortedDict()
+        self.live.update({version.key: version for version in versions})
 
     def newest(self, key: str) -> KeyVersion[T] | None:
         """Returns the newest version of `key`, if it has a value."""
-        return self._live.get(key)
+        return self.live.get(key)
 
     def get(self, key: str, revision: int) -> KeyVersion[T] | None:
-        version = self._live.get(key)
+        version = self.live.get(key)
         if version is None and self._deleted is not None:
             version = self._deleted.get(key)
         return version.at(revision) if version is not None else None
 
     def put(self, key: str, value: T, *, revision: int, create_revision: int) -> KeyVersion[T]:
-        previous = self._live.get(key)
+        previous = self.live.get(key)
         if previous is None and self._deleted is not None:
             previous = self._deleted.pop(key, None)
         version = KeyVersion(
             key, value, revision=revision, create_revision=create_revision, previous=previous
         )
-        if self._live is _NOTHING:
-            self._live = SortedDict()
-        self._live[key] = version
+        if self.live is _NOTHING:
+            self.live = SortedDict()
+        self.live[key] = version
         return version
 
     def delete(self, key: str, *, revision: int) -> KeyVersion[T] | None:
         """Records a deletion of `key`, and returns its version, or None if the key has no value."""
-        previous = self._live.pop(key, None)
+        previous = self.live.pop(key, None)
         if previous is None:
             return None
         version = KeyVersion(key, None, revision=revision, create_revision=0, previous=previous)
@@ -118,8 +120,8 @@ class Snapshots(Generic[T]):
         """Returns the newest versions of the first `count` keys in the range that have a value, in key
         order.
         """
-        live = self._live.irange(keys.start, keys.end, (True, False))
-        return [self._live[key] for key in islice(live, count)]
+        live = self.live.irange(keys.start, keys.end, (True, False))
+        return [self.live[key] for key in islice(live, count)]
 
     def all_in(self, keys: KeyRange, count: int) -> list[KeyVersion[T]]:
         """Returns the newest versions of the first `count` keys in the range, with deletions, in key order.
@@ -129,20 +131,18 @@ class Snapshots(Generic[T]):
         if self._deleted is None:
             return self.newest_in(keys, count)
         deleted = self._deleted.irange(keys.start, keys.end, (True, False))
-        live = self._live.irange(keys.start, keys.end, (True, False))
-        return [
-            self._live.get(key) or self._deleted[key] for key in islice(heapq.merge(live, deleted), count)
-        ]
+        live = self.live.irange(keys.start, keys.end, (True, False))
+        return [self.live.get(key) or self._deleted[key] for key in islice(heapq.merge(live, deleted), count)]
 
     def sample(self, count: int) -> list[KeyVersion[T]]:
         """Returns the newest versions of some keys that have a value, evenly spread over all of them."""
-        total = len(self._live)
+        total = len(self.live)
         if total <= count:
-            return list(self._live.values())
-        return [self._live.peekitem(number * total // count)[1] for number in range(count)]
+            return list(self.live.values())
+        return [self.live.peekitem(number * total // count)[1] for number in range(count)]
 
     def count_newest(self, keys: KeyRange) -> int:
         """Returns the number of keys of the range that have a value, at the same cost for any number of
         keys.
         """
-        return self._live.bisect_left(keys.end) - self._live.bisect_left(keys.start)
+        return self.live.bisect_left(keys.end) - self.live.bisect_left(keys.start)

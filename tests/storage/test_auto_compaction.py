@@ -175,7 +175,7 @@ async def test_it_runs_every_interval_even_after_the_store_failed(
     with caplog.at_level(logging.WARNING):
         await intervals.one()
         await intervals.one()
-    assert len([r for r in caplog.records if "will be retried" in r.getMessage()]) == 2
+    assert len([r for r in caplog.records if "retrying" in r.getMessage()]) == 2
     assert intervals.asked == [INTERVAL_S] * 5
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from apiserver.storage import errors, snapshot_file
+from apiserver.storage import errors, snapshot_file, store_copy
 from apiserver.storage.errors import StorageError
 
 _INDENTATION = 4
@@ -24,7 +24,7 @@ def drawn() -> dict[str, str]:
 
 
 def test_the_drawing_shows_every_error_and_its_base() -> None:
-    defined = [*vars(errors).values(), *vars(snapshot_file).values()]
+    defined = [each for module in (errors, snapshot_file, store_copy) for each in vars(module).values()]
     bases = {
         each.__name__: each.__bases__[0].__name__
         for each in defined

@@ -339,7 +339,7 @@ def test_restored_files_are_private_and_complete(tmp_path: Path, saved: Path) ->
 def test_an_existing_store_is_never_replaced(tmp_path: Path, saved: Path, name: str) -> None:
     """Nor are remains of one: SQLite would use the old log with the new file."""
     (tmp_path / name).write_text("mine")
-    with pytest.raises(SnapshotError, match=rf"holds a store already \({name}\)"):
+    with pytest.raises(SnapshotError, match=rf"already contains a store \({name}\)"):
         snapshot.restore(saved, tmp_path)
     assert (tmp_path / name).read_text() == "mine"
 
@@ -374,7 +374,7 @@ UNUSABLE: Final[dict[str, tuple[Callable[[Path], object], str]]] = {
     "empty": (lambda path: os.truncate(path, 0), "does not end with a checksum"),
     "a copy of a store's file": (
         lambda path: shutil.copy(path.with_name("data") / "store.db", path),
-        "does not end with a checksum: it is cut off, or was not made by `snapshot save`",
+        "does not end with a checksum: the file is incomplete, or was not created by `snapshot save`",
     ),
     "missing": (lambda path: path.unlink(), "No such file"),
     "of another program": (

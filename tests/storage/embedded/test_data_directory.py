@@ -13,6 +13,7 @@ from typing import Final
 import pytest
 
 from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.embedded.database import RESERVE_BYTES
 from apiserver.storage.errors import DataDirectoryError
 from apiserver.storage.interface import Put
 from tests.support.embedded_stores import P, all_keys, child
@@ -156,4 +157,15 @@ async def test_other_users_cannot_read_the_files(tmp_path: Path) -> None:
     modes = {path.name: path.stat().st_mode & 0o077 for path in (tmp_path / "new").iterdir()}
     assert modes == dict.fromkeys(modes, 0)
     assert (tmp_path / "new").stat().st_mode & 0o077 == 0
+    await store.close()
+
+
+async def test_the_reserve_is_occupied_as_soon_as_it_can_be(tmp_path: Path) -> None:
+    """Not only at the start: what prevents it may pass, as a lack of file descriptors does."""
+    reserve = tmp_path / "data" / "reserve"
+    reserve.mkdir(parents=True)
+    store = await EmbeddedStore.open(tmp_path / "data")
+    reserve.rmdir()
+    await store.check_health()
+    assert reserve.stat().st_size == RESERVE_BYTES
     await store.close()

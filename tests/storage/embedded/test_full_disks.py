@@ -165,6 +165,45 @@ asyncio.run(main())
     )
 
 
+async def test_a_disk_that_others_fill_again_and_again(tmp_path: Path) -> None:
+    """The reserve, which compaction uses up, is occupied again when there is space."""
+    program = f"""
+import asyncio
+from pathlib import Path
+from apiserver.storage.embedded import EmbeddedStore
+from apiserver.storage.errors import StorageFull
+from tests.guarantees.small_disk import fill_up
+
+async def main():
+    store = await EmbeddedStore.open(Path({str(tmp_path)!r}) / "data")
+    ballast = Path({str(tmp_path)!r}) / "ballast"
+    revision, refused = await store.create("{P}a", b""), 0
+    for n in range(4):
+        fill_up(ballast)
+        while refused <= n:
+            try:
+                revision = await store.compare_and_put("{P}a", b"x" * 10_000, expected=revision)
+            except StorageFull:
+                refused += 1
+        for _ in range(200):
+            try:
+                revision = await store.compare_and_put("{P}a", b"x" * 10_000, expected=revision)
+                break
+            except StorageFull:
+                await asyncio.sleep(0.02)
+        else:
+            raise SystemExit(f"still full, the {{n}}th time")
+        ballast.unlink()
+        await store.check_health()
+    await store.close()
+    print("freed each time")
+
+asyncio.run(main())
+"""
+    done = run_on_small_disk(program, tmp_path, "32m")
+    assert done.stdout == "freed each time\n", done.stderr
+
+
 async def test_a_commit_that_fails_half_way_has_an_unknown_outcome_that_is_resolved(tmp_path: Path) -> None:
     """Whether it happened or not, store, revision and watches agree afterwards, and no event comes twice."""
     store = await EmbeddedStore.open(tmp_path, durable=False)

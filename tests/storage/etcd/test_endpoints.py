@@ -121,6 +121,26 @@ async def test_closing_while_connecting_ends_every_call(
                 await calling
 
 
+async def test_a_watch_that_is_given_up_while_it_connects_moves_to_another_endpoint(
+    etcd: EtcdProcess, transport: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with SilentServer() as mute, asyncio.timeout(WITHIN_S):
+        client = EtcdClient([mute.url, etcd.url], transport=transport)
+
+        async def give_up() -> None:
+            async with client.watch(0) as call:
+                opening = asyncio.ensure_future(call.write(pb.WatchRequest()))
+                await mute.accepted.wait()
+                call.give_up("no response")
+                await opening
+
+        with pytest.raises(StorageUnavailable, match=f"{mute.url}: no response"):
+            await give_up()
+        await client.status()
+        await client.close()
+    assert caplog.messages == [f"etcd at {mute.url}: no response; using {etcd.url}"]
+
+
 async def test_watches_and_calls_after_closing_report_the_closed_store(
     etcd: EtcdProcess, transport: str
 ) -> None:
@@ -137,9 +157,9 @@ async def test_watches_and_calls_after_closing_report_the_closed_store(
         "its progress": fresh.request_progress(),
         "the progress of one that was read from": begun.request_progress(),
         "a renewal": client.keep_lease_alive(pb.LeaseKeepAliveRequest(id=1)),
-        "a write": client.put(pb.PutRequest(key=b"a")),
+        "a write": client.put_repeatedly(pb.PutRequest(key=b"a")),
         "a snapshot": anext(parts),
-        "the version": store.version(),
+        "the version": store.version_and_endpoint(),
     }
     results = await asyncio.gather(*calls.values(), return_exceptions=True)
     expected = (StorageUnavailable, "the store is closed")
@@ -184,6 +204,8 @@ ENDPOINTS = {
     "another scheme": "ftp://127.0.0.1:2379",
     "no host": "http://:2379",
     "nothing": "",
+    "a port that is no number": "http://127.0.0.1:etcd",
+    "a port that is too large": "http://127.0.0.1:65536",
 }
 
 
@@ -191,6 +213,11 @@ ENDPOINTS = {
 async def test_an_invalid_endpoint_is_refused_by_name(endpoint: str, transport: str) -> None:
     with pytest.raises(ValueError, match="is not of the form http://HOST:PORT or https://HOST:PORT"):
         EtcdClient([endpoint], transport=transport)
+
+
+def test_an_invalid_endpoint_does_not_show_its_password(transport: str) -> None:
+    with pytest.raises(ValueError, match="etcd endpoint 'ftp://host' is not of the form"):
+        EtcdClient(["ftp://user:secret@host"], transport=transport)
 
 
 @pytest.fixture

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from apiserver.storage.errors import OutcomeUnknown, StorageError, StorageFull, StorageUnavailable
+from apiserver.storage.etcd.watch import SILENCE_MAX_S
 from apiserver.storage.interface import Storage
 from tests.support.etcd_process import EtcdProcess
 from tests.support.etcd_stores import ALL, P, Stores, binary
@@ -19,13 +22,21 @@ pytestmark = pytest.mark.etcd
 
 
 async def use_up_quota(store: Storage) -> dict[str, StorageError | int]:
-    """Write concurrently until the quota is used up; returns the result of each write."""
+    """Write concurrently until the quota is used up; returns the result of each write.
+
+    etcd carries them out in any order, so any one of them may be refused.
+    """
     keys = [f"{P}{n:04}" for n in range(1_000)]
     results = await asyncio.gather(*(store.create(k, b"x" * 20_000) for k in keys), return_exceptions=True)
     by_key: dict[str, StorageError | int] = {}
     for key, result in zip(keys, results, strict=True):
         assert isinstance(result, int | StorageError), result
         by_key[key] = result
+    async with asyncio.timeout(WITHIN_S):
+        # The quota may hold all of these, and a few more. etcd may begin to refuse in the middle of a write.
+        with contextlib.suppress(StorageFull, OutcomeUnknown):
+            for number in itertools.count():
+                await store.create(f"{P}more-{number}", b"x" * 20_000)
     return by_key
 
 
@@ -39,7 +50,7 @@ def small_etcd(tmp_path: Path) -> Iterator[EtcdProcess]:
 async def test_an_exhausted_quota_stops_writes_until_space_is_freed(
     small_etcd: EtcdProcess, open_store: Stores
 ) -> None:
-    """Row N01: not ready. Reads work; space is freed as etcd says: delete, compact, defragment, disarm."""
+    """Row N01. Reads work; space is freed as etcd says: delete, compact, defragment, disarm."""
     store = open_store(small_etcd.url)
 
     async def until_alarmed() -> None:
@@ -64,6 +75,26 @@ async def test_an_exhausted_quota_stops_writes_until_space_is_freed(
     small_etcd.ctl("alarm", "disarm")
     await store.check_health()
     assert await store.create(P + "again", b"") == revision + 1
+
+
+async def test_a_full_store_ends_no_watch(small_etcd: EtcdProcess, open_store: Stores) -> None:
+    """Before etcd 3.5.13, a request for progress is a write: that it is refused says nothing of the watch."""
+    store = open_store(small_etcd.url)
+    results = await use_up_quota(store)
+    key = next(key for key, result in results.items() if isinstance(result, int))
+    watch = store.watch(ALL, after=await store.current_revision())
+    batches = aiter(watch)
+    await anext(batches)
+    reading = asyncio.ensure_future(anext(batches))
+    ends_at = time.monotonic() + 2 * SILENCE_MAX_S
+    while time.monotonic() < ends_at:
+        with pytest.raises(StorageFull):
+            await watch.request_progress()
+        await asyncio.sleep(0.1)
+    small_etcd.ctl("del", key)
+    batch = await asyncio.wait_for(reading, WITHIN_S)
+    assert [event.key for event in batch.events] == [key]
+    await watch.close()
 
 
 async def test_a_write_refused_for_space_has_not_happened(

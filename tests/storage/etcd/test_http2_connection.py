@@ -10,23 +10,38 @@ from typing import Final
 import hpack
 import pytest
 
+from apiserver.storage.etcd.http2_calls import StreamCall, UnaryCall
 from apiserver.storage.etcd.http2_connection import (
+    BLOCKED_MESSAGES_MAX,
     CONNECTION_WINDOW_BYTES,
     HEADER_BLOCK_BYTES_MAX,
     KEEPALIVE_INTERVAL_S,
     KEEPALIVE_TIMEOUT_S,
+    MESSAGE_BYTES_MAX,
+    WRITE_BUFFER_BYTES_MAX,
     Connection,
-    StreamCall,
-    UnaryCall,
+)
+from apiserver.storage.etcd.http2_frames import (
+    ACK,
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    GOAWAY,
+    HEADERS,
+    PADDED,
+    PING,
+    PREFACE,
+    PRIORITY,
+    PUSH_PROMISE,
+    RST_STREAM,
+    SETTINGS,
+    WINDOW_UPDATE,
+    frame,
     request_block,
 )
 from apiserver.storage.etcd.rpc import CallEnded, Code, RpcError
 
-DATA, HEADERS, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = (
-    *(0x0, 0x1, 0x3, 0x4, 0x5, 0x6, 0x7, 0x8, 0x9),
-)
-END_STREAM, ACK, END_HEADERS, PADDED, PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
-PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 WINDOW: Final = 64 * 1024
 BLOCK: Final = request_block("/etcdserverpb.KV/Range", "127.0.0.1:2379", is_tls=False)
 
@@ -45,18 +60,14 @@ def trailers(code: int = 0, message: str = "") -> bytes:
     return block({"grpc-status": str(code), "grpc-message": message})
 
 
-def refusal(code: int, message: str) -> bytes:
+def refusal(code: int, message: str, stream_id: int = 1) -> bytes:
     """An answer that is nothing but an error."""
     return frame(
         HEADERS,
         END_HEADERS | END_STREAM,
-        1,
+        stream_id,
         block({":status": "200", "grpc-status": str(code), "grpc-message": message}),
     )
-
-
-def frame(kind: int, flags: int, stream_id: int, payload: bytes = b"") -> bytes:
-    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + struct.pack(">L", stream_id) + payload
 
 
 def message(content: bytes) -> bytes:
@@ -96,6 +107,9 @@ class Wire(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.written += bytes(data)
 
+    def get_write_buffer_size(self) -> int:
+        return len(self.written)
+
     def is_closing(self) -> bool:
         return self.is_closed
 
@@ -126,16 +140,16 @@ class Peer:
         for data in first:
             self.connection.data_received(data)
 
-    def call(self, content: bytes = b"?", deadline: float = 1e9) -> asyncio.Future[bytes]:
+    async def call(self, content: bytes = b"?", deadline: float = 1e9) -> asyncio.Future[bytes]:
         found: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         call = UnaryCall(self.connection, found, deadline)
-        self.connection.open(call, BLOCK)
+        await self.connection.open(call, BLOCK, deadline)
         self.connection.send(call, content, is_last=True)
         return found
 
-    def stream(self) -> StreamCall:
+    async def stream(self) -> StreamCall:
         call = StreamCall(self.connection, None)
-        self.connection.open(call, BLOCK)
+        await self.connection.open(call, BLOCK, 1e9)
         return call
 
     async def sent(self) -> list[tuple[int, int, int, bytes]]:
@@ -168,7 +182,7 @@ async def test_it_begins_with_the_preface_and_settings_that_forbid_a_header_tabl
 
 async def test_a_call_is_one_write_and_its_answer_is_the_message() -> None:
     peer = Peer(settings())
-    found = peer.call(b"question")
+    found = await peer.call(b"question")
     assert await peer.sent() == [
         (SETTINGS, ACK, 0, b""),
         (HEADERS, END_HEADERS, 1, BLOCK),
@@ -199,7 +213,7 @@ async def test_frames_may_be_cut_anywhere(size: int) -> None:
     data = settings() + frame(PING, 0, 0, b"12345678")
     for begin in range(0, len(data), size):
         peer.connection.data_received(data[begin : begin + size])
-    found = peer.call()
+    found = await peer.call()
     data = answer(1, b"a" * 100)
     for begin in range(0, len(data), size):
         peer.connection.data_received(data[begin : begin + size])
@@ -220,14 +234,16 @@ ANSWERS: Final[dict[str, bytes]] = {
     + frame(DATA, 0, 1, message(b"answer")[7:])
     + frame(HEADERS, END_STREAM, 1, trailers()[:4])
     + frame(CONTINUATION, END_HEADERS, 1, trailers()[4:]),
-    "among frames of unknown kinds": frame(0xFA, 0, 0, b"?") + answer(1, b"answer") + frame(0xFB, 9, 7),
+    "after an interim response": frame(HEADERS, END_HEADERS, 1, block({":status": "103"}))
+    + answer(1, b"answer"),
+    "among frames of unknown kinds": frame(0xFA, 0, 0, b"?") + answer(1, b"answer") + frame(0xFB, 9, 7, b""),
 }
 
 
 @pytest.mark.parametrize("data", ANSWERS.values(), ids=ANSWERS)
 async def test_answers_come_in_many_forms(data: bytes) -> None:
     peer = Peer(settings())
-    found = peer.call()
+    found = await peer.call()
     peer.connection.data_received(data)
     assert await found == b"answer"
 
@@ -254,20 +270,19 @@ FAILURES: Final[dict[str, tuple[bytes, Code, str, bool]]] = {
     "no message": (
         frame(HEADERS, END_HEADERS, 1, STARTED) + frame(HEADERS, END_HEADERS | END_STREAM, 1, trailers()),
         Code.INTERNAL,
-        "the response is not one whole message",
+        "the response is incomplete",
         False,
     ),
     "half a message": (
         frame(DATA, 0, 1, message(b"answer")[:8]) + frame(HEADERS, END_HEADERS | END_STREAM, 1, trailers()),
         Code.INTERNAL,
-        "the response is not one whole message",
+        "the response is incomplete",
         False,
     ),
     "a compressed message": (
-        frame(DATA, 0, 1, b"\1" + message(b"answer")[1:])
-        + frame(HEADERS, END_HEADERS | END_STREAM, 1, trailers()),
+        frame(DATA, 0, 1, b"\1" + message(b"answer")[1:]),
         Code.INTERNAL,
-        "the response is not one whole message",
+        "the response is compressed or too long (6 bytes)",
         False,
     ),
     "an answer of a proxy": (
@@ -288,6 +303,18 @@ FAILURES: Final[dict[str, tuple[bytes, Code, str, bool]]] = {
         "the response has no grpc-status",
         False,
     ),
+    "no trailers": (
+        frame(DATA, END_STREAM, 1, message(b"")),
+        Code.INTERNAL,
+        "the response has no trailers",
+        False,
+    ),
+    "more than one message": (
+        frame(DATA, 0, 1, message(b"answer") + b"1"),
+        Code.INTERNAL,
+        "the response is more than one message",
+        False,
+    ),
     "a reset": (
         frame(RST_STREAM, 0, 1, struct.pack(">L", 2)),
         Code.INTERNAL,
@@ -303,7 +330,7 @@ FAILURES: Final[dict[str, tuple[bytes, Code, str, bool]]] = {
     "a server that goes before the call": (
         frame(GOAWAY, 0, 0, struct.pack(">LL", 0, 0) + b"max_age"),
         Code.UNAVAILABLE,
-        "the server has sent GOAWAY: max_age",
+        "the server has sent GOAWAY, error 0: max_age",
         True,
     ),
 }
@@ -314,7 +341,7 @@ async def test_calls_fail_with_the_code_and_the_reason(
     data: bytes, code: Code, details: str, is_unsent: bool
 ) -> None:
     peer = Peer(settings())
-    found = peer.call()
+    found = await peer.call()
     peer.connection.data_received(data)
     with pytest.raises(RpcError) as raised:
         await found
@@ -342,37 +369,38 @@ NONSENSE: Final[dict[str, bytes]] = {
     "headers that are all priority": frame(HEADERS, END_HEADERS | PRIORITY, 1, b"1234"),
     "padding of more than the frame": frame(DATA, PADDED, 1, b"\x05123"),
     "padding of nothing": frame(DATA, PADDED, 1, b""),
+    "settings that allow short frames": settings(max_frame_size=100),
+    "settings that allow frames of any length": settings(max_frame_size=(1 << 32) - 1),
     "data of a call of the server": frame(DATA, 0, 2, b"1"),
     "an answer to a call that was not made": frame(HEADERS, END_HEADERS, 3, STARTED),
-    "a response without trailers": frame(DATA, END_STREAM, 1, message(b"")),
 }
 
 
 @pytest.mark.parametrize("data", NONSENSE.values(), ids=NONSENSE)
 async def test_nonsense_ends_the_connection_and_a_call_may_have_happened(data: bytes) -> None:
     peer = Peer(settings())
-    found = peer.call()
+    found = await peer.call()
     peer.connection.data_received(data)
-    with pytest.raises(RpcError, match=r"it does not speak HTTP/2 as gRPC does: .") as raised:
+    with pytest.raises(RpcError, match=r"the server sent invalid HTTP/2: .") as raised:
         await found
     assert (raised.value.code, raised.value.is_unsent) == (Code.UNAVAILABLE, False)
     assert peer.wire.is_closed
     assert not peer.connection.is_usable
     with pytest.raises(RpcError) as refused:
-        peer.call()
+        await peer.call()
     assert refused.value.is_unsent
 
 
 @pytest.mark.parametrize("data", [b"HTTP/1.1 400 Bad Request\r\n\r\n", frame(PING, 0, 0, bytes(8))])
 async def test_a_server_that_begins_otherwise_does_not_speak_http2(data: bytes) -> None:
     peer = Peer(data)
-    with pytest.raises(RpcError, match="it does not speak HTTP/2"):
+    with pytest.raises(RpcError, match="the server sent invalid HTTP/2"):
         await peer.connection.ready
 
 
 async def test_a_lost_connection_fails_its_calls_as_sent() -> None:
     peer = Peer(settings())
-    found, stream = peer.call(), peer.stream()
+    found, stream = await peer.call(), await peer.stream()
     reading = asyncio.ensure_future(stream.read())
     await asyncio.sleep(0)
     peer.connection.connection_lost(ConnectionResetError("reset"))
@@ -382,9 +410,44 @@ async def test_a_lost_connection_fails_its_calls_as_sent() -> None:
         assert not raised.value.is_unsent
 
 
+async def test_a_server_that_asks_and_does_not_read_is_disconnected() -> None:
+    peer = Peer(settings())
+    found = await peer.call()
+    pings = frame(PING, 0, 0, bytes(8)) * 1_000_000
+    for _ in range(WRITE_BUFFER_BYTES_MAX // len(pings) + 1):
+        peer.connection.data_received(pings)
+    await asyncio.sleep(0)
+    with pytest.raises(RpcError, match="the server does not read"):
+        await found
+    assert peer.wire.is_closed
+
+
+async def test_a_long_response_is_credited_as_it_comes() -> None:
+    peer = Peer(settings())
+    found, content = await peer.call(), b"m" * 5 * WINDOW
+    peer.connection.data_received(frame(HEADERS, END_HEADERS, 1, STARTED))
+    rest, window = message(content), WINDOW
+    while rest:
+        window += await peer.credited(1)
+        part, rest = rest[: min(window, 16_384)], rest[min(window, 16_384) :]
+        assert part, "the window is used up"
+        window -= len(part)
+        peer.connection.data_received(frame(DATA, 0, 1, part))
+    peer.connection.data_received(frame(HEADERS, END_HEADERS | END_STREAM, 1, trailers()))
+    assert await found == content
+
+
+async def test_a_message_longer_than_protobuf_allows_ends_its_stream() -> None:
+    peer = Peer(settings())
+    stream = await peer.stream()
+    peer.connection.data_received(frame(DATA, 0, 1, b"\0" + struct.pack(">L", MESSAGE_BYTES_MAX + 1)))
+    with pytest.raises(RpcError, match=r"a message is too long \(2147483648 bytes\)"):
+        await stream.read()
+
+
 async def test_calls_under_way_end_before_a_server_that_goes() -> None:
     peer = Peer(settings())
-    first, second = peer.call(), peer.call()
+    first, second = await peer.call(), await peer.call()
     peer.connection.data_received(frame(GOAWAY, 0, 0, struct.pack(">LL", 1, 0)))
     with pytest.raises(RpcError) as raised:
         await second
@@ -400,8 +463,8 @@ async def test_calls_under_way_end_before_a_server_that_goes() -> None:
 async def test_large_messages_are_sent_as_the_windows_allow_and_calls_take_turns() -> None:
     peer = Peer(settings(initial_window_size=40_000))
     large, small = b"l" * 100_000, b"s" * 10
-    peer.call(large)
-    peer.call(small)
+    await peer.call(large)
+    await peer.call(small)
     sizes = [(of, len(payload)) for kind, _, of, payload in await peer.sent() if kind == DATA]
     assert sizes == [(1, 16_384), (1, 16_384), (1, 40_000 - 2 * 16_384), (3, 15)]
     peer.connection.data_received(frame(WINDOW_UPDATE, 0, 1, struct.pack(">L", 1_000_000)))
@@ -415,7 +478,7 @@ async def test_large_messages_are_sent_as_the_windows_allow_and_calls_take_turns
 
 async def test_a_message_that_waits_is_dropped_with_its_call() -> None:
     peer = Peer(settings(initial_window_size=10))
-    stream = peer.stream()
+    stream = await peer.stream()
     stream.write(b"x" * 100)
     stream.cancel()
     await peer.sent()
@@ -425,19 +488,63 @@ async def test_a_message_that_waits_is_dropped_with_its_call() -> None:
 
 async def test_a_limit_of_calls_makes_others_wait() -> None:
     peer = Peer(settings(max_concurrent_streams=1))
-    await peer.connection.place()
-    first = peer.call()
-    waiting = asyncio.ensure_future(peer.connection.place())
+    first = await peer.call()
+    waiting = asyncio.ensure_future(peer.call())
     await asyncio.sleep(0)
     assert not waiting.done()
-    peer.connection.data_received(answer(1, b"1"))
+    peer.connection.data_received(answer(1, b"1") + settings())
     await first
-    await waiting
+    second = await waiting
+    peer.connection.data_received(answer(3, b"2"))
+    assert await second == b"2"
+
+
+async def test_a_turn_that_comes_to_a_call_that_is_cancelled_goes_to_the_next() -> None:
+    peer = Peer(settings(max_concurrent_streams=1))
+    first = await peer.call()
+    waiting = [asyncio.ensure_future(peer.call()) for _ in range(3)]
+    await asyncio.sleep(0)
+    waiting[1].cancel()
+    peer.connection.data_received(answer(1, b"1"))
+    waiting[0].cancel()
+    await first
+    last = await waiting[2]
+    peer.connection.data_received(answer(3, b"2"))
+    assert await last == b"2"
+
+
+@pytest.mark.parametrize("limit", [0, 1])
+async def test_waiting_for_a_turn_has_a_deadline(limit: int) -> None:
+    peer = Peer(settings(max_concurrent_streams=limit))
+    if limit:
+        await peer.stream()
+    with pytest.raises(RpcError, match="the server allows no more calls") as raised:
+        await peer.call(deadline=asyncio.get_running_loop().time() + 0.01)
+    assert (raised.value.code, raised.value.is_unsent) == (Code.DEADLINE_EXCEEDED, True)
+
+
+async def test_calls_that_wait_for_a_turn_are_unsent_when_the_connection_ends() -> None:
+    peer = Peer(settings(max_concurrent_streams=0))
+    waiting = asyncio.ensure_future(peer.call())
+    await asyncio.sleep(0)
+    peer.connection.eof_received()
+    with pytest.raises(RpcError) as raised:
+        await waiting
+    assert raised.value.is_unsent
+
+
+async def test_messages_that_wait_for_windows_are_bounded() -> None:
+    peer = Peer(settings(initial_window_size=0))
+    stream = await peer.stream()
+    for _ in range(BLOCKED_MESSAGES_MAX):
+        stream.write(b"?")
+    with pytest.raises(RpcError, match="the server takes no more messages"):
+        stream.write(b"?")
 
 
 async def test_messages_of_a_stream_are_read_in_order_and_its_end_is_none() -> None:
     peer = Peer(settings())
-    stream = peer.stream()
+    stream = await peer.stream()
     peer.connection.data_received(
         frame(HEADERS, END_HEADERS, 1, STARTED)
         + frame(DATA, 0, 1, message(b"1") + message(b"")[:3])
@@ -452,7 +559,7 @@ async def test_messages_of_a_stream_are_read_in_order_and_its_end_is_none() -> N
 
 async def test_what_is_not_read_is_not_credited() -> None:
     peer = Peer(settings())
-    stream = peer.stream()
+    stream = await peer.stream()
     parts = [message(b"m" * 995)] * (WINDOW // 1000)
     for each in parts:
         peer.connection.data_received(frame(DATA, 0, 1, each))
@@ -465,7 +572,7 @@ async def test_what_is_not_read_is_not_credited() -> None:
 
 async def test_a_message_longer_than_the_window_is_credited_while_it_is_waited_for() -> None:
     peer = Peer(settings())
-    stream = peer.stream()
+    stream = await peer.stream()
     reading = asyncio.ensure_future(stream.read())
     rest, window = message(b"m" * 5 * WINDOW), WINDOW
     while rest:
@@ -478,21 +585,44 @@ async def test_a_message_longer_than_the_window_is_credited_while_it_is_waited_f
     assert await reading == b"m" * 5 * WINDOW
 
 
+def test_a_stream_is_silent_only_while_somebody_waits_and_no_byte_comes() -> None:
+    async def test(loop: Clock) -> None:
+        def silence_s() -> float | None:
+            return None if stream.silent_since is None else round(loop.time() - stream.silent_since)
+
+        peer = Peer(settings())
+        stream = await peer.stream()
+        assert silence_s() is None
+        loop.ahead_s += 10
+        reading = asyncio.ensure_future(stream.read())
+        await asyncio.sleep(0)
+        assert silence_s() == 0
+        loop.ahead_s += 10
+        assert silence_s() == 10
+        peer.connection.data_received(frame(DATA, 0, 1, message(b"12")[:6]))
+        assert silence_s() == 0
+        peer.connection.data_received(frame(DATA, 0, 1, b"2"))
+        assert silence_s() is None, "the message waits for its reader"
+        assert await reading == b"12"
+
+    _with_clock(test)
+
+
 async def test_a_server_that_sends_more_than_its_window_loses_the_call() -> None:
     peer = Peer(settings())
-    stream = peer.stream()
+    stream = await peer.stream()
     for _ in range(WINDOW // 16_000 + 1):
         peer.connection.data_received(frame(DATA, 0, 1, message(bytes(15_995))))
     for _ in range(WINDOW // 16_000):
         assert await stream.read() == bytes(15_995)
-    with pytest.raises(RpcError, match="more than its window allows"):
+    with pytest.raises(RpcError, match="exceeded its flow-control window"):
         await stream.read()
 
 
 async def test_a_stream_that_is_not_read_does_not_stop_the_others() -> None:
     """What comes is credited to the connection, whichever call it is of."""
     peer = Peer(settings(), window=CONNECTION_WINDOW_BYTES)
-    peer.stream()
+    await peer.stream()
     for _ in range(CONNECTION_WINDOW_BYTES // 16_384 // 2):
         peer.connection.data_received(frame(DATA, 0, 1, message(bytes(16_000))))
     assert await peer.credited(0) > CONNECTION_WINDOW_BYTES // 4
@@ -500,7 +630,7 @@ async def test_a_stream_that_is_not_read_does_not_stop_the_others() -> None:
 
 async def test_a_cancelled_call_is_reset_and_what_still_comes_is_dropped() -> None:
     peer = Peer(settings())
-    stream = peer.stream()
+    stream = await peer.stream()
     reading = asyncio.ensure_future(stream.read())
     await asyncio.sleep(0)
     stream.cancel()
@@ -515,7 +645,7 @@ async def test_a_cancelled_call_is_reset_and_what_still_comes_is_dropped() -> No
 
 async def test_closing_ends_all_calls() -> None:
     peer = Peer(settings())
-    found = peer.call()
+    found = await peer.call()
     closing = asyncio.ensure_future(peer.connection.close())
     with pytest.raises(CallEnded):
         await found
@@ -535,7 +665,7 @@ def _with_clock(test: Callable[[Clock], object]) -> None:
 def test_a_call_has_a_deadline() -> None:
     async def test(loop: Clock) -> None:
         peer = Peer(settings())
-        found, later = peer.call(deadline=loop.time() + 10), peer.call(deadline=loop.time() + 100)
+        found, later = await peer.call(deadline=loop.time() + 10), await peer.call(deadline=loop.time() + 100)
         loop.ahead_s += 11
         with pytest.raises(RpcError) as raised:
             await found
@@ -554,7 +684,7 @@ def test_a_silent_server_is_pinged_while_calls_wait_and_lost_if_it_does_not_answ
         loop.ahead_s += 2 * KEEPALIVE_INTERVAL_S
         await asyncio.sleep(0.6)  # a tick; nothing else happens in it
         assert PING not in {kind for kind, *_ in await peer.sent()}, "etcd forbids pings without calls"
-        stream = peer.stream()
+        stream = await peer.stream()
         reading = asyncio.ensure_future(stream.read())
         loop.ahead_s += KEEPALIVE_INTERVAL_S
         while PING not in {kind for kind, *_ in await peer.sent()}:

@@ -78,7 +78,7 @@ async def test_keys_that_are_not_utf_8_do_not_stop_a_list(etcd: EtcdProcess, ope
     """The next page of a list begins after any key."""
     store, client = open_store(etcd.url), EtcdClient([etcd.url])
     await store.create("/bytes/a", b"")
-    await client.put(pb.PutRequest(key=b"/bytes/b\xff", value=b""))
+    await client.put_repeatedly(pb.PutRequest(key=b"/bytes/b\xff", value=b""))
     await store.create("/bytes/c", b"")
     await client.close()
     start, found = "/bytes/", []

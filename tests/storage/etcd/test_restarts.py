@@ -153,6 +153,9 @@ class Proxy:
         self._server.close()
         await self._server.wait_closed()
 
+    def accept_no_more(self) -> None:
+        self._server.close()
+
     def cut(self) -> None:
         for writer in self._writers:
             writer.close()
@@ -230,6 +233,21 @@ async def test_a_read_whose_answer_is_lost_is_repeated_elsewhere(
         proxy.cut()
         read = await reading
         assert read.stored is not None
+
+
+async def test_a_watch_whose_member_accepts_no_connection_moves_to_another(
+    etcd: EtcdProcess, open_store: Stores
+) -> None:
+    """The member still responds to the calls on the connection that it has accepted."""
+    async with Proxy(etcd.url) as proxy:
+        store = open_store(proxy.url, etcd.url)
+        await store.check_health()
+        proxy.accept_no_more()
+        with pytest.raises(StorageUnavailable, match=f"{proxy.url}: UNAVAILABLE: .*connect"):
+            await anext(aiter(store.watch(ALL, after=REVISION_MAX)))
+        watch = store.watch(ALL, after=REVISION_MAX)
+        assert not (await anext(aiter(watch))).events
+        await watch.close()
 
 
 async def test_cancelled_calls_do_not_affect_others(etcd: EtcdProcess, open_store: Stores) -> None:

@@ -101,7 +101,7 @@ async def test_files_are_read_for_each_connection(tmp_path: Path, open_http2_sto
     try:
         with pytest.raises(StorageUnavailable):
             await store.check_health()  # Its connection was lost with the server, which it may not know yet.
-        with pytest.raises(StorageUnavailable, match="its certificate is not accepted"):
+        with pytest.raises(StorageUnavailable, match="certificate is not trusted"):
             await store.check_health()
         use(after.issue("client"))
         await until_answered(store.check_health)

@@ -55,7 +55,7 @@ class BusyStore:
 async def test_a_slow_reader_makes_etcd_wait(transport: str) -> None:
     async with BusyStore() as etcd, asyncio.timeout(WITHIN_S):
         client = EtcdClient([etcd.url], transport=transport)
-        async with client.watch() as watch:
+        async with client.watch(0) as watch:
             await watch.write(pb.WatchRequest(create_request=pb.WatchCreateRequest(key=b"/k")))
             while (response := await watch.read()) is not None:
                 etcd.read = response.header.revision

@@ -1,0 +1,173 @@
+"""Encodes a value as the difference from the newer value that has replaced it.
+
+What both values have in common at their ends is left out. The rest is compressed with the newer value as the
+dictionary, piece by piece: zlib uses at most 32 KiB of a dictionary, so each piece of a large value gets the
+part of the newer value that it most likely resembles.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import Final
+
+# The first byte of an encoded value.
+_RAW: Final = b"r"
+_WHOLE: Final = b"w"
+_DELTA: Final = b"d"
+
+# zlib finds repetitions up to 32 KiB back: at the end of a piece, this much of the dictionary.
+PIECE_BYTES: Final = 8 * 1024
+# The largest value; no store has larger ones.
+WHOLE_BYTES_MAX: Final = 16 * 1024 * 1024
+DICTIONARY_BYTES: Final = 24 * 1024
+# How much of the dictionary lies before the place where a piece is expected.
+_BEFORE_BYTES: Final = 8 * 1024
+# What is shorter is not compressed.
+SHORT_BYTES: Final = 64
+# The sizes of windows. Raw deflate has no header and no checksum, which would be six bytes for each piece.
+_BITS_MIN: Final = 9
+_BITS_MAX: Final = 15
+_LEVEL: Final = 6
+_CHECKSUM_BYTES: Final = 4
+
+
+class InvalidDelta(ValueError):
+    """The bytes are not an encoded value, or not one that belongs to the given newer value."""
+
+
+def encode_whole(value: bytes) -> bytes:
+    """Returns an encoding that `decode` can read without the newer value."""
+    compressed = zlib.compress(value, _LEVEL)
+    return _WHOLE + compressed if len(compressed) < len(value) else _RAW + value
+
+
+def encode(value: bytes, newer: bytes) -> bytes:
+    """Returns an encoding that `decode` can read with the same newer value."""
+    start = _common_prefix(value, newer)
+    end = _common_suffix(value, newer, min(len(value), len(newer)) - start)
+    middle, scale = value[start : len(value) - end], len(newer) - start - end
+    encoded = [_DELTA, _number(start), _number(end), _number(len(middle))]
+    if len(middle) <= SHORT_BYTES:
+        encoded.append(middle)
+    else:
+        for at in range(0, len(middle), PIECE_BYTES):
+            dictionary = _dictionary(newer, start, at, len(middle), scale)
+            compressed = _compressed(middle[at : at + PIECE_BYTES], dictionary)
+            encoded += [_number(len(compressed)), compressed]
+    encoded.append(zlib.crc32(value).to_bytes(_CHECKSUM_BYTES))
+    return b"".join(encoded)
+
+
+def _compressed(piece: bytes, dictionary: bytes) -> bytes:
+    # zlib initializes all of its memory, a quarter of a megabyte for the largest window.
+    bits = min(max((len(piece) + len(dictionary)).bit_length(), _BITS_MIN), _BITS_MAX)
+    deflate = zlib.compressobj(_LEVEL, wbits=-bits, memLevel=bits - _BITS_MIN + 1, zdict=dictionary)
+    return deflate.compress(piece) + deflate.flush()
+
+
+def is_whole(encoded: bytes) -> bool:
+    """Whether `decode` can read the encoding without the newer value."""
+    return encoded[:1] != _DELTA
+
+
+def decode(encoded: bytes, newer: bytes | None = None) -> bytes:
+    """Returns the value. newer: needed unless the encoding `is_whole`. Raises InvalidDelta."""
+    match encoded[:1]:
+        case b"r":
+            return encoded[1:]
+        case b"w":
+            return _decompressed(zlib.decompressobj(), encoded[1:], WHOLE_BYTES_MAX)
+        case b"d" if newer is not None:
+            value = _decode_delta(memoryview(encoded)[1:-_CHECKSUM_BYTES], newer)
+            # With another newer value, deflate finds nothing wrong.
+            if zlib.crc32(value).to_bytes(_CHECKSUM_BYTES) == encoded[-_CHECKSUM_BYTES:]:
+                return value
+            raise InvalidDelta("the encoded value belongs to another newer value")
+    raise InvalidDelta("the bytes are not an encoded value")
+
+
+def _decode_delta(encoded: memoryview, newer: bytes) -> bytes:
+    start, encoded = _read_number(encoded)
+    end, encoded = _read_number(encoded)
+    length, encoded = _read_number(encoded)
+    scale = len(newer) - start - end
+    if scale < 0:
+        raise InvalidDelta("the encoded value belongs to a longer newer value")
+    parts = [newer[:start]]
+    if length <= SHORT_BYTES:
+        parts += [bytes(encoded), newer[len(newer) - end :]]
+        return b"".join(parts)
+    for at in range(0, length, PIECE_BYTES):
+        size, encoded = _read_number(encoded)
+        piece = zlib.decompressobj(-_BITS_MAX, zdict=_dictionary(newer, start, at, length, scale))
+        part = _decompressed(piece, bytes(encoded[:size]), PIECE_BYTES)
+        if len(part) != min(PIECE_BYTES, length - at):
+            raise InvalidDelta("a piece has another length")
+        parts.append(part)
+        encoded = encoded[size:]
+    parts.append(newer[len(newer) - end :])
+    return b"".join(parts)
+
+
+def _decompressed(decompressor: zlib._Decompress, data: bytes, bytes_max: int) -> bytes:
+    try:
+        found = decompressor.decompress(data, bytes_max)
+    except zlib.error as error:
+        raise InvalidDelta(str(error)) from None
+    if not decompressor.eof:
+        raise InvalidDelta("the compressed bytes are cut off, or too many")
+    return found
+
+
+def _dictionary(newer: bytes, start: int, at: int, length: int, scale: int) -> bytes:
+    """Returns the part of the newer value that a piece resembles most.
+
+    at: the begin of the piece in the changed part, which has `length` bytes, and `scale` in the newer value.
+    """
+    expected = start + at * scale // max(length, 1)
+    begin = max(0, min(expected - _BEFORE_BYTES, len(newer) - DICTIONARY_BYTES))
+    return newer[begin : begin + DICTIONARY_BYTES]
+
+
+def _common_prefix(one: bytes, other: bytes) -> int:
+    """Returns how many bytes two values have in common at their begin."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _common_suffix(one: bytes, other: bytes, length_max: int) -> int:
+    """Returns how many bytes two values have in common at their end, at most `length_max`."""
+    low, high = 0, length_max
+    while low < high:
+        middle = (low + high + 1) // 2
+        if one[len(one) - middle : len(one) - low] == other[len(other) - middle : len(other) - low]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _number(number: int) -> bytes:
+    """Returns a number in as few bytes as it needs: seven bits in each, the lowest first."""
+    found = bytearray()
+    while number > 0x7F:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    found.append(number)
+    return bytes(found)
+
+
+def _read_number(encoded: memoryview) -> tuple[int, memoryview]:
+    """Returns a number, and the bytes after it."""
+    number = 0
+    for at, byte in enumerate(encoded):
+        number |= (byte & 0x7F) << 7 * at
+        if byte <= 0x7F:
+            return number, encoded[at + 1 :]
+    raise InvalidDelta("a number is cut off")

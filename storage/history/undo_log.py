@@ -1,0 +1,394 @@
+"""The history of a store: the value before each change, in segments of which the oldest are dropped.
+
+To read a state of the past, begin with the newest values, and undo the changes since. So what does not change
+costs nothing, and the oldest changes can be dropped without a trace in the others.
+
+All methods but `UndoLog.readable_since` are for one thread at a time, as they read and write files.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from apiserver.storage.history import deltas
+from apiserver.storage.history.changes import PLAIN, Author, Change, Cipher, RecordedChange, Span
+from apiserver.storage.history.segment import Segment, SegmentDamaged
+from apiserver.storage.interface import KeyRange
+from apiserver.storage.private_directories import lock, make_directory
+
+log = logging.getLogger(__name__)
+
+# A limit is kept by dropping this part of it at a time.
+SEGMENTS_MAX: Final = 16
+_SUFFIX: Final = ".history"
+
+
+class Limits(NamedTuple):
+    """The limits beyond which the oldest segments are dropped.
+
+    bytes_max: of all segments; one segment more may exist for a moment.
+    age_s_max: of the newest change of a segment that is kept.
+    """
+
+    bytes_max: int
+    age_s_max: float
+
+
+class Value(NamedTuple):
+    """A value of a key, and the revision at which it was written."""
+
+    value: bytes
+    revision: int
+
+
+class PastValue(NamedTuple):
+    """The value of a key at a past revision; None if it had none.
+
+    was_created_since: whether the key has been created since, again if it had a value.
+    """
+
+    value: Value | None
+    was_created_since: bool
+
+
+class RecordedVersion(NamedTuple):
+    """A version of a key: what a change has made of it.
+
+    value: None if the change was a deletion, or if it is lost: see `is_lost`.
+    author: None if the change was made before the history begins; then the time is unknown, too.
+    """
+
+    revision: int
+    value: bytes | None
+    is_lost: bool
+    at_ms: int
+    author: Author | None
+    audit_id: str
+
+
+# Stands for a value that cannot be decoded any more.
+LOST: Final = Value(b"", -1)
+
+
+class HistoryGap(Exception):
+    """The history does not have all changes since a revision. oldest: the oldest revision to read."""
+
+    def __init__(self, oldest: int) -> None:
+        super().__init__(f"the history begins at revision {oldest}")
+        self.oldest = oldest
+
+
+class UndoLog:
+    """The segments in a directory, or in memory.
+
+    dropped_total: how many segments were dropped because of the limits.
+    """
+
+    def __init__(self, directory: Path | None, limits: Limits, cipher: Cipher = PLAIN) -> None:
+        """directory: None for a history in memory. Raises OSError, DataDirectoryError if it is in use."""
+        self._directory, self._limits, self._cipher = directory, limits, cipher
+        self._segments: list[Segment] = []  # the oldest first; the last one is written
+        self._next_number = 1
+        self.dropped_total = 0
+        self._lock = -1
+        if directory is not None:
+            make_directory(directory)
+            self._lock = lock(directory / "history.lock")
+            self._open_all(directory)
+        self._spans = self._read_spans()
+
+    def _open_all(self, directory: Path) -> None:
+        """Open the segments that exist. Those that cannot be read are put aside: they become a gap."""
+        for path in sorted(directory.glob(f"*{_SUFFIX}")):
+            if not (path.stem.isdigit() and path.is_file()):
+                continue
+            self._next_number = int(path.stem) + 1
+            try:
+                self._segments.append(Segment(path, self._cipher))
+            except SegmentDamaged as error:
+                _put_aside(path, error)
+
+    # ---- what is recorded
+
+    @property
+    def recorded(self) -> int:
+        """The revision up to which the history is complete; 0 if it has none."""
+        return self._spans[-1].until if self._spans else 0
+
+    @property
+    def spans(self) -> Sequence[Span]:
+        """The revisions whose changes all are recorded, the oldest first. Between them are gaps."""
+        return self._spans
+
+    def readable_since(self) -> int:
+        """Returns the oldest revision whose state can be read; there is no gap since. May be called by any
+        thread.
+        """
+        return self._spans[-1].after if self._spans else 0
+
+    @property
+    def newest_ms(self) -> int:
+        """The time of the last change, in milliseconds since 1970; 0 if there is none."""
+        for segment in reversed(self._segments.copy()):
+            with self._damage_of(segment):
+                if found := segment.newest_ms:
+                    return found
+        return 0
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all segments, without the log of the one that is written."""
+        size = 0
+        for segment in self._segments.copy():
+            with self._damage_of(segment):
+                size += segment.size_bytes
+        return size
+
+    def _read_spans(self) -> Sequence[Span]:
+        """Returns the spans of all segments, each joined with those that it continues."""
+        found: list[Span] = []
+        for span in sorted(span for each in self._segments for span in each.spans):
+            if found and span.after <= found[-1].until:
+                found[-1] = Span(found[-1].after, max(found[-1].until, span.until))
+            else:
+                found.append(span)
+        return found
+
+    # ---- writing
+
+    def append(self, changes: Sequence[Change], span: Span, at_ms: int) -> None:
+        """Add changes, in the order of their revisions. span: the revisions whose changes all are here then.
+
+        at_ms: now, in milliseconds since 1970. Raises OSError; then nothing is added.
+        """
+        segment = self._writable()
+        try:
+            segment.append(changes, span, at_ms)
+        except SegmentDamaged as error:
+            self._set_aside(segment, error)
+            raise OSError(str(error)) from None
+        self._spans = self._read_spans()
+
+    def _writable(self) -> Segment:
+        """Returns the segment for the next changes, a new one if the last one is full. Raises OSError."""
+        last = self._segments[-1] if self._segments else None
+        if last is not None:
+            with self._damage_of(last):
+                if last.size_bytes < self._limits.bytes_max // SEGMENTS_MAX:
+                    return last
+                last.finish()
+        segment = self._new_segment()
+        self._segments.append(segment)
+        return segment
+
+    def _new_segment(self) -> Segment:
+        if self._directory is None:
+            return Segment(None, self._cipher)
+        path = self._directory / f"{self._next_number:08}{_SUFFIX}"
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        try:
+            segment = Segment(path, self._cipher)
+        except (OSError, SegmentDamaged) as error:
+            path.unlink()
+            raise OSError(str(error)) from None
+        self._next_number += 1
+        return segment
+
+    def drop_old(self, now_ms: int) -> None:
+        """Drop the oldest segments beyond the limits, but never the one that is written."""
+        while len(self._segments) > 1:
+            oldest = self._segments[0]
+            is_old = False
+            with self._damage_of(oldest):
+                is_old = oldest.newest_ms < now_ms - self._limits.age_s_max * 1000
+            if oldest in self._segments:
+                if not is_old and self.size_bytes <= self._limits.bytes_max:
+                    break
+                self._remove(oldest)
+                self.dropped_total += 1
+        self._spans = self._read_spans()
+
+    def clear(self) -> None:
+        """Remove all that is recorded."""
+        for segment in self._segments.copy():
+            self._remove(segment)
+        self._spans = []
+
+    def _set_aside(self, segment: Segment, error: SegmentDamaged) -> None:
+        """Take a damaged segment out of the history, in which it becomes a gap."""
+        if segment in self._segments:
+            self._leave_out(segment)
+            _put_aside(segment.path, error)
+
+    def _leave_out(self, segment: Segment) -> None:
+        """Read nothing of a segment any more, whatever becomes of its file."""
+        self._segments.remove(segment)
+        self._spans = self._read_spans()
+        segment.close()
+
+    def _remove(self, segment: Segment) -> None:
+        self._leave_out(segment)
+        if (path := segment.path) is not None:
+            path.unlink(missing_ok=True)
+            _remove_log(path)
+
+    def close(self) -> None:
+        for each in self._segments:
+            each.close()
+        self._segments.clear()
+        self._spans = []
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    # ---- reading
+
+    def revision_at(self, at_ms: int) -> int:
+        """Returns the revision of the last recorded change up to a time; 0 if there is none."""
+        found = 0
+        for segment in reversed(self._segments.copy()):
+            with self._damage_of(segment):
+                found = segment.revision_at(at_ms)
+            if found:
+                break
+        return found
+
+    def changed_since(
+        self, keys: KeyRange, revision: int, until: int, newest: Callable[[str], Value | None]
+    ) -> dict[str, PastValue]:
+        """Returns the values at a revision of the keys in a range that have changed since.
+
+        newest: returns the value of a key at revision `until`. Raises HistoryGap if they are not all known.
+        """
+        if not revision <= until <= self.recorded:
+            raise HistoryGap(self.readable_since())
+        firsts: dict[str, int] = {}
+        created: set[str] = set()
+        for segment in self._segments.copy():
+            with self._damage_of(segment):
+                for key, (first, is_created) in segment.first_changes(keys, Span(revision, until)).items():
+                    firsts.setdefault(key, first)
+                    if is_created:
+                        created.add(key)
+        found = {
+            key: PastValue(self._before(key, first, until, newest(key)), key in created)
+            for key, first in firsts.items()
+        }
+        # Also if a segment has turned out to be damaged.
+        if revision < self.readable_since() or any(each.value is LOST for each in found.values()):
+            raise HistoryGap(self.readable_since())
+        return found
+
+    def last_creation(self, key: str) -> int:
+        """Returns the revision at which a key was last created; 0 if that is not recorded."""
+        found = 0
+        for segment in self._segments.copy():
+            with self._damage_of(segment):
+                found = max(found, segment.last_creation(key))
+        return found
+
+    def last_change(self) -> tuple[str, RecordedChange] | None:
+        """Returns the newest change, with its key."""
+        for segment in reversed(self._segments.copy()):
+            with self._damage_of(segment):
+                if (found := segment.last_change()) is not None:
+                    return found
+        return None
+
+    def versions(
+        self, key: str, newest: Value | None, *, until: int, before: int = 0, limit: int
+    ) -> list[RecordedVersion]:
+        """Returns versions of a key, the newest first, also those before a gap.
+
+        newest: the value at revision `until`. before: only versions with smaller revisions; 0 for all.
+        """
+        before = min(before, until + 1)
+        value = newest if not before else self._before(key, before, until, newest)
+        found: list[RecordedVersion] = []
+        for change in self._changes(key, Span(0, before - 1 if before else until), limit):
+            if value is not None and value is not LOST and value.revision != change.revision:
+                # The change that made it is not recorded.
+                found.append(_before_history(value))
+                value = LOST
+            found.append(_version(change, value))
+            value = self._previous(key, change, value)
+        if value is not None and value is not LOST:
+            found.append(_before_history(value))
+        return found[:limit]
+
+    def _before(self, key: str, revision: int, until: int, newest: Value | None) -> Value | None:
+        """Returns the value of a key before its change at a revision; LOST if it cannot be decoded.
+
+        newest: the value at revision `until`.
+        """
+        chain: list[RecordedChange] = []
+        value = newest
+        for change in self._changes_to_whole(key, Span(revision - 1, until)):
+            chain.append(change)
+            if change.encoded is None or change.is_whole:
+                break
+        for change in reversed(chain):
+            value = self._previous(key, change, value)
+        return value
+
+    def _changes_to_whole(self, key: str, span: Span) -> Iterator[RecordedChange]:
+        for segment in [*self._segments]:
+            with self._damage_of(segment):
+                yield from segment.changes_to_whole(key, span)
+
+    def _changes(self, key: str, span: Span, limit: int) -> Iterator[RecordedChange]:
+        """Yields the last changes of a key in a span, the newest first."""
+        for segment in reversed(self._segments.copy()):
+            with self._damage_of(segment):
+                found = segment.changes_of(key, span, limit)
+                limit -= len(found)
+                yield from found
+            if limit <= 0:
+                return
+
+    def _previous(self, key: str, change: RecordedChange, newer: Value | None) -> Value | None:
+        """Returns the value before a change; LOST if it cannot be decoded. newer: that after the change."""
+        if change.encoded is None:
+            return None
+        base = None if newer is None or newer is LOST else newer.value
+        try:
+            return Value(deltas.decode(self._cipher.decrypt(key, change.encoded), base), change.since)
+        except deltas.InvalidDelta:
+            return LOST
+
+    @contextmanager
+    def _damage_of(self, segment: Segment) -> Iterator[None]:
+        """Takes a segment out of the history if it turns out to be damaged."""
+        try:
+            yield
+        except SegmentDamaged as error:
+            self._set_aside(segment, error)
+
+
+def _put_aside(path: Path | None, error: SegmentDamaged) -> None:
+    """Rename a damaged segment, of which only the last one is kept."""
+    log.error("the history in %s is damaged; it is now a gap: %s", path or "memory", error)
+    if path is not None:
+        path.replace(path.with_name("damaged"))
+        _remove_log(path)
+
+
+def _remove_log(path: Path) -> None:
+    """Remove the files that SQLite keeps beside a database."""
+    for end in ("-wal", "-shm"):
+        path.with_name(path.name + end).unlink(missing_ok=True)
+
+
+def _version(change: RecordedChange, value: Value | None) -> RecordedVersion:
+    is_lost = not change.is_deletion and (value is None or value is LOST)
+    known = None if change.is_deletion or is_lost or value is None else value.value
+    return RecordedVersion(change.revision, known, is_lost, change.at_ms, change.author, change.audit_id)
+
+
+def _before_history(value: Value) -> RecordedVersion:
+    return RecordedVersion(value.revision, value.value, is_lost=False, at_ms=0, author=None, audit_id="")

@@ -1,0 +1,344 @@
+"""The history of a store: what every key was at any revision, until it is dropped."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from apiserver.storage.history.changes import Author, Change, Span
+from apiserver.storage.history.undo_log import HistoryGap, Limits, UndoLog, Value
+from apiserver.storage.interface import KeyRange
+
+ALL = KeyRange("/", "0")
+ROOMY = Limits(bytes_max=64 * 1024 * 1024, age_s_max=7 * 86_400)
+
+
+class Model:
+    """A store whose states are all remembered, and that records its changes."""
+
+    def __init__(self) -> None:
+        self.revision = 1
+        self.live: dict[str, Value] = {}
+        self.states: dict[int, dict[str, Value]] = {1: {}}
+        self.versions: dict[str, list[tuple[int, bytes | None]]] = {}
+        self.changes: list[Change] = []
+
+    def write(self, key: str, value: bytes | None, author: str = "ann", at_ms: int | None = None) -> None:
+        before = self.live.get(key)
+        if value is None and before is None:
+            return
+        self.revision += 1
+        self.changes.append(
+            Change(
+                key,
+                self.revision,
+                before.revision if before else 0,
+                before.value if before else None,
+                value,
+                self.revision * 1_000 if at_ms is None else at_ms,
+                Author(author),
+                f"audit-{self.revision}",
+            )
+        )
+        self.versions.setdefault(key, []).append((self.revision, value))
+        if value is None:
+            del self.live[key]
+        else:
+            self.live[key] = Value(value, self.revision)
+        self.states[self.revision] = dict(self.live)
+
+    def record(self, log: UndoLog) -> None:
+        """Record what has not been recorded yet."""
+        log.append(self.changes, Span(log.recorded or 1, self.revision), at_ms=self.revision * 1_000)
+        self.changes.clear()
+
+    def read(self, log: UndoLog, revision: int, keys: KeyRange = ALL) -> dict[str, Value]:
+        """Returns a state as the history has it."""
+        found = {key: value for key, value in self.live.items() if key in keys}
+        for key, (value, _) in log.changed_since(keys, revision, self.revision, self.live.get).items():
+            found.pop(key, None)
+            if value is not None:
+                found[key] = value
+        return found
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[UndoLog]:
+    log = UndoLog(tmp_path / "history", ROOMY)
+    yield log
+    log.close()
+
+
+def text(number: int) -> bytes:
+    return b'{"metadata":{"name":"one"},"status":{"count":%d}}' % number
+
+
+KEYS = ["/a/x", "/a/y", "/b/x"]
+WRITES = st.lists(
+    st.tuples(st.sampled_from(KEYS), st.none() | st.integers(0, 99).map(text), st.booleans()), max_size=60
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(WRITES)
+def test_every_state_can_be_read(writes: list[tuple[str, bytes | None, bool]]) -> None:
+    log, model = UndoLog(None, ROOMY), Model()
+    model.record(log)
+    for key, value, is_recorded in writes:
+        model.write(key, value)
+        if is_recorded:
+            model.record(log)
+    model.record(log)
+    for revision, state in model.states.items():
+        assert model.read(log, revision) == state
+        some = KeyRange("/a/", "/a0")
+        assert model.read(log, revision, some) == {key: value for key, value in state.items() if key in some}
+    for key in KEYS:
+        versions = log.versions(key, model.live.get(key), until=model.revision, limit=1_000)
+        assert [(each.revision, each.value) for each in reversed(versions)] == model.versions.get(key, [])
+
+
+def test_many_versions_of_one_key_are_paged(log: UndoLog) -> None:
+    model = Model()
+    model.record(log)
+    for number in range(200):
+        model.write("/a/x", text(number), author=f"user-{number % 3}")
+        model.record(log)
+    found, before = [], 0
+    while page := log.versions("/a/x", model.live["/a/x"], until=model.revision, before=before, limit=7):
+        found += page
+        before = page[-1].revision
+    assert [each.value for each in found] == [text(number) for number in reversed(range(200))]
+    assert [each.author for each in found[:3]] == [Author("user-1"), Author("user-0"), Author("user-2")]
+    assert (found[0].at_ms, found[0].audit_id) == (201_000, "audit-201")
+
+
+def test_the_history_goes_on_after_it_was_closed(tmp_path: Path) -> None:
+    model = Model()
+    for _ in range(3):
+        log = UndoLog(tmp_path / "history", ROOMY)
+        assert log.recorded in (0, model.revision)
+        for number in range(40):
+            model.write(KEYS[number % 3], text(number))
+        model.record(log)
+        for revision, state in model.states.items():
+            assert model.read(log, revision) == state
+        log.close()
+
+
+def test_the_files_are_private(tmp_path: Path, log: UndoLog) -> None:
+    model = Model()
+    model.write("/a/x", b"1")
+    model.record(log)
+    files = list((tmp_path / "history").iterdir())
+    assert files
+    assert {each.stat().st_mode & 0o077 for each in files} == {0}
+
+
+def test_a_time_is_a_revision(log: UndoLog) -> None:
+    model = Model()
+    for at_ms in (1_000, 2_000, 2_000, 5_000):
+        model.write("/a/x", str(len(model.changes)).encode(), at_ms=at_ms)
+    model.record(log)
+    assert [log.revision_at(at_ms) for at_ms in (999, 1_000, 1_999, 2_000, 4_999, 5_000, 9_000)] == [
+        *(0, 2, 2, 4, 4, 5, 5)
+    ]
+
+
+# ---- gaps
+
+
+def test_a_state_before_a_gap_cannot_be_read_but_versions_can(log: UndoLog) -> None:
+    model = Model()
+    model.record(log)
+    for number in range(50):
+        model.write("/a/x", text(number))
+    model.record(log)
+    model.write("/a/x", text(100))  # nobody records it
+    model.changes.clear()
+    log.append([], Span(model.revision, model.revision), at_ms=0)
+    model.write("/a/x", text(101))
+    model.record(log)
+    assert log.spans == [Span(1, 51), Span(52, 53)]
+    assert model.read(log, 52) == model.states[52]
+    with pytest.raises(HistoryGap, match="begins at revision 52"):
+        model.read(log, 51)
+    versions = log.versions("/a/x", model.live["/a/x"], until=53, limit=100)
+    # What replaced the 50 recorded versions is unknown, and the last whole value is some versions before.
+    assert [each.revision for each in versions] == [53, 52, *range(51, 1, -1)]
+    assert (versions[1].value, versions[1].author) == (text(100), None)
+    assert all(
+        each.value == model.states[each.revision]["/a/x"].value for each in versions if not each.is_lost
+    )
+    assert 0 < sum(each.is_lost for each in versions) <= 32
+
+
+def test_what_is_not_recorded_yet_cannot_be_read(log: UndoLog) -> None:
+    model = Model()
+    model.record(log)
+    model.write("/a/x", b"1")
+    with pytest.raises(HistoryGap):
+        model.read(log, 1)
+
+
+# ---- limits
+
+
+def test_the_oldest_segments_are_dropped_when_the_history_is_too_large(tmp_path: Path) -> None:
+    limits = Limits(bytes_max=2 * 1024 * 1024, age_s_max=1e9)
+    log, model, source = UndoLog(tmp_path / "history", limits), Model(), random.Random(1)
+    largest = 0
+    for number in range(400):
+        model.write(f"/a/{number % 7}", source.randbytes(10_000))
+        model.record(log)
+        log.drop_old(0)
+        largest = max(largest, sum(each.stat().st_size for each in (tmp_path / "history").glob("*.history")))
+    assert log.dropped_total > 5
+    assert limits.bytes_max // 2 < log.size_bytes <= limits.bytes_max
+    assert largest <= limits.bytes_max + 2 * limits.bytes_max // 16
+    oldest = log.readable_since()
+    assert 1 < oldest < model.revision
+    for revision in (oldest, (oldest + model.revision) // 2, model.revision):
+        assert model.read(log, revision) == model.states[revision]
+    with pytest.raises(HistoryGap):
+        model.read(log, oldest - 1)
+    log.close()
+
+
+def test_old_segments_are_dropped(tmp_path: Path) -> None:
+    log, model = UndoLog(tmp_path / "history", Limits(bytes_max=16 * 64 * 1024, age_s_max=100)), Model()
+    source = random.Random(1)
+    for second in range(300):
+        model.write("/a/x", source.randbytes(2_000), at_ms=second * 1_000)
+        model.record(log)
+        log.drop_old(second * 1_000)
+    # A segment goes once its newest change is too old.
+    assert log.revision_at(150_000) == 0 < log.revision_at(200_000)
+    log.close()
+
+
+# ---- damage
+
+
+def damage(path: Path, how: str) -> None:
+    match how:
+        case "cut":
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+        case "no database":
+            path.write_bytes(b"nonsense" * 10_000)
+        case "empty":
+            path.write_bytes(b"")
+        case "deleted":
+            path.unlink()
+        case "another root page":
+            connection = sqlite3.connect(path)
+            query = "SELECT rootpage FROM sqlite_schema WHERE name = 'changes'"
+            (root,) = connection.execute(query).fetchone()
+            (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+            connection.close()
+            with path.open("r+b") as file:
+                file.seek((root - 1) * page_bytes)
+                file.write(b"\xff" * 8)
+        case "altered":
+            connection = sqlite3.connect(path)
+            connection.execute("UPDATE changes SET author = (SELECT max(id) FROM authors), since = since + 1")
+            connection.commit()
+            connection.close()
+
+
+@pytest.mark.parametrize("how", ["cut", "no database", "empty", "deleted", "another root page", "altered"])
+def test_a_damaged_segment_becomes_a_gap(tmp_path: Path, how: str) -> None:
+    limits = Limits(bytes_max=32 * 64 * 1024, age_s_max=1e9)
+    log, model, source = UndoLog(tmp_path / "history", limits), Model(), random.Random(1)
+    for number in range(150):
+        model.write(f"/a/{number % 5}", source.randbytes(2_000), author=f"user-{number}")
+        model.record(log)
+    log.close()
+    files = sorted((tmp_path / "history").glob("*.history"))
+    assert len(files) >= 4
+    damage(files[1], how)
+    log = UndoLog(tmp_path / "history", limits)
+    # Versions are read first: nobody gets an altered one.
+    for key in model.live:
+        for each in log.versions(key, model.live[key], until=model.revision, limit=1_000):
+            if each.value is not None:
+                assert each.value == model.states[each.revision][key].value
+            if each.author is not None:
+                assert each.author == Author(f"user-{each.revision - 2}")
+    oldest = log.readable_since()
+    assert 10 < oldest < 100
+    assert model.read(log, oldest) == model.states[oldest]
+    with pytest.raises(HistoryGap):
+        model.read(log, oldest - 1)
+    model.write("/a/1", b"more")
+    model.record(log)
+    log.drop_old(0)
+    assert model.read(log, oldest) == model.states[oldest]
+    log.close()
+
+
+def test_a_segment_that_cannot_be_written_is_an_error_and_adds_nothing(tmp_path: Path) -> None:
+    log, model = UndoLog(tmp_path / "history", ROOMY), Model()
+    model.record(log)
+    file = next((tmp_path / "history").glob("*.history"))
+    other = sqlite3.connect(file, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    model.write("/a/x", b"1")
+    with pytest.raises(OSError, match="locked"):
+        model.record(log)
+    other.execute("ROLLBACK")
+    other.close()
+    model.record(log)
+    assert model.read(log, 1) == {}
+    log.close()
+
+
+def test_a_full_disk_loses_nothing_that_was_recorded(tmp_path: Path) -> None:
+    log, model, source = UndoLog(tmp_path / "history", ROOMY), Model(), random.Random(1)
+    model.record(log)
+    connection = log._segments[-1]._connection
+    connection.execute("PRAGMA max_page_count = 40")
+    errors: list[str] = []
+    for number in range(100):
+        model.write(f"/a/{number}", source.randbytes(3_000), author=f"user-{number}")
+        model.write(f"/a/{number}", source.randbytes(3_000), author=f"user-{number}")
+        try:
+            model.record(log)
+        except OSError as error:
+            errors.append(str(error))
+            if len(errors) == 3:
+                connection.execute("PRAGMA max_page_count = 100000")
+    assert errors == ["database or disk is full"] * 3
+    for revision, state in model.states.items():
+        assert model.read(log, revision) == state
+    for key, expected in model.versions.items():
+        found = log.versions(key, model.live[key], until=model.revision, limit=10)
+        assert [(each.revision, each.value) for each in reversed(found)] == expected
+        assert all(each.author == Author(f"user-{key[3:]}") for each in found)
+    log.close()
+
+
+def test_a_segment_whose_file_cannot_be_removed_is_read_no_more(tmp_path: Path) -> None:
+    """Its place may be a directory that is read-only, or not there."""
+    limits = Limits(bytes_max=16 * 64 * 1024, age_s_max=100)
+    log, model, source = UndoLog(tmp_path / "history", limits), Model(), random.Random(1)
+    for number in range(60):
+        model.write(f"/a/{number % 3}", source.randbytes(2_000), at_ms=number * 1_000)
+        model.record(log)
+    first = min((tmp_path / "history").glob("*.history"))
+    first.unlink()
+    first.mkdir()  # which no `unlink` removes
+    with pytest.raises(OSError, match="directory"):
+        log.drop_old(200_000)
+    oldest = log.readable_since()
+    assert oldest > 1
+    assert model.read(log, oldest) == model.states[oldest]
+    with pytest.raises(HistoryGap):
+        model.read(log, oldest - 1)
+    log.close()
