@@ -7,6 +7,7 @@ This module reads a definition: its group, names, versions and finalizer. Everyt
     approval    the approval that groups of the community's domains need
     status      the names and conditions it should have, given all others of its group
     validation  validates a definition when it is written
+    comparison  compares two definitions: what an upgrade breaks
 """
 
 from __future__ import annotations

@@ -49,6 +49,11 @@ class NamesInUse:
                     del counted[name]
 
 
+def have_common_name(some: Document, others: Document) -> bool:
+    """Returns whether two definitions of one group have a name in common, which only one of them can have."""
+    return any(names(some) & names(others) - {""} for names in (_resources, _kinds))
+
+
 def _resources(names: Document) -> set[str]:
     return {names.get("plural", ""), names.get("singular", ""), *(names.get("shortNames") or ())}
 

@@ -60,7 +60,6 @@ class CompiledRules(NamedTuple):
 class ExpressionTimer(Protocol):
     """Measures how long rules are compiled and evaluated; may be called from several threads.
 
-
     since: an earlier result of `now`.
     """
 
@@ -146,7 +145,7 @@ class RuleNode:
         self.values = builder.build(schema.get("additionalProperties"), f"{name}.@elem")
         self.items = builder.build(schema.get("items"), f"{name}.@idx")
         is_map = schema.get(extensions.list_type) == "map"
-        self.map_keys: tuple[str, ...] = tuple(schema[extensions.list_map_keys]) if is_map else ()
+        self.map_keys: tuple[str, ...] = tuple(schema.get(extensions.list_map_keys) or ()) if is_map else ()
 
     @property
     def is_empty(self) -> bool:

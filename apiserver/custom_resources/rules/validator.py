@@ -60,7 +60,6 @@ class RuleValidator:
     def validate(self, new: Document, old: Document | None = None, *, is_bounded: bool) -> Findings:
         """Evaluates all rules; errors in values that an update does not change are warnings.
 
-
         new: complete, with its defaults, and without blocking errors.
         old: in an update, the stored document, in the same version.
         is_bounded: whether to raise TakesLong after a few milliseconds. This depends only on the arguments,

@@ -47,7 +47,6 @@ class Correlation:
     def is_unchanged(self) -> bool:
         """Whether the values are equal, ignoring the order of a `map` list's items.
 
-
         An object with a field that has no schema always counts as changed, and so does a `map` list with an
         item that lacks a key.
         """

@@ -27,7 +27,6 @@ _STATUS = "status"
 class CustomSchema:
     """The schema of one version of a definition, each part of which is compiled on first use.
 
-
     document: `openAPIV3Schema`; kept, not changed.
     vendor: as in the extension key `x-kubernetes-list-type`.
     meta: the schema of ObjectMeta, which all custom resources share.

@@ -34,7 +34,7 @@ def format_of(kind: str, name: str) -> FormatCheck | None:
 
 
 def is_recognised(kind: str, name: str) -> bool:
-    """Returns whether the format applies to this type; otherwise it is ignored. It is ignored otherwise."""
+    """Returns whether the format applies to this type; otherwise it is ignored."""
     match kind:
         case "" | "string":
             return name.replace("-", "") in _FORMATS

@@ -17,7 +17,7 @@ _INT32_MAX: Final = (1 << 31) - 1
 SAFE_MAX: Final = (1 << 53) - 1
 FLOAT_MAX: Final = sys.float_info.max
 # The least double that does not round to a finite float of 32 bits.
-_FLOAT32_END: Final = 3.4028235677973366e38
+FLOAT32_END: Final = 3.4028235677973366e38
 _EPSILON: Final = 1e-9
 
 
@@ -46,7 +46,7 @@ def fits(value: float, kind: str, text_format: str) -> bool:
     if kind == "integer":
         low, high = (_INT32_MIN, _INT32_MAX) if text_format == "int32" else (INT64_MIN, INT64_MAX)
         return low <= value <= high and value == int(value)
-    return text_format != "float" or abs(value) < _FLOAT32_END
+    return text_format != "float" or abs(value) < FLOAT32_END
 
 
 def is_multiple(value: float, factor: float) -> bool:

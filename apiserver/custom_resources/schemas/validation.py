@@ -60,7 +60,6 @@ _NULL: Final = type(None)
 class SchemaValidator:
     """Validates values, which are decoded JSON, by one schema.
 
-
     Without an old value, `validate` returns errors if and only if `is_valid` is false.
     """
 

@@ -11,6 +11,8 @@
     custom_resource_codec   converts objects between the stored form and each version
     conversion_reviews      ConversionReviews: requests to conversion webhooks, and their responses
     conversion_webhooks     sends them
+    conversion_functions    converts by the functions of an extension
+    converted_objects       checks what webhooks and functions have made of objects
 
 The controllers of Kubernetes' apiextensions-apiserver (naming, establishing, API approval, finalizing) are
 here, and not among `controllers`: they decide what is served, and in Kubernetes, too, the API server itself

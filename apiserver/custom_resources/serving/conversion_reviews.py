@@ -1,7 +1,6 @@
 """ConversionReviews: the requests to conversion webhooks, and the validation of responses.
 
-A webhook may change everything of an object but its identity: of its metadata only labels and annotations are
-taken over. Other responses are invalid, with the errors of Kubernetes.
+Invalid responses have the errors of Kubernetes.
 Source: k8s.io/apiextensions-apiserver, pkg/apiserver/conversion/{converter,webhook_converter}.go.
 """
 
@@ -11,15 +10,13 @@ import enum
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from apiserver.golang.formatting import json_type
-from apiserver.meta import object_meta
+from apiserver.custom_resources.serving.converted_objects import InvalidObject, with_original_identity
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.validation.webhooks import REVIEW_VERSIONS
 
 # kube-apiserver sends the fields of an answer, too: empty, as Go writes them.
 _NO_RESPONSE: Final[Document] = {"uid": "", "convertedObjects": None, "result": {"metadata": {}}}
 _KIND: Final = "ConversionReview"
-_CONVERTED_META: Final = ("labels", "annotations")
 
 
 class WebhookFailure(enum.StrEnum):
@@ -76,8 +73,8 @@ class ConversionReview(NamedTuple):
         documents = []
         for index, (original, each) in enumerate(zip(self.objects, given, strict=True)):
             try:
-                documents.append(_with_original_meta(original, each, self.desired))
-            except WebhookError as error:
+                documents.append(with_original_identity(original, each, self.desired))
+            except InvalidObject as error:
                 raise WebhookError(
                     f"{subject} returned invalid converted object at index {index}: {error}",
                     WebhookFailure.INVALID_OBJECT,
@@ -114,60 +111,3 @@ class ConversionReview(NamedTuple):
 def gvk(document: Document) -> str:
     """Returns a kind as Go prints it: `example.com/v1, Kind=Widget`."""
     return f"{document.get('apiVersion', '')}, Kind={document.get('kind', '')}"
-
-
-def _with_original_meta(original: Document, given: Any, desired: str) -> Document:
-    """Returns a converted object with the original's metadata, except for labels and annotations.
-
-    Raises WebhookError.
-    """
-    if given is None:
-        # Go's decoder leaves out null, and nothing is left to parse.
-        raise WebhookError("unexpected end of JSON input")
-    if not isinstance(given, dict):
-        raise WebhookError(
-            f"json: cannot unmarshal {json_type(given)} into Go value of type unstructured.detector"
-        )
-    if given.get("apiVersion") != desired:
-        received = given.get("apiVersion", "")
-        raise WebhookError(f"invalid groupVersion (expected {desired}, received {received})")
-    if given.get("kind") != original["kind"]:
-        raise WebhookError(f"invalid kind (expected {original['kind']}, received {given.get('kind', '')})")
-    meta = given.get("metadata")
-    if meta is None:
-        raise WebhookError("missing metadata in converted object")
-    if not isinstance(meta, dict):
-        raise WebhookError(f"invalid metadata of type {json_type(meta)} in converted object")
-    original_meta = original["metadata"]
-    for field in ("name", "namespace", "uid"):
-        if (expected := original_meta.get(field) or "") != (received := meta.get(field) or ""):
-            shown = field.upper() if field == "uid" else field
-            raise WebhookError(f"must have the same {shown}: {expected} != {received}")
-    result_meta = {key: value for key, value in original_meta.items() if key not in _CONVERTED_META}
-    for field in _CONVERTED_META:
-        if (texts := _validated_texts(field, meta.get(field), original_meta.get(field) or {})) is not None:
-            result_meta[field] = texts
-    rest = {key: value for key, value in given.items() if key not in ("apiVersion", "kind", "metadata")}
-    return {"apiVersion": desired, "kind": original["kind"], "metadata": result_meta, **rest}
-
-
-def _validated_texts(field: str, given: Any, original: dict[str, str]) -> dict[str, str] | None:
-    """Returns the labels or annotations that a webhook gave an object. Raises WebhookError."""
-    if given is None:
-        return None
-    if not isinstance(given, dict):
-        raise WebhookError(f"invalid metadata.{field} of type {json_type(given)} in converted object")
-    for key, value in given.items():
-        if not isinstance(value, str):
-            raise WebhookError(
-                f"metadata.{field}[{key}] must be a string, but is {json_type(value)} in converted object"
-            )
-    if given != original:
-        errors = (
-            object_meta.validate_labels(given, "metadata.labels")
-            if field == "labels"
-            else object_meta.validate_annotations(given)
-        )
-        if errors:
-            raise WebhookError(", ".join(dict.fromkeys(map(str, errors))))
-    return given or None

@@ -52,10 +52,7 @@ class ConversionWebhook:
         definition: str,
         described: Document,
     ) -> None:
-        """group: that of definitions. definition: its name. described: its `spec.conversion.webhook`.
-
-        definition: its name. described: its `spec.conversion.webhook`.
-        """
+        """group: that of definitions. definition: its name. described: its `spec.conversion.webhook`."""
         self._http, self._metrics = http, metrics
         self._group, self._definition = group, definition
         self._accepted = described.get("conversionReviewVersions") or ()
@@ -65,15 +62,8 @@ class ConversionWebhook:
 
     async def convert(self, objects: Sequence[Document], desired: str) -> list[Document]:
         """Returns the documents converted to the apiVersion `desired`. Raises ConversionFailed."""
-        began, succeeded = time.perf_counter(), False
-        try:
-            converted = await self._convert(objects, desired)
-            succeeded = True
-        finally:
-            versions = (_version_of(objects[0]["apiVersion"]), _version_of(desired))
-            took_s = time.perf_counter() - began
-            self._metrics.converted(self._definition, versions, took_s, succeeded=succeeded)
-        return converted
+        with self._metrics.conversion(self._definition, objects[0]["apiVersion"], desired):
+            return await self._convert(objects, desired)
 
     async def _convert(self, objects: Sequence[Document], desired: str) -> list[Document]:
         version = conversion_reviews.review_version(self._accepted)
@@ -134,10 +124,6 @@ class ConversionWebhook:
         return self._context
 
 
-def _version_of(api_version: str) -> str:
-    return api_version.rpartition("/")[2]
-
-
 def _batches(objects: Sequence[Document]) -> Sequence[Sequence[Document]]:
     batches: list[list[Document]] = [[]]
     size = values = 0
@@ -161,5 +147,5 @@ def _batches(objects: Sequence[Document]) -> Sequence[Sequence[Document]]:
 def _error_message(status: int, document: Any) -> str:
     message = document.get("message") if isinstance(document, dict) else None
     if not message:
-        return f"the server answered with the status code {status}"
+        return f"the server responded with the status code {status}"
     return str(message)[:ERROR_LENGTH_MAX]

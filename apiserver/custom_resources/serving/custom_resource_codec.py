@@ -33,6 +33,8 @@ from apiserver.storage.event_loop_turns import Turn
 from apiserver.storage.interface import Condition
 from apiserver.storage.watch_cache import KeyVersion
 
+# How many objects of a list are decoded and converted together: as many as one request to a webhook may have.
+CONVERTED_AT_ONCE: Final = 500
 _codec_ids: Final = itertools.count(1)
 _Out = TypeVar("_Out")
 
@@ -175,7 +177,6 @@ def _changed(change: Change, document: Document) -> bool:
 class CustomResourceCodec:
     """The codec of one version of a definition; see `registry.version_codec.VersionCodec` for each method.
 
-
     The hub version is the client's: rules, defaults and selectable fields are those of the version in use.
     """
 
@@ -187,7 +188,7 @@ class CustomResourceCodec:
         self.stored_group_resource = versions.group_resource
         self.stored_kind = versions.kind
         self.is_immediate, self.asks_webhook = False, versions.webhook is not None
-        self.converts_hub = False
+        self.converts_hub = self.is_identity = False
         # Marks objects that have been found to conform to this codec's schema.
         self._id = next(_codec_ids)
         # Of views in the cache. An object, since a view may outlive the definition.
@@ -298,7 +299,9 @@ class CustomResourceCodec:
             if not self._needs_webhook(stored):
                 views[stored] = await offload.run_begun(self._size(stored), self._view, stored)
         others = [each for each in objects if each not in views]
-        return views | await self._convert_by_webhook(others) if others else views
+        for begin in range(0, len(others), CONVERTED_AT_ONCE):
+            views |= await self._convert_by_webhook(others[begin : begin + CONVERTED_AT_ONCE])
+        return views
 
     async def _convert_by_webhook(self, objects: Sequence[StoredObject]) -> dict[StoredObject, StoredObject]:
         assert self._versions.webhook is not None
@@ -391,7 +394,6 @@ async def _in_turns(
 ) -> list[_Out]:
     """Returns the result of `work` for each object, letting other tasks run meanwhile.
 
-
     offload, size: run the work with large objects, and measure objects; None if no work depends on size.
     """
     results: list[_Out] = []
@@ -399,8 +401,8 @@ async def _in_turns(
     for each in objects:
         if turn.is_over():
             await turn.next()
-        if offload is None or size is None:
+        if offload is None or size is None or (its_size := size(each)) is SizeClass.SMALL:
             results.append(work(each))
         else:
-            results.append(await offload.run_begun(size(each), work, each))
+            results.append(await offload.run_begun(its_size, work, each))
     return results

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import orjson
 
@@ -22,10 +22,10 @@ from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.custom_resources import definitions
 from apiserver.custom_resources.definitions import status
 from apiserver.custom_resources.definitions.conditions import ESTABLISHED, NAMES_ACCEPTED
-from apiserver.custom_resources.definitions.status import NamesInUse
+from apiserver.custom_resources.definitions.status import NamesInUse, have_common_name
 from apiserver.custom_resources.serving.definition_finalizer import DefinitionFinalizer
-from apiserver.custom_resources.serving.resources import CustomResourceFactory, DefinedResources
 from apiserver.meta import timestamps
+from apiserver.meta.brand import Brand
 from apiserver.meta.conditions import is_condition_true
 from apiserver.meta.errors import NotFound
 from apiserver.meta.vocabulary import Document, GroupResource
@@ -36,6 +36,11 @@ from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.write_request import KUBE_APISERVER, ProposedObject, WriteRequest
 
+if TYPE_CHECKING:
+    from apiserver.custom_resources.serving.resources import DefinedResources
+
+# Takes the stored definition and its document. Raises LookupError; see `CustomResourceFactory.create`.
+MakeResources: TypeAlias = Callable[[StoredObject, Document], "DefinedResources"]
 # Takes the new table, and the resources that are served no more, or differently.
 Publish = Callable[[ResourceTable, Sequence[ServedResource]], None]
 # Definitions that are served before other tasks have their turn: each may have large schemas.
@@ -43,6 +48,21 @@ BATCH_MAX: Final = 16
 BACKOFF: Final = Backoff(base_s=1.0, max_s=15.0)
 # The server itself writes the status: nothing is copied from the stored object, nothing is validated again.
 _BY_SERVER: Final = UpdateStrategy()
+
+
+def names_of(resource: ServedResource) -> Document:
+    """Returns the names of a resource as a definition has them."""
+    return {
+        "plural": resource.resource,
+        "singular": resource.singular,
+        "shortNames": list(resource.short_names),
+        "kind": resource.kind,
+        "listKind": resource.list_kind,
+    }
+
+
+class NotServed(Exception):
+    """The resources of a definition cannot be served; the message says why."""
 
 
 @dataclass(slots=True)
@@ -79,24 +99,28 @@ class DefinitionController:
         registry: Registry,
         table: ResourceTable,
         publish: Publish,
-        factory: CustomResourceFactory,
+        make_resources: MakeResources,
         *,
+        brand: Brand,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        resource = table.hub(definitions.group_of(factory.brand), definitions.RESOURCE)
+        resource = table.hub(definitions.group_of(brand), definitions.RESOURCE)
         assert resource is not None
         self._resource = resource
         self._registry = registry
         self._table = table
         self._publish = publish
-        self._factory = factory
+        self._make_resources = make_resources
+        self._brand = brand
         self._clock = clock
         self._builtin = {GroupResource(*each.stored_group_resource) for each in table.resources}
+        self._virtual = [each for each in table.resources if each.is_virtual]
         self._prefix = registry.prefix_of(resource)
         self._defined: dict[str, _KnownDefinition] = {}  # by key
         self._groups: dict[str, dict[str, None]] = {}  # by group: the keys of its definitions
         self._names_in_use: dict[str, NamesInUse] = {}
         self._change = _TableChange()
+        self._next_batch = asyncio.Event()
         # The keys of definitions whose names and conditions have to be checked.
         self._queue: WorkQueue[str] = WorkQueue("crd_naming_condition_controller", BACKOFF)
         self._informer = Informer(
@@ -106,7 +130,7 @@ class DefinitionController:
             reports_missed_deletions=True,
             batch_max=BATCH_MAX,
         )
-        self._finalizer = DefinitionFinalizer(registry, resource, factory.brand, self._stored_resource, clock)
+        self._finalizer = DefinitionFinalizer(registry, resource, brand, self._stored_resource, clock)
 
     @property
     def queues(self) -> Sequence[MeasuredQueue]:
@@ -120,6 +144,49 @@ class DefinitionController:
             tasks.create_task(self._finalizer.run(), name="definition-finalizer")
             await self._informer.has_synced.wait()
             on_synced()
+
+    async def wait_until_served(self, name: str, revision: int) -> None:
+        """Return once the resources of a definition are served as it is at a revision, or later.
+
+        Raises NotServed if others have its names, or a built-in type is served under them; NotFound if it
+        does not exist.
+        """
+        await self._informer.has_synced.wait()
+        key = self._registry.key(self._resource, "", name)
+        while True:
+            batch = self._next_batch  # Taken first, as the next one may come while the cache is read.
+            known = self._defined.get(key)
+            if known is None and await self._registry.cache.get(key) is None:
+                raise NotFound(self._resource.group_resource, name)
+            if known is not None and known.revision >= revision and not self._has_change:
+                if known.served is not None:
+                    return
+                if (seen := await self._registry.cache.get(key)) is not None and seen.value is not None:
+                    self._require_servable(await self._decoded(seen.value), known)
+            await batch.wait()
+
+    async def wait_until_known(self) -> None:
+        """Return once all existing definitions are known."""
+        await self._informer.has_synced.wait()
+
+    def definition_with_names_of(self, resource: ServedResource) -> str:
+        """Returns the name of a definition that has a name of a virtual resource; empty if none has."""
+        names = names_of(resource)
+        keys = self._groups.get(resource.group_version.group, ())
+        found = (key for key in keys if have_common_name(names, self._defined[key].names))
+        return next(found, "").rpartition("/")[2]
+
+    def _require_servable(self, definition: Document, known: _KnownDefinition) -> None:
+        spec = definition["spec"]
+        name = GroupResource(spec["group"], spec["names"]["plural"])
+        if any(each.group_resource == name for each in self._virtual):
+            raise NotServed("the server has a virtual resource of this name")
+        if name in self._builtin:
+            raise NotServed("the server has a built-in type of this name")
+        found = self._with_conditions(definition, known)["status"]["conditions"]
+        for each in found:
+            if each["type"] == NAMES_ACCEPTED and each["status"] == "False":
+                raise NotServed(f"its names are not accepted: {each['message']}")
 
     # ---- what is served
 
@@ -136,7 +203,7 @@ class DefinitionController:
         key, revision, found = notification.key, notification.revision, notification.new
         known, definition = self._defined.get(key), None
         if found is not None and (known is None or revision > known.revision):
-            definition = await self._factory.offload.document(found)
+            definition = await self._registry.offload.document(found)
             known = self._defined.get(key)  # We may have written it meanwhile.
         if known is not None and revision <= known.revision:
             # We wrote it ourselves, and know it already. The cache's bytes need not be there twice.
@@ -177,7 +244,7 @@ class DefinitionController:
             if known.served is not None:
                 known.served.source.stored = found
             return
-        now = self._factory.create(found, definition) if signature is not None else None
+        now = self._make_resources(found, definition) if signature is not None else None
         self._withdraw(known)
         known.signature, known.served = signature, now
         if now is not None:
@@ -206,12 +273,19 @@ class DefinitionController:
 
     def _replace_table(self) -> None:
         change = self._change
-        if change.gone or change.new:
+        if self._has_change:
             table = self._table.changed(change.gone, change.new)
             self._publish(table, tuple(change.gone))
             self._table = table
         # Not before that: a change that could not be published is tried again with the next.
         self._change = _TableChange()
+        self._next_batch.set()
+        self._next_batch = asyncio.Event()
+
+    @property
+    def _has_change(self) -> bool:
+        """Whether there are resources that are not in the published table yet, or still are."""
+        return bool(self._change.gone or self._change.new)
 
     def _stored_resource(self, name: str) -> ServedResource | None:
         """Returns the resource as which a definition's objects are stored; None if it was never served."""
@@ -220,13 +294,23 @@ class DefinitionController:
 
     # ---- names and conditions
 
+    def _names_of(self, group: str) -> NamesInUse:
+        """Returns the names in use in a group, by definitions and by virtual resources."""
+        found = self._names_in_use.get(group)
+        if found is None:
+            found = self._names_in_use[group] = NamesInUse()
+            for each in self._virtual:
+                if each.group_version.group == group:
+                    found.add(names_of(each))
+        return found
+
     def _rename(self, known: _KnownDefinition, names: Document) -> None:
         """Note the current names of a definition, and check the definitions of its group that wait for
         names.
         """
         if names == known.names:
             return
-        in_use = self._names_in_use.setdefault(known.group, NamesInUse())
+        in_use = self._names_of(known.group)
         if known.names:
             in_use.remove(known.names)
             for key in self._groups[known.group]:
@@ -275,11 +359,11 @@ class DefinitionController:
 
     async def _decoded(self, found: StoredObject) -> Document:
         """Returns a definition, for which a large schema takes most of a turn of the event loop."""
-        return await self._factory.offload.document(found)
+        return await self._registry.offload.document(found)
 
     def _with_conditions(self, definition: Document, known: _KnownDefinition) -> Document:
         if definitions.is_deleted(definition):
             return definition
-        in_use = self._names_in_use.setdefault(known.group, NamesInUse())
+        in_use = self._names_of(known.group)
         now = timestamps.to_text(self._clock())
-        return status.with_status(definition, in_use, now, brand=self._factory.brand)
+        return status.with_status(definition, in_use, now, brand=self._brand)

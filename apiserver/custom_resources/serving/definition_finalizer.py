@@ -56,7 +56,6 @@ _NEVER_ESTABLISHED: Final = condition(
 class DefinitionFinalizer:
     """The controller that Kubernetes calls crd_finalizer, whose keys are names of definitions.
 
-
     resource: that of definitions. stored: returns, for the name of a definition, the resource as which its
         objects are stored.
     """

@@ -66,7 +66,6 @@ def openapi_schema(
 ) -> Document:
     """Returns the schema of the kind as OpenAPI publishes it, with references of OpenAPI v3.
 
-
     is_v2: whether to leave out what clients of v2 would misunderstand.
     texts: the descriptions of apiVersion, kind and metadata.
     """

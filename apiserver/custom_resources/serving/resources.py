@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -32,6 +32,7 @@ from apiserver.meta.vocabulary import Deprecation, Document, GroupResource, Grou
 from apiserver.registry.field_getters import FieldGetter, field_texts
 from apiserver.registry.served_resource import ResourcePreparation, ScaleFields, ServedResource, Subresource
 from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.strategy import no_change
 from apiserver.registry.subresources import scale, text_at
 from apiserver.schema.structural import Schema
 
@@ -152,6 +153,27 @@ def _served_resource(
         compile_check=schema.check,
         preparations=tuple(preparations),
         openapi=partial(openapi_schema, schema, group_version, versions.kind),
+    )
+
+
+def virtual_resource(defined: ServedResource, verbs: tuple[str, ...]) -> ServedResource:
+    """Returns the resource of a definition whose objects are not stored. verbs: those that are served."""
+    strategy = defined.strategy
+    return replace(
+        defined,
+        verbs=verbs,
+        is_virtual=True,
+        subresources=MappingProxyType({}),
+        storage_version="",
+        version_codec=None,
+        # Nothing belongs to a subresource, and what an update replaces is known to the functions alone.
+        strategy=strategy._replace(
+            prepare_create=no_change,
+            update=strategy.update._replace(prepare=no_change),
+            has_generation=False,
+            allows_unconditional_update=True,
+        ),
+        derived={},
     )
 
 

@@ -1,6 +1,5 @@
 """The strategies of custom resources: set fields and validate when objects are written (rows I13, I22).
 
-
 Documents are of the client's version, not of the stored one.
 Sources: k8s.io/apiextensions-apiserver, pkg/registry/customresource/{strategy,status_strategy,validator}.go.
 """

@@ -10,6 +10,7 @@ requirement may be updated: the requirement does not apply then.
     openapi_schemas               validates the supported and consistent use of keywords
     schema_defaults               validates that defaults fit their schemas and rules
     schema_rules                  validates that rules compile, and cannot cost too much
+    cost_bounds                   finds the bounds with which rules that cost too much would be accepted
     schema_tree                   the schemas within a schema, and their maximum number
     internal_types                parts of definitions as messages show them
 """

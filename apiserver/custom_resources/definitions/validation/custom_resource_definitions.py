@@ -8,7 +8,7 @@ Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions/validation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -21,6 +21,7 @@ from apiserver.custom_resources.definitions.validation.conversion import (
     has_valid_ca_bundle,
     validate_conversion,
 )
+from apiserver.custom_resources.definitions.validation.cost_bounds import OverBudget, over_budget
 from apiserver.custom_resources.definitions.validation.internal_types import (
     internal_fields,
     internal_schema,
@@ -178,6 +179,25 @@ class DefinitionValidator:
 
     def validate_status_update(self, new: Document, old: Document) -> Errors:
         return _names("status.acceptedNames", at(new, "status", "acceptedNames") or {})
+
+    def over_budget(self, document: Document) -> Iterator[OverBudget]:
+        """Yields the costs of rules in a new definition that exceed their limits, as errors name them."""
+        spec = _in_common(document.get("spec", {}))
+        parts = [
+            *(
+                (f"spec.versions[{index}].schema", each.get("schema"))
+                for index, each in enumerate(spec["versions"])
+            ),
+            ("spec.validation", spec.get("validation")),
+        ]
+        for path, holder in parts:
+            if (schema := (holder or {}).get("openAPIV3Schema")) is not None:
+                yield from over_budget(
+                    schema,
+                    path=f"{path}.openAPIV3Schema",
+                    extensions=self._extensions,
+                    versions=self._versions(_Before(None, ())),
+                )
 
     def warn(self, new: Document, old: Document | None) -> list[str]:
         before = unrecognized_formats(_schemas(old)) if old is not None else []

@@ -5,7 +5,7 @@ Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions/validation/{valid
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -28,6 +28,8 @@ from apiserver.schema.extensions import Extensions
 # The greatest estimated cost of one rule, for all values that it is evaluated for, and of all rules together.
 RULE_COST_MAX: Final = 10_000_000
 SCHEMA_COST_MAX: Final = 100_000_000
+# What errors about a cost say.
+EXCEEDED: Final = "exceeds budget"
 # Rules that cost less than a hundredth are not named as contributing, nor are more than so many.
 CONTRIBUTION_MIN: Final = SCHEMA_COST_MAX // 100
 CONTRIBUTIONS_SHOWN: Final = 4
@@ -59,6 +61,15 @@ def check_rules(
     check = _Check(extensions, versions, invalid_paths, is_unchanged=old_schema == schema)
     check.schema(_Place(schema, path, SELF, 1, None), is_root=True)
     return [*check.errors, *check.total_errors(path)]
+
+
+def rule_costs(
+    schema: JSONSchema, *, path: str, extensions: Extensions, versions: ExpressionVersions
+) -> Mapping[str, int]:
+    """Returns the estimated costs that `check_rules` limits, by the fields that its errors name."""
+    check = _Check(extensions, versions, (), is_unchanged=False)
+    check.schema(_Place(schema, path, SELF, 1, None), is_root=True)
+    return check.costs
 
 
 def expressions_of(schema: JSONSchema, extensions: Extensions) -> Iterator[str]:
@@ -101,7 +112,10 @@ class _Place(NamedTuple):
 
 
 class _Check:
-    """Checks one schema; errors of inner schemas come before those of outer ones."""
+    """Checks one schema; errors of inner schemas come before those of outer ones.
+
+    costs: the estimated cost of each expression, by its field.
+    """
 
     def __init__(
         self,
@@ -116,6 +130,7 @@ class _Check:
         self._types = SchemaTypes(extensions)
         self._total = 0
         self._contributions: list[tuple[str, int]] = []
+        self.costs: dict[str, int] = {}
         self.errors: list[FieldError] = []
 
     def schema(self, place: _Place, *, is_root: bool = False) -> None:
@@ -179,6 +194,7 @@ class _Check:
         if cost > RULE_COST_MAX and not self._is_unchanged:
             self.errors.append(forbidden(field, _over_budget(what, cost, RULE_COST_MAX)))
         self._total = min(self._total + cost, UNBOUNDED)
+        self.costs[field] = cost
         if cost >= CONTRIBUTION_MIN:
             self._contributions.append((field, cost))
             self._contributions.sort(key=itemgetter(1), reverse=True)
@@ -222,7 +238,7 @@ def _over_budget(what: str, cost: int, limit: int) -> str:
     if factor > 100:
         shown = "more than 100x"
     return (
-        f"{what} exceeds budget by factor of {shown} (try simplifying the rule, or adding maxItems,"
+        f"{what} {EXCEEDED} by factor of {shown} (try simplifying the rule, or adding maxItems,"
         " maxProperties, and maxLength where arrays, maps, and strings are declared)"
     )
 

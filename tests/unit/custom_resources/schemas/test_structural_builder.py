@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.patch.apply.field_set import ITSELF
-from apiserver.patch.apply.type_defs import TypeDefs
-from apiserver.patch.apply.typed_value import compare, to_field_set
+from apiserver.registry.patch.apply.field_set import ITSELF
+from apiserver.registry.patch.apply.type_defs import TypeDefs
+from apiserver.registry.patch.apply.typed_value import compare, to_field_set
 from apiserver.schema.structural import ValueKind
 
 from .samples import (

@@ -500,3 +500,11 @@ def test_how_deep_a_default_may_be() -> None:
 
     assert default(DEPTH_MAX - 1) == []
     assert default(DEPTH_MAX) == [f"default: Forbidden: must not be nested more than {DEPTH_MAX} deep"]
+
+
+def test_a_list_with_a_default_and_without_its_keys() -> None:
+    """The default is checked before the keys are missed."""
+    listed = {"type": "array", f"{X}list-type": "map", "items": ITEM, "default": []}
+    assert of_field(listed) == [
+        f"{X}list-map-keys: Required value: must not be empty if {X}list-type is map",
+    ]

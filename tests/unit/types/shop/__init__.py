@@ -1,0 +1,1 @@
+"""One type, written as dataclasses, pydantic models, msgspec structs and TypedDicts."""
