@@ -5,8 +5,12 @@
     configuration        the configuration in `--admission-control-config-file`
     plugin_names         the names that `--enable-admission-plugins` takes, implemented or not
     webhooks             calls other servers
+    extensions           calls functions of extensions
     policies             evaluates expressions that decide, or make patches
-    reviewed_write       a write as both see it: its version and labels
+    reviewed_write       a write as all three see it: its version and labels
+    selection            selects webhooks and functions by conditions and namespaces
+    dispatchers          calls them, one by one or concurrently
+    responses            checks what they answer
     rules                matches writes with their rules and selectors
     match_conditions     evaluates their match conditions
     plugin_context       the parts of the server that plugins need
@@ -27,6 +31,7 @@ watch cache (`listers`), as Kubernetes' read from informers.
 transaction (`registry.guard`), so that no object is left behind in a namespace that is being emptied.
 
 Webhooks are two further plugins (`webhooks`), and so are policies (`policies`): the writes that they handle
-change with their configurations, as a plugin's `stamp` shows. If one has changed the object, all plugins run
-again (`chain.ReinvocationContext`).
+change with their configurations, as a plugin's `stamp` shows. The functions of extensions are two more
+(`extensions`). If one of all these has changed the object, all plugins run again
+(`chain.ReinvocationContext`).
 """

@@ -10,6 +10,7 @@ Source: k8s.io/apiserver, pkg/admission.
 
 from __future__ import annotations
 
+import asyncio
 import enum
 from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -23,19 +24,20 @@ from apiserver.audit.policy import AuditLevel
 from apiserver.audit.request_audit import RequestAudit
 from apiserver.load.offload import Offload
 from apiserver.load.size_class import size_class
-from apiserver.meta.errors import ApiError, BadRequest
+from apiserver.meta.errors import ApiError, BadRequest, Timeout
 from apiserver.meta.field_errors import FieldError
 from apiserver.meta.names import qualified_name
 from apiserver.meta.options import EMPTY_DRY_RUN, DeleteOptions, WriteOptions
 from apiserver.meta.vocabulary import Document, GroupResource, UserInfo
 from apiserver.metrics.admission import ADMIT, VALIDATE, AdmissionDurations, AdmissionMetrics
 from apiserver.registry.served_resource import ServedResource
+from apiserver.tracing.request_trace import record
 
 # Resources with subresource and operation whose plugins are cached.
 CACHED_MAX: Final = 4_096
 
 
-class Operation(enum.Enum):
+class Operation(enum.StrEnum):
     CREATE = "CREATE"
     UPDATE = "UPDATE"
     DELETE = "DELETE"
@@ -115,6 +117,22 @@ class AdmissionAttributes(NamedTuple):
         """Whether calls to other servers may have side effects beyond their response (row J08)."""
         return not self.is_dry_run or (self.options is not None and EMPTY_DRY_RUN in self.options.warnings)
 
+    def with_rounds(self, rounds: ReinvocationContext) -> AdmissionAttributes:
+        """Returns `_replace(rounds=rounds)`, in a fifth of its time."""
+        return AdmissionAttributes._make((*self[:_ROUNDS], rounds, *self[_ROUNDS + 1 :]))
+
+    def remaining_s(self) -> float | None:
+        """Returns how long the client still waits; None if it waits as long as the server.
+
+        Raises Timeout if that time is over.
+        """
+        if self.deadline is None:
+            return None
+        remaining_s = self.deadline - asyncio.get_running_loop().time()
+        if remaining_s <= 0:
+            raise Timeout.of_request()
+        return remaining_s
+
     def waited(self, layer: str, seconds: float) -> None:
         """Note that the request has waited for webhooks.
 
@@ -136,6 +154,9 @@ class AdmissionAttributes(NamedTuple):
         """
         if self.audit is not None and "/" in key and not qualified_name(key):
             self.audit.annotate(key, value, level)
+
+
+_ROUNDS: Final = AdmissionAttributes._fields.index("rounds")
 
 
 class SubresourceView(NamedTuple):
@@ -197,7 +218,6 @@ class PluginReinvocations:
     async def enter(self, document: Document | None, offload: Offload) -> None:
         """Begin the plugin's turn, and detect changes by other plugins since its last one.
 
-
         Raises BadRequest for a document that is nested too deeply to be stored.
         """
         left = self._left
@@ -229,11 +249,18 @@ def writes(*resources: GroupResource, subresource: str = "") -> frozenset[Handle
     return creates(*resources, subresource=subresource) | updates(*resources, subresource=subresource)
 
 
+class Configuration(Protocol):
+    """Objects that configure a plugin. changes: how often they have changed."""
+
+    changes: int
+
+
 class Plugin:
     """An admission plugin. Documents are of the hub version (see `registry.version_codec`).
 
     name: as in `--enable-admission-plugins`. handled: the writes for which it is called; None: all.
     has_rounds: whether it may request a second round of all plugins (see `ReinvocationContext`).
+    configurations: what the results of `handles` depend on.
     The methods that admit a write return warnings for the client, if there are any, and raise ApiError to
     refuse the write.
     """
@@ -241,17 +268,14 @@ class Plugin:
     name: str = ""
     handled: Collection[HandledWrite] | None = None
     has_rounds: bool = False
+    configurations: Sequence[Configuration] = ()
 
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         """Returns whether the plugin is called for such writes.
 
-        The answer is cached, for as long as `stamp` stays the same.
+        The answer is cached until one of `configurations` changes.
         """
         return self.handled is None or (resource, subresource, operation) in self.handled
-
-    def stamp(self) -> object:
-        """Returns a value that changes whenever the result of `handles` may; None if it never does."""
-        return None
 
     async def mutate(
         self, attributes: AdmissionAttributes, new: Document, old: Document | None
@@ -289,11 +313,12 @@ PluginMethod: TypeAlias = Callable[
 class AdmissionStep(NamedTuple):
     """Mutating or validating admission of some kind of write.
 
-    methods: those of the plugins that take part, each with its counter of times.
+    methods: those of the plugins that take part, each with its counter of times. name: for traces.
     """
 
     methods: tuple[tuple[PluginMethod, AdmissionDurations], ...]
     durations: AdmissionDurations
+    name: str
 
     async def run(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
@@ -312,10 +337,12 @@ class AdmissionStep(NamedTuple):
             now = perf_counter()
             durations.rejected.observe(now - plugin_began)
             self.durations.rejected.observe(now - began)
+            record(self.name, began)
             if isinstance(failure, ApiError):
                 failure.add_warnings(warnings)
             raise
         self.durations.accepted.observe(plugin_began - began)
+        record(self.name, began)
         return warnings
 
 
@@ -332,16 +359,12 @@ class PluginSteps(NamedTuple):
 
 
 class ApplicablePlugins:
-    """The plugins that handle one write."""
+    """The plugins that handle one write. may_mutate: see `registry.write_request.Admission`."""
 
     def __init__(self, attributes: AdmissionAttributes, steps: PluginSteps) -> None:
         self._attributes = attributes
         self._steps = steps
-
-    @property
-    def may_mutate(self) -> bool:
-        """Whether a plugin might change the object: see `registry.write_request.Admission`."""
-        return bool(self._steps.mutation.methods)
+        self.may_mutate = bool(steps.mutation.methods)
 
     async def mutate(self, new: Document | None, old: Document | None) -> list[str]:
         """Run mutating admission, twice if a plugin requests it: see `registry.write_request.Admission`."""
@@ -349,7 +372,7 @@ class ApplicablePlugins:
         if not self._steps.has_rounds:
             return await mutation.run(self._attributes, new, old)
         rounds = ReinvocationContext()
-        attributes = self._attributes._replace(rounds=rounds)
+        attributes = self._attributes.with_rounds(rounds)
         warnings = await mutation.run(attributes, new, old)
         if rounds.is_wanted:
             rounds.is_second = True
@@ -362,9 +385,10 @@ class ApplicablePlugins:
 
     async def check(self, new: Document, old: Document | None) -> Sequence[FieldError]:
         """Returns the errors that plugins find: see `registry.write_request.Admission`."""
-        return [
-            error for each in self._steps.checking for error in await each.check(self._attributes, new, old)
-        ]
+        errors: list[FieldError] = []
+        for each in self._steps.checking:
+            errors += await each.check(self._attributes, new, old)
+        return errors
 
     async def validate(self, new: Document | None, old: Document | None) -> list[str]:
         """Run validating admission."""
@@ -382,15 +406,14 @@ class AdmissionChain:
         self._all = tuple(plugins)
         self._metrics = AdmissionMetrics() if metrics is None else metrics
         self._steps_for = lru_cache(maxsize=CACHED_MAX)(self._find)
-        # Of those whose `handles` does not always answer the same.
-        self._stamp_getters = [each.stamp for each in plugins if _overrides(each, "stamp")]
-        self._stamps: list[object] = []
+        self._configurations = [each for plugin in plugins for each in plugin.configurations]
+        self._changes: list[int] = []
 
     def admission_for(self, attributes: AdmissionAttributes) -> ApplicablePlugins:
         """Returns the plugins that handle a write; admission is counted even if there are none."""
-        stamps = [stamp() for stamp in self._stamp_getters]
-        if stamps != self._stamps:
-            self._stamps = stamps
+        changes = [each.changes for each in self._configurations]
+        if changes != self._changes:
+            self._changes = changes
             self._steps_for.cache_clear()
         resource = attributes.resource.stored_group_resource
         steps = self._steps_for(resource, attributes.subresource, attributes.operation)
@@ -407,7 +430,9 @@ class AdmissionChain:
                 for each in plugins
                 if _overrides(each, name)
             )
-            return AdmissionStep(methods, self._metrics.of_step(type_, operation.value))
+            kind = "mutating" if type_ == ADMIT else "validating"
+            durations = self._metrics.of_step(type_, operation.value)
+            return AdmissionStep(methods, durations, f"{kind} admission")
 
         return PluginSteps(
             step("mutate", ADMIT),

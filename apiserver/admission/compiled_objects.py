@@ -23,6 +23,8 @@ class CompiledObjects(Generic[T]):
     An object is compiled once for each of its versions, off the event loop: it may have hundreds of
     expressions. A damaged object keeps its last readable content. While an object that was never readable
     exists, writes that it might concern are refused.
+
+    changes: how often `known` has changed.
     """
 
     def __init__(self, lister: Lister, compile_: Callable[[Document], Sequence[T]], offload: Offload) -> None:
@@ -32,18 +34,13 @@ class CompiledObjects(Generic[T]):
         self._offload = offload
         self._known: Sequence[T] = ()
         self._is_current = False
-        # How often `known` has changed. It is counted, since each write asks whether it has.
-        self._changes = 0
+        self.changes = 0
         self._by_object: WeakKeyDictionary[StoredObject, Sequence[T]] = WeakKeyDictionary()
         # By the keys of the objects that there were last.
         self._by_key: Mapping[str, Sequence[T]] = {}
         # A task that finds it locked waits, instead of compiling the same objects again.
         self._compiling = asyncio.Lock()
         lister.on_change(self._forget)
-
-    def stamp(self) -> object:
-        """Returns a value that changes whenever `known` does."""
-        return self._changes
 
     @property
     def known(self) -> Sequence[T] | None:
@@ -63,7 +60,7 @@ class CompiledObjects(Generic[T]):
             return known if known is not None else await self._compile_all()
 
     async def _compile_all(self) -> Sequence[T]:
-        changes = self._changes
+        changes = self.changes
         is_complete = self._lister.is_complete
         found: list[T] = []
         by_key: dict[str, Sequence[T]] = {}
@@ -72,20 +69,20 @@ class CompiledObjects(Generic[T]):
             compiled = self._by_key.get(each.key) if is_damaged else self._by_object.get(each)
             if compiled is None:
                 if is_damaged:  # The reason is in the log; clients that write other objects need not see it.
-                    raise InternalError.of(f"cannot read the configuration of admission: {each.key}")
+                    raise InternalError.of(f"cannot read the admission configuration: {each.key}")
                 compiled = await self._offload.run_begun(SizeClass.HUGE, self._compiled, each)
                 self._by_object[each] = compiled
             by_key[each.key] = compiled
             found += compiled
         self._by_key = by_key
-        if is_complete and changes == self._changes:  # They have not changed meanwhile.
+        if is_complete and changes == self.changes:  # They have not changed meanwhile.
             self._known, self._is_current = found, True
-            self._changes += 1
+            self.changes += 1
         return found
 
     def _forget(self) -> None:
         self._is_current = False
-        self._changes += 1
+        self.changes += 1
 
     def _compiled(self, stored: StoredObject) -> Sequence[T]:
         return self._compile(stored.document())

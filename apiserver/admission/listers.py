@@ -18,7 +18,6 @@ from apiserver.storage.keys import prefix_range
 class Lister:
     """Gets and lists the objects of one resource; a resource that is not served has none.
 
-
     offload: the server's, which decodes large objects.
     """
 
@@ -159,7 +158,6 @@ def refused(attributes: AdmissionAttributes, document: Document | None, why: str
 
 def refused_name(attributes: AdmissionAttributes, document: Document | None) -> str:
     """Returns the name of the object of a refused write, which may have been generated meanwhile, or not yet.
-
 
     Source: k8s.io/apiserver, pkg/admission/errors.go, extractResourceName.
     """

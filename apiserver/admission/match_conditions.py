@@ -6,16 +6,19 @@ Source: k8s.io/apiserver, pkg/admission/plugin/webhook/matchconditions/matcher.g
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, Self
 
 from apiserver.auth.authz.expression_authorizer import UserAuthorizer
 from apiserver.cel.admission import (
     AUTHORIZER_NAME,
+    CONDITION,
     NAMESPACE_OBJECT,
     OBJECT,
     OLD_OBJECT,
     REQUEST,
     REQUEST_RESOURCE,
+    AdmissionCompiler,
+    CompilationFailed,
 )
 from apiserver.cel.compiler import Program
 from apiserver.cel.costs import PER_CALL_LIMIT
@@ -37,6 +40,30 @@ class MatchCondition(Protocol):
     def program(self) -> Program | None: ...
     @property
     def error(self) -> str: ...
+
+
+class CompiledCondition(NamedTuple):
+    """A match condition. program: None if it does not compile; then `error` has the reason."""
+
+    text: str
+    program: Program | None
+    error: str = ""
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        text = text.strip()
+        try:
+            return cls(text, _COMPILER.compile(text, CONDITION).program)
+        except CompilationFailed as failed:
+            return cls(text, None, str(failed))
+
+
+_COMPILER: Final = AdmissionCompiler(has_params=False)
+
+
+def worst_cost(text: str) -> int | None:
+    """Returns the greatest cost of a condition that compiles; None if it depends on the objects."""
+    return _COMPILER.worst_cost(text.strip(), CONDITION)
 
 
 class ConditionsOutcome(NamedTuple):

@@ -9,6 +9,7 @@ plugin/pkg/admission/namespace/autoprovision. Rows A12, A13, A16.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from apiserver.meta.errors import AlreadyExists, ApiError, Forbidden, NotFound
@@ -17,7 +18,7 @@ from apiserver.registry.guard import TransactionGuard
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import KUBE_APISERVER, ProposedObject, WriteRequest
-from apiserver.storage.interface import ANY, MOST_RECENT, Condition, ReadAt
+from apiserver.storage.interface import Condition
 
 # The server needs these itself.
 PROTECTED_NAMESPACES: Final = frozenset({"default", "kube-system", "kube-public"})
@@ -31,6 +32,7 @@ class NamespaceLifecycle:
         """provisions: whether missing namespaces of requests are created."""
         self._registry = registry
         self._namespaces = namespaces
+        self._folder = registry.prefix_of(namespaces)
         self._provisions = provisions
 
     async def check_create(
@@ -42,21 +44,22 @@ class NamespaceLifecycle:
         """
         if not resource.is_namespaced:
             return None
-        try:
-            condition = await self._check(resource, namespace, name, ANY)
-        except (NotFound, Forbidden):
+        cached = self._registry.cache.get_cached(self._folder + namespace)
+        if cached is not None and (found := cached.value) and found.head and not found.is_terminating():
+            condition = Condition(cached.key, cached.revision)
+        else:
             # The namespace may have been created a moment ago, by another server.
             try:
-                condition = await self._check(resource, namespace, name, MOST_RECENT)
+                condition = await self._check(resource, namespace, name)
             except NotFound:
                 if not (self._provisions and may_provision):
                     raise
                 await self._provision(resource, namespace, name)
-                condition = await self._check(resource, namespace, name, MOST_RECENT)
-        return TransactionGuard(condition, lambda: self._check(resource, namespace, name, MOST_RECENT))
+                condition = await self._check(resource, namespace, name)
+        return TransactionGuard(condition, partial(self._check, resource, namespace, name))
 
-    async def _check(self, resource: ServedResource, namespace: str, name: str, at: ReadAt) -> Condition:
-        found = await self._registry.get(self._namespaces, "", namespace, at)
+    async def _check(self, resource: ServedResource, namespace: str, name: str) -> Condition:
+        found = await self._registry.get(self._namespaces, "", namespace)
         if found.is_terminating():
             raise Forbidden.to_resource(
                 resource.group_resource,

@@ -8,6 +8,7 @@ from apiserver.admission.listers import Lister
 from apiserver.admission.reviewed_write import EquivalentResources
 from apiserver.auth.authz.attributes import AuthorizationChain
 from apiserver.auth.authz.authorizer_modes import Authorizers
+from apiserver.extensions.host.hooks import ExtensionHooks
 from apiserver.load.offload import Offload
 from apiserver.meta.brand import Brand
 from apiserver.registry.clock import Clock
@@ -23,6 +24,7 @@ class PluginContext(NamedTuple):
     brand: Brand
     authorizers: Authorizers
     offload: Offload
+    extensions: ExtensionHooks
 
     @property
     def clock(self) -> Clock:

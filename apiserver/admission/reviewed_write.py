@@ -9,7 +9,7 @@ from typing import Final
 import orjson
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, SubresourceView
-from apiserver.admission.rules import MatchAttributes
+from apiserver.admission.rules import MatchAttributes, RuleWithOperations
 from apiserver.load.size_class import size_class, size_class_of_document
 from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
@@ -101,6 +101,25 @@ class ReviewedWrite:
             has_subresource = not attributes.subresource or attributes.subresource in each.subresources
             if each is not attributes.resource and has_subresource:
                 yield each
+
+    def matching_resource(
+        self, rules: Sequence[RuleWithOperations], *, with_equivalents: bool
+    ) -> ServedResource | None:
+        """Returns the resource under which a webhook or a policy sees the write; None if no rule matches.
+
+        rules: those of the webhook or the policy. with_equivalents: whether they match equivalent resources.
+        """
+        own = self.attributes.resource
+        target = self.target(own)
+        if any(rule.matches(target) for rule in rules):
+            return own
+        if with_equivalents:
+            others = [(each, self.target(each)) for each in self.equivalents()]
+            for rule in rules:
+                for resource, other in others:
+                    if rule.matches(other):
+                        return resource
+        return None
 
     def labels(self) -> Iterator[Document]:
         """Yields the labels of the new object and of the old one; a scale has none."""

@@ -13,5 +13,5 @@ Why this shape: it is client-go's and controller-runtime's, because authors of c
 keep no copy of the objects: the watch cache has them already.
 
 It knows no kinds, and is below all packages that have controllers: `controllers`, `custom_resources`,
-`aggregation` and the simulation of nodes.
+`endpoints.aggregation` and the simulation of nodes.
 """

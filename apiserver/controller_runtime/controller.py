@@ -31,6 +31,10 @@ class Runnable(Protocol):
     async def run(self) -> None: ...
 
 
+class ReconcileFailed(Exception):
+    """A key could not be reconciled. The message says why; it is logged without a traceback."""
+
+
 class Requeue(NamedTuple):
     """The key has to be reconciled again.
 
@@ -117,10 +121,10 @@ class Controller(Generic[K]):
             cooldown_s = self._failure_cooldown_s
             try:
                 cooldown_s = self._conclude(key, await self._reconcile(key))
-            except (ApiError, StorageError) as error:
+            except (ApiError, StorageError, ReconcileFailed) as error:
                 self._retry(key, error, is_expected=True)
             except asyncio.CancelledError as error:
-                if _is_being_cancelled():
+                if is_being_cancelled():
                     raise
                 # What it has waited for was cancelled: a task, or a future, that is not the worker.
                 self._retry(key, error, is_expected=False)
@@ -156,7 +160,7 @@ class Controller(Generic[K]):
             )
 
 
-def _is_being_cancelled() -> bool:
+def is_being_cancelled() -> bool:
     """Returns whether the running task itself is being cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

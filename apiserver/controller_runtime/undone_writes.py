@@ -46,7 +46,6 @@ class UndoneWrites(Generic[K]):
     def cooldown_s(self, key: K, content: Hashable) -> float:
         """Note that `content` had to be written to `key`; returns for how long to leave the key alone.
 
-
         content: identifies what was written. If it equals the last one, another client has undone that.
         """
         now = self._queue.now()

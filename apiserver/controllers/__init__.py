@@ -28,9 +28,11 @@
     service_allocations        repairs allocations of Services: cluster IPs, node ports, IPAddresses
     service_cidrs              the networks that Services get their addresses from
     flow_control_objects       the FlowSchemas and priority levels that every server has
-    flow_control_configuration  applies them to API Priority and Fairness
     authentication_info        the ConfigMap with clients' CAs for extension API servers
     kept_objects               the common parts of objects that the server itself keeps
+    extension_definitions      applies the definitions of extensions before the server is ready
+    extension_events           reports ended workers of extensions by Events
+    extension_reconcilers      calls the functions of extensions that reconcile objects
     bootstrap, rbac_bootstrap  create the objects that must exist before the server is ready
 
 What they guarantee: each step may be repeated, or done by two servers at once, because it is an update or a
@@ -53,5 +55,6 @@ the table in `app.controllers`, and name it in `cli.flag_values.CONTROLLERS`. Se
 `run` may be cancelled at any await; when the server leads again, a new object is built.
 
 Left out: controllers of workloads, since nothing runs them here. The controllers of CustomResourceDefinitions
-are in `custom_resources.serving`: they decide what is served.
+are in `custom_resources.serving`: they decide what is served. The controller that applies FlowSchemas is
+beside what it configures, in `endpoints.flow_control_configuration`.
 """

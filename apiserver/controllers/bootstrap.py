@@ -30,7 +30,7 @@ RETRY_S: Final = 0.5
 SYSTEM_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 _DESCRIPTIONS: Final = {
     "system-node-critical": "For pods of the system that must stay on the node where they are.",
-    "system-cluster-critical": "For pods of the system that must run, on whatever node they do.",
+    "system-cluster-critical": "For pods of the system that must run, but can run on any node.",
 }
 
 
@@ -74,7 +74,9 @@ class BootstrapHook(NamedTuple):
                     tasks.create_task(_ensure(registry, each))
 
 
-def bootstrap_hooks(table: ResourceTable, brand: Brand) -> Iterator[BootstrapHook]:
+def bootstrap_hooks(
+    table: ResourceTable, brand: Brand, *, registers_api_services: bool = True
+) -> Iterator[BootstrapHook]:
     """Returns the hooks for those of the resources that are served."""
     namespaces = {name: new_namespace(name, brand) for name in SYSTEM_NAMESPACES}
     hooks: dict[str, tuple[str, str, dict[str, Document]]] = {
@@ -87,7 +89,7 @@ def bootstrap_hooks(table: ResourceTable, brand: Brand) -> Iterator[BootstrapHoo
         "apiservice-registration-controller": (
             local_api_services.group_of(brand),
             "apiservices",
-            _api_services(table, brand),
+            _api_services(table, brand) if registers_api_services else {},
         ),
     }
     for hook, (group, resource, by_name) in hooks.items():

@@ -57,13 +57,13 @@ class ClusterRole(NamedTuple):
         labels = document["metadata"].get("labels") or {}
         aggregation = document.get("aggregationRule") or {}
         if not isinstance(labels, dict) or not isinstance(aggregation, dict):
-            raise Malformed("its labels or its aggregationRule are not an object")
+            raise Malformed("the labels or the aggregationRule is not an object")
         selectors = aggregation.get("clusterRoleSelectors") or ()
         try:
             for selector in selectors:
                 selects(selector, labels)
         except (LookupError, TypeError, AttributeError) as error:
-            raise Malformed(f"its aggregationRule selects nothing: {error!r}") from None
+            raise Malformed(f"the aggregationRule is not valid: {error!r}") from None
         return cls(labels, parse_rules(document), tuple(selectors))
 
 
@@ -154,7 +154,7 @@ class ClusterRoleAggregation:
                     size = size_class(len(version.value.tail))
                     role = await run_unqueued(size, _read, version.value)
                 except (CorruptObject, Malformed) as error:
-                    log.error("cannot read cluster role %s; nothing of it is aggregated: %s", name, error)
+                    log.error("cannot read cluster role %s; its rules are not aggregated: %s", name, error)
                     role = _NO_ROLE
                 before = version.revision, role
             self._known[name] = before

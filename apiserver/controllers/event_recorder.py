@@ -123,10 +123,10 @@ class EventRecorder:
             try:
                 await self._write(namespace, document)
             except (ApiError, StorageError) as error:
-                log.info("cannot write an event of %s: %s", self._component, error)
+                log.info("cannot write an event for %s: %s", self._component, error)
                 self._told.pop(what, None)  # The same finding may be reported again.
             except Exception:  # It must not stop the controller.
-                log.exception("cannot write an event of %s", self._component)
+                log.exception("cannot write an event for %s", self._component)
 
     async def _write(self, namespace: str, document: Document) -> None:
         events = self._served.find("", "v1", "events")

@@ -117,7 +117,7 @@ class FlowControlObjects:
             try:
                 with suppress(NotFound, Conflict):  # Another client is changing it; the next pass decides.
                     await registry.delete(DeleteRequest(resource, "", name, options))
-                    log.info("deleted %s %s: this release no longer suggests it", resource.kind, name)
+                    log.info("deleted %s %s, which this release does not need", resource.kind, name)
             except ApiError as error:
                 log.warning("cannot delete %s %s: %s", resource.kind, name, error)
 

@@ -49,7 +49,6 @@ def cached(registry: Registry, resource: ServedResource, namespace: str, name: s
 async def keep(registry: Registry, kept: KeptObject) -> None:
     """Create an object, or update it to its required state; refused writes are logged.
 
-
     Raises StorageError.
     """
     resource, namespace, name, wanted, writer = kept

@@ -285,7 +285,8 @@ class LeaderElector:
 
     def _log_failure(self, what: str, error: Exception) -> None:
         level = logging.DEBUG if self._failures % FAILURES_PER_WARNING else logging.WARNING
-        log.log(level, "the Lease %s cannot be %s, retrying: %s", self._name, what, str(error) or "no answer")
+        reason = error if str(error) else "no response"
+        log.log(level, "the Lease %s cannot be %s, retrying: %s", self._name, what, reason)
         self._failures += 1
 
     async def _wait_for_change(self, seconds: float) -> None:

@@ -52,7 +52,6 @@ class MigratedDefinitions:
     async def begin(self, resource: GroupResource, migration: str) -> int | None:
         """Reports that a migration is running, and returns the definition's generation.
 
-
         Returns None if the resource has no definition.
         """
 

@@ -216,5 +216,5 @@ class NamespaceController:
     def _stored_in_namespaces(self) -> list[ServedResource]:
         """Returns each stored resource once, whatever number of versions is served, and pods first."""
         by_name = {r.stored_group_resource: r for r in self._served.current.resources if r.is_namespaced}
-        found = [resource for resource in by_name.values() if "delete" in resource.verbs]
+        found = [each for each in by_name.values() if "delete" in each.verbs and not each.is_virtual]
         return sorted(found, key=lambda each: each.group_resource != PODS)

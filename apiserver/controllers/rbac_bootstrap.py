@@ -188,7 +188,7 @@ class _Reconciliation(NamedTuple):
             options = DeleteOptions(uid=stored["metadata"]["uid"])
             await registry.delete(DeleteRequest(resource, namespace, name, options))
             await self._create()
-            log.info("recreated %s, which granted another role", self)
+            log.info("recreated %s because the binding granted another role", self)
         else:
             request = WriteRequest(resource=resource, namespace=namespace, name=name)
             await registry.update(request, self._reconciled)

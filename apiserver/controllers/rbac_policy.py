@@ -70,7 +70,7 @@ class RbacPolicyInformer:
             size = size_class(len(notification.new.tail))
             found = await run_unqueued(size, _read, kind, notification.new)
             if (found.namespace, found.name) != (namespace, name):  # What it grants depends on that.
-                raise Malformed("its name or namespace is not that of its key")
+                raise Malformed("the name or namespace does not match the key")
             self._policy.put_parsed(kind, found)
         except Exception as error:
             # Whatever is stored now, what was granted before is not.
@@ -92,9 +92,9 @@ def _parse(kind: str, tail: bytes) -> Role | Binding:
     document = document_of_tail(tail)
     metadata = document["metadata"]
     if not isinstance(metadata, dict):
-        raise Malformed("it has no metadata")
+        raise Malformed("the object has no metadata")
     if not all(isinstance(metadata.get(field, ""), str) for field in ("namespace", "name")):
-        raise Malformed("its name or namespace is not a string")
+        raise Malformed("the name or namespace is not a string")
     return parse(kind, {**document, "metadata": {"name": "", **metadata}})
 
 

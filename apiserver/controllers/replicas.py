@@ -8,8 +8,8 @@ Why servers have to agree: a token that one of them issues has to be valid at al
 trusts one has to trust all. So a server does not start beside one with which it disagrees (`disagreement`),
 but waits first for as long as the record of a dead one may last.
 
-Servers of different releases store objects that all of them can read (`releases.sharing`): a record has the
-release that its server emulates, and the one for which it currently stores objects. Each server reads the
+Servers of different releases store objects that all of them can read (`meta.releases.sharing`): a record has
+the release that its server emulates, and the one for which it currently stores objects. Each server reads the
 other records whenever it renews its lease, and begins to
 
 - store for an older one as soon as it sees its record, and then updates its own record. The older one does
@@ -17,6 +17,11 @@ other records whenever it renews its lease, and begins to
 - store for a newer one when the records of all older ones are gone: they have stopped, or their leases have
   expired. It updates its own record first, and reads the others again: an older server that has arrived
   meanwhile has either seen that, and waits, or is seen now.
+
+A full store refuses records, and has to be read all the same. A server that starts on it joins without a
+record, if all others have the same release, and writes the record as soon as the store has space. Two servers
+of different releases that both start on a full store do not see each other: once it has space, the newer one
+may store versions that the older one cannot read, until it reads the records again, RENEW_S later.
 
 A server that cannot renew its lease for TTL_S counts as dead: if it is not, it may read newer versions until
 the others see its record again, RENEW_S later.
@@ -34,9 +39,9 @@ from typing import Final, TypeAlias
 
 import orjson
 
-from apiserver.releases.emulation import EmulatedRelease
-from apiserver.releases.sharing import is_readable, nothing_in_common, shared_release
-from apiserver.storage.errors import LeaseNotFound, StorageError
+from apiserver.meta.releases.emulation import EmulatedRelease
+from apiserver.meta.releases.sharing import is_readable, nothing_in_common, shared_release
+from apiserver.storage.errors import LeaseNotFound, StorageError, StorageFull
 from apiserver.storage.interface import NO_LEASE, Put, Storage
 from apiserver.storage.keys import INTERNAL_GROUP, prefix_range
 
@@ -51,6 +56,9 @@ ATTEMPTS_PER_WARNING: Final = 60
 # Until now a dead server's record may last: its lease, and some time for the store to notice.
 GONE_WITHIN_S: Final = TTL_S + 5.0
 
+# Servers that restart again and again have a new record each time.
+SEEN_MAX: Final = 1_000
+
 # Has objects stored so that servers of a release can read them, once it returns. May raise StorageError.
 Share: TypeAlias = Callable[[EmulatedRelease], Awaitable[None]]
 
@@ -59,9 +67,9 @@ Share: TypeAlias = Callable[[EmulatedRelease], Awaitable[None]]
 class Replica:
     """The record of a server, which the others read.
 
-    address: where clients reach it; empty if nowhere. issuer, signing_key: those of the tokens that it
-        issues; the
-    lists: those that it accepts. root_ca: the digest of the CA that verifies it. Keys are identified by id.
+    address: where clients reach it; empty if nowhere. root_ca: the digest of the CA that verifies it.
+    issuer, signing_key: those of the tokens that it issues; the lists: those that it accepts. Keys are
+    identified by id.
     has_tls_files: whether its serving certificate is from files, of another CA than the cluster's.
     release: the one that it emulates. stores_for: the one that can read the objects that it stores.
     """
@@ -96,18 +104,20 @@ def disagreement(own: Replica, other: Replica) -> str:
     """
     if own.signing_key not in other.keys or other.signing_key not in own.keys:
         return (
-            f"the replica at {other} and this one do not accept each other's service account tokens: give "
-            "all replicas the same --service-account-signing-key-file and --service-account-key-file, or none"
+            f"the replica at {other} and this replica do not accept each other's service account tokens: set "
+            "the same --service-account-signing-key-file and --service-account-key-file on all replicas, "
+            "or on none"
         )
     if own.issuer not in other.issuers or other.issuer not in own.issuers:
         return (
-            f"the replica at {other} issues service account tokens as {other.issuer}, this one as "
-            f"{own.issuer}: give all replicas the same --service-account-issuer"
+            f"the replica at {other} issues service account tokens as {other.issuer}, but this replica "
+            f"as {own.issuer}: set the same --service-account-issuer on all replicas"
         )
     if own.root_ca != other.root_ca and own.has_tls_files is not other.has_tls_files:
         return (
-            f"the replica at {other} and this one have serving certificates of different CAs: give all "
-            "replicas a --tls-cert-file of one CA, with that CA in --client-ca-file, or none"
+            f"the replica at {other} and this replica have serving certificates from different CAs: set "
+            "--tls-cert-file on all replicas, with certificates from one CA that is in --client-ca-file, "
+            "or on none"
         )
     if reason := nothing_in_common(own.release.minor, other.release.minor):
         return f"the replica at {other} emulates another release (--emulated-version): {reason}"
@@ -118,17 +128,28 @@ class Replicas:
     """Keeps the record of this server, `own`, and reads those of the others.
 
     share: called with the oldest release on the store whenever it changes.
+    joined: called when another server has joined after this one.
     gone_within_s: for how long `join` waits for a disagreeing server to stop.
     """
 
     def __init__(
-        self, store: Storage, prefix: str, own: Replica, share: Share, *, gone_within_s: float = GONE_WITHIN_S
+        self,
+        store: Storage,
+        prefix: str,
+        own: Replica,
+        share: Share,
+        *,
+        joined: Callable[[], None] = lambda: None,
+        gone_within_s: float = GONE_WITHIN_S,
     ) -> None:
         self._store = store
-        self._folder = f"{prefix}/{INTERNAL_GROUP}/replicas/"
+        self._folder = records_folder(prefix)
         self._key = self._folder + secrets.token_hex(8)
         self.own = own
         self._share = share
+        self._joined = joined
+        # The keys of records that were seen, which may expire and come back; None before the first look.
+        self._seen: set[str] | None = None
         # For which release objects are stored; None if that is not certain.
         self._shared: EmulatedRelease | None = own.stores_for
         self._is_told = False
@@ -141,11 +162,14 @@ class Replicas:
         if own != self.own:
             self.own, self._is_told = own, False
 
-    async def join(self) -> None:
+    async def join(self, check: Callable[[], Awaitable[None]] | None = None) -> None:
         """Write the record, and wait until no earlier server disagrees, and all store for this one.
 
+        check: called when the record is written. What it raises, except StorageError, ends the start.
 
-        Raises ReplicasDisagree. Waits until the store responds.
+        A full store refuses the record: `run` writes it later.
+
+        Raises ReplicasDisagree, and what `check` raises. Waits until the store responds.
         """
         loop = asyncio.get_running_loop()
         gives_up_at = loop.time() + self._gone_within_s
@@ -153,9 +177,12 @@ class Replicas:
         failures = 0
         while True:
             try:
-                await self._renew()
-                await self.agree()
+                full = await self._write_unless_full()
+                if check is not None:
+                    await check()
                 records = await self._records()
+                if full is not None and any(each.release != self.own.release for _, _, each in records):
+                    raise full
                 reason = self._disagreement(records) or self._unreadable(records)
             except StorageError as error:
                 if failures % ATTEMPTS_PER_WARNING == 0:
@@ -164,6 +191,8 @@ class Replicas:
                 gives_up_at = loop.time() + self._gone_within_s
             else:
                 if not reason:
+                    if full is not None:
+                        log.warning("this server's record will be written when the store has space: %s", full)
                     return
                 if loop.time() >= gives_up_at:
                     await self.leave()
@@ -178,7 +207,7 @@ class Replicas:
     async def run(self) -> None:
         """Renew the lease until cancelled, or until the server has left."""
         while not self._has_left:
-            await asyncio.sleep(RENEW_S)
+            await asyncio.sleep(RENEW_S if self._is_told else POLL_S)
             try:
                 await self._renew()
                 await self.agree()
@@ -192,7 +221,7 @@ class Replicas:
             if self._lease:
                 await self._store.revoke_lease(self._lease)
         except StorageError as error:
-            log.debug("cannot delete this server's record, which is left until its lease expires: %s", error)
+            log.debug("cannot delete this server's record, which remains until its lease expires: %s", error)
         self._lease = NO_LEASE
 
     async def alive(self) -> list[Replica]:
@@ -219,6 +248,15 @@ class Replicas:
         else:
             await self._tell_now(older)
 
+    async def _write_unless_full(self) -> StorageFull | None:
+        """Write the record and agree. Returns the error of a full store. Raises other StorageErrors."""
+        try:
+            await self._renew()
+            await self.agree()
+        except StorageFull as error:
+            return error
+        return None
+
     async def _share_now(self, oldest: EmulatedRelease) -> None:
         self._shared = None  # Interrupted, it may have been done or not.
         await self._share(oldest)
@@ -243,8 +281,9 @@ class Replicas:
         for key, _, replica in records:
             if key != self._key and not is_readable(replica.stores_for, self.own.release):
                 return (
-                    f"the replica at {replica} stores objects for Kubernetes {replica.stores_for}, which "
-                    f"this one, of {self.own.release}, may not be able to read"
+                    f"the replica at {replica} stores objects for Kubernetes {replica.stores_for}, and "
+                    f"this replica, which serves Kubernetes {self.own.release}, might not be able to read "
+                    "them"
                 )
         return ""
 
@@ -264,25 +303,42 @@ class Replicas:
             try:
                 await self._store.renew_lease(self._lease)
             except LeaseNotFound:
-                self._lease = NO_LEASE
-            else:
-                if self._is_told:
-                    return
-        lease = self._lease or await self._store.grant_lease(TTL_S)
+                self._lease, self._is_told = NO_LEASE, False
+            if self._is_told:
+                return
+        if not self._lease:
+            # Kept also if the record cannot be written, as on a full store: the next attempt uses it.
+            self._lease = await self._store.grant_lease(TTL_S)
         told = self.own
-        await self._store.transact((), (Put(self._key, orjson.dumps(asdict(told), default=list), lease),))
-        self._lease, self._is_told = lease, told == self.own
+        record = Put(self._key, orjson.dumps(asdict(told), default=list), self._lease)
+        await self._store.transact((), (record,))
+        self._is_told = told == self.own
 
     async def _records(self) -> list[Record]:
         page = await self._store.list(prefix_range(self._folder))
+        self._note({each.key for each in page.items} - {self._key})
         return [
             (each.key, each.create_revision, replica)
             for each in page.items
-            if (replica := _decode(each.key, each.value)) is not None
+            if (replica := decode_record(each.key, each.value)) is not None
         ]
 
+    def _note(self, others: set[str]) -> None:
+        """Note the keys of the other servers' records, and report servers that have joined."""
+        if self._seen is None or len(self._seen) > SEEN_MAX:
+            self._seen = set(others)
+        elif not others <= self._seen:
+            self._seen |= others
+            self._joined()
 
-def _decode(key: str, value: bytes) -> Replica | None:
+
+def records_folder(prefix: str) -> str:
+    """Returns the prefix of the keys of all records. prefix: of all keys."""
+    return f"{prefix}/{INTERNAL_GROUP}/replicas/"
+
+
+def decode_record(key: str, value: bytes) -> Replica | None:
+    """Returns the server of a record; None, and a warning in the log, if the record is not valid."""
     try:
         fields = orjson.loads(value)
         fields |= {name: tuple(fields[name]) for name in ("issuers", "keys")}

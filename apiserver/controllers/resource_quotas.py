@@ -229,7 +229,8 @@ class ResourceQuotaController:
                     calculation.add(usage, names)
         if unreadable:
             log.warning(
-                "cannot read %d objects in %s; their last known usage still counts against its quotas: %s",
+                "cannot read %d objects in %s; the quotas still count the last known usage of these "
+                "objects: %s",
                 unreadable,
                 folder,
                 why,
@@ -263,7 +264,10 @@ class ResourceQuotaController:
         by_name = {
             each.stored_group_resource: each
             for each in self._served.current.resources
-            if each.is_namespaced and set(each.verbs) >= _VERBS and each.stored_group_resource not in left_out
+            if each.is_namespaced
+            and set(each.verbs) >= _VERBS
+            and not each.is_virtual
+            and each.stored_group_resource not in left_out
         }
         return [
             (QuotaEvaluator(name, self._brand), self._registry.prefix_of(resource))

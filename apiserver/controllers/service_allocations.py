@@ -199,7 +199,7 @@ class ServiceAllocationRepair:
         changes = _Changes({}, [])
         changes.see(owner, found)
         changes.add(claim.key, claim, Delete(claim.key))
-        log.warning("releasing the %s %s, which no object uses any more", *wanted)
+        log.warning("releasing the %s %s, which no object uses anymore", *wanted)
         await self._commit(changes)
 
     async def _drop_orphans(self) -> None:
@@ -242,7 +242,7 @@ class ServiceAllocationRepair:
         changes = _Changes({}, [])
         changes.see(owner, found)
         changes.add(key, stored, Delete(key))
-        log.warning("deleting the IPAddress %s, which no Service uses any more", name)
+        log.warning("deleting the IPAddress %s, which no Service uses anymore", name)
         await self._commit(changes)
 
     def _has_address(self, service: Document, address: str) -> bool:
@@ -318,7 +318,7 @@ class ServiceAllocationRepair:
         meta, is_ip = service["metadata"], allocation.kind == "clusterip"
         what = f"Cluster IP {allocation.value}" if is_ip else f"Port {allocation.value}"
         log.error(
-            "%s of the Service %s/%s is also assigned to another Service; recreate one of them",
+            "%s of the Service %s/%s is also assigned to another Service; recreate one of the two Services",
             what,
             meta.get("namespace"),
             meta["name"],

@@ -281,7 +281,7 @@ class StorageProtection:
                 names.discard(name)
             except ApiError as error:
                 log.warning(
-                    "cannot remove the finalizer of %s %s: %s", self._protection.resource, name, error
+                    "cannot remove the finalizer from %s %s: %s", self._protection.resource, name, error
                 )
 
     async def _try_release(self, namespace: str, name: str, uses: Container[Use]) -> bool:

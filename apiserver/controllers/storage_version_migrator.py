@@ -139,7 +139,6 @@ class StorageVersionMigrator:
     async def _migrate(self, migration: Document, resource: ServedResource) -> list[str]:
         """Rewrite all objects of a resource; returns the errors of those that could not be written.
 
-
         Raises Conflict, NotFound if the migration was changed or deleted.
         """
         prefix, name = self._registry.prefix_of(resource), str(resource.group_resource)
@@ -182,7 +181,7 @@ class StorageVersionMigrator:
         if found is not None:
             return found
         served = self._served.current.resources
-        return next((each for each in served if each.group_resource == wanted), None)
+        return next((each for each in served if each.group_resource == wanted and not each.is_virtual), None)
 
     # ---- the status
 

@@ -1,12 +1,16 @@
 """Metrics of the server, under the names that Kubernetes' dashboards expect.
 
+`client_usage` counts requests by client, for /debug/clients.
+
 Requests, calls to the store, admission and items of work queues are counted as they happen, in plain numbers
 (`requests`, `storage`, `encryption`, `admission`, `match_conditions`, `conversion_webhooks`, `expressions`,
-`controllers`, `work_queues`, `histograms`); the size of the store is read at intervals (`storage_size`); the
-state of the watch cache and the counters of the system are read when /metrics is requested (`watch_cache`,
-`process`), as are values that are derived from other measurements (`request_filters`). A timer and a thread
-measure the turns of the event loop (`event_loop`, `thread_stacks`); `allocations` counts cluster IPs and node
-ports of Services.
+`controllers`, `work_queues`, `histograms`); the state of the store is read, and the lag of the watch cache
+measured, at intervals (`storage_state`, `watch_cache`); the state of the watch cache and the counters of the
+system are read when /metrics is requested (`watch_cache`, `process`), as are values that are derived from
+other measurements (`request_filters`). A timer and a thread measure the turns of the event loop
+(`event_loop`, `thread_stacks`); `allocations` counts cluster IPs and node ports of Services.
+
+`profiles` makes profiles of the process on request: CPU time by stack, objects, tasks and long turns.
 
 declarations.txt declares each metric: its type, stability, labels, help text and buckets, and the release
 that deprecated it (`declarations`; those of kube-apiserver that are missing are in not_served.txt, with the

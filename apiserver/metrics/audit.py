@@ -31,5 +31,4 @@ class AuditMetrics:
             ("apiserver_audit_level_total", self.levels),
             ("apiserver_audit_error_total", self.lost),
         ):
-            if counts:
-                yield family(name, [((label,), count) for label, count in sorted(counts.items())])
+            yield family(name, [((label,), count) for label, count in sorted(counts.items())])

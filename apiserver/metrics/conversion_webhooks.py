@@ -5,7 +5,9 @@ Source of names: k8s.io/apiextensions-apiserver, pkg/apiserver/conversion/metric
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from apiserver.metrics.histograms import Histograms
@@ -31,10 +33,23 @@ class ConversionWebhookMetrics:
         """Count a call. failure: one of `conversion_reviews.WebhookFailure`; empty if it succeeded."""
         self._calls[failure].observe(seconds)
 
+    @contextmanager
+    def conversion(self, definition: str, source: str, target: str) -> Iterator[None]:
+        """Counts and times a conversion between two apiVersions, which may take several calls, while in the
+        context. It has failed if an exception leaves the context.
+        """
+        began, succeeded = time.perf_counter(), False
+        try:
+            yield
+            succeeded = True
+        finally:
+            versions = (source.rpartition("/")[2], target.rpartition("/")[2])
+            self.converted(definition, versions, time.perf_counter() - began, succeeded=succeeded)
+
     def converted(
         self, definition: str, versions: tuple[str, str], seconds: float, *, succeeded: bool
     ) -> None:
-        """Count a conversion, which may have taken several calls. versions: the old and the new one."""
+        """Count a conversion. versions: the old and the new one."""
         key = (definition, *versions, "true" if succeeded else "false")
         if key not in self._conversions and len(self._conversions) >= SERIES_MAX:
             key = (OTHER, OTHER, OTHER, key[-1])

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import heapq
 import logging
 import threading
 import time
@@ -21,6 +22,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.series import Family, family
 from apiserver.metrics.thread_stacks import ThreadStacks
+from apiserver.tracing.request_trace import no_request
 
 log = logging.getLogger(__name__)
 
@@ -45,13 +47,12 @@ _LOG_OVER_ELAPSED_S: Final = 1.0
 # A client that can stall the loop can do so often.
 _LOG_INTERVAL_S: Final = 1.0
 _OPERATIONS_MAX: Final = 4
+LONGEST_TURNS_KEPT: Final = 20
 _STALLS: Final = "apiserver_event_loop_stall_seconds"
 
 
 class ClockReadings(NamedTuple):
     """The values of three clocks, or their differences, in seconds; CPU times include those of the system.
-
-    Seconds; the processor times include the system's.
 
     thread_cpu: of the loop's thread. process_cpu: of all threads of the process.
     """
@@ -63,6 +64,14 @@ class ClockReadings(NamedTuple):
     @classmethod
     def read(cls) -> ClockReadings:
         return cls(time.perf_counter(), time.process_time(), time.thread_time())
+
+
+class LongTurn(NamedTuple):
+    """A long turn of the event loop. ended_at: seconds since 1970. operations: what it was seen to do."""
+
+    took: ClockReadings
+    ended_at: float
+    operations: tuple[str, ...]
 
 
 class BoundedCalls(Protocol):
@@ -110,6 +119,7 @@ class EventLoopMonitor:
         self._is_closed = threading.Event()
         # What the turn under way was seen to be about.
         self._operations: list[str] = []
+        self._longest: list[LongTurn] = []
         self._collection_began = 0.0
         self._logged_at = -_LOG_INTERVAL_S
         self._not_logged = 0
@@ -141,10 +151,14 @@ class EventLoopMonitor:
     def families(self) -> Iterable[Family]:
         yield family(_STALLS, [((clock,), histogram) for clock, histogram in self._histograms.items()])
 
+    def longest_turns(self) -> list[LongTurn]:
+        """Returns the longest turns since `begin_logging`, the longest first."""
+        return sorted(self._longest, reverse=True)
+
     def _begin(self, now: ClockReadings, interval_s: float) -> None:
         self.is_resting = interval_s == RESTING_INTERVAL_S
         self._last, self._due = now, now.wall + interval_s
-        self._timer = self._loop.call_later(interval_s, self._tick)
+        self._timer = self._loop.call_later(interval_s, self._tick, context=no_request())
 
     def _tick(self) -> None:
         now, last = ClockReadings.read(), self._last
@@ -171,6 +185,11 @@ class EventLoopMonitor:
                 histogram.observe(seconds)
         if not self._is_logging:
             return
+        turn = LongTurn(stall, time.time(), tuple(self._operations))
+        if len(self._longest) < LONGEST_TURNS_KEPT:
+            heapq.heappush(self._longest, turn)
+        else:
+            heapq.heappushpop(self._longest, turn)
         if stall.process_cpu < LOG_OVER_S and stall.wall < _LOG_OVER_ELAPSED_S:
             return
         if now < self._logged_at + _LOG_INTERVAL_S:
@@ -181,8 +200,8 @@ class EventLoopMonitor:
             stall.wall * 1e3,
             stall.thread_cpu * 1e3,
             stall.process_cpu * 1e3,
-            ", then ".join(self._operations) or "not seen",
-            f" ({self._not_logged} more since the last such line)" if self._not_logged else "",
+            ", then ".join(self._operations) or "unknown operation",
+            f" ({self._not_logged} similar messages omitted)" if self._not_logged else "",
         )
         self._logged_at, self._not_logged = now, 0
 

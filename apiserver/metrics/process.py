@@ -1,4 +1,4 @@
-"""Metrics of the process: information, resource usage, and refused connections and watches.
+"""Metrics of the process: information, resource usage, and limits.
 
 prometheus-client reads most of them. Source of the other names: github.com/prometheus/client_golang,
 prometheus/process_collector_linux.go.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import itertools
 import resource
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from apiserver.metrics.declarations import known_metrics
 from apiserver.metrics.series import Family, family, single
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from apiserver.load.memory_budget import MemoryBudget
     from apiserver.load.offload import Offload
-    from apiserver.releases.gates import FeatureGates
+    from apiserver.meta.releases.gates import FeatureGates
 
-# Of the network that the process is in, with all others that are: Linux counts no single one's.
+# The counters of the process's network namespace: Linux does not count the bytes of single processes.
 NETWORK_COUNTERS: Final = Path("/proc/self/net/netstat")
 _SECTION: Final = "IpExt:"
 # Go's value for no limit.
@@ -112,19 +112,50 @@ class OffloadMetrics:
         yield family("apiserver_offload_busy_seconds_total", [(name, lane.busy_s) for name, lane in lanes])
 
 
-class RefusalMetrics:
-    """Shows the numbers of refused connections and watches."""
+class ConnectionCounts(Protocol):
+    """The connections of `app.secure_serving.SecureServing`."""
+
+    @property
+    def open_connections(self) -> int: ...
+    @property
+    def connections_max(self) -> int: ...
+    @property
+    def refused_connections(self) -> int: ...
+
+
+class WatchCounts(Protocol):
+    """The watches of `endpoints.watch_stream.WatchStreams`."""
+
+    watches_max: int
+    refused_total: int
+    unauthorized_total: int
+
+    @property
+    def limited_count(self) -> int: ...
+
+
+class LimitMetrics:
+    """Shows connections, watches and requests beside their limits.
+
+    requests_max: the limits of requests in flight, by kind.
+    """
 
     def __init__(
-        self, connections: Callable[[], int], watches: Callable[[], int], unauthorized: Callable[[], int]
+        self, connections: ConnectionCounts, watches: WatchCounts, requests_max: Mapping[str, int]
     ) -> None:
-        """unauthorized: the watches that were ended."""
-        self._connections, self._watches, self._unauthorized = connections, watches, unauthorized
+        self._connections, self._watches, self._requests_max = connections, watches, requests_max
 
     def families(self) -> Iterable[Family]:
-        yield single("apiserver_connections_refused_total", self._connections())
-        yield single("apiserver_watches_refused_total", self._watches())
-        yield single("apiserver_watches_unauthorized_total", self._unauthorized())
+        connections, watches = self._connections, self._watches
+        yield single("apiserver_connections", connections.open_connections)
+        yield single("apiserver_connections_max", connections.connections_max)
+        yield single("apiserver_connections_refused_total", connections.refused_connections)
+        limits = self._requests_max.items()
+        yield family("apiserver_inflight_requests_max", [((kind,), limit) for kind, limit in limits])
+        yield single("apiserver_watches", watches.limited_count)
+        yield single("apiserver_watches_max", watches.watches_max)
+        yield single("apiserver_watches_refused_total", watches.refused_total)
+        yield single("apiserver_watches_unauthorized_total", watches.unauthorized_total)
 
 
 class BuildInfo:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
+from apiserver.meta.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
 from apiserver.metrics.declarations import Metric, MetricStability, MetricStage, known_metrics
 from apiserver.metrics.series import Family, family, number_text, single
-from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class MetricRegistry:
             self._has_warned = True
             for name, metric in self._metrics.items():
                 if metric.stage(self._release.minor) is not MetricStage.CURRENT and self._serves(name):
-                    log.warning("the metric %s is deprecated since 1.%d", name, metric.deprecated)
+                    log.warning("the metric %s has been deprecated since 1.%d", name, metric.deprecated)
 
     def families(self) -> Iterable[Family]:
         """Yields the metrics about metrics."""

@@ -11,7 +11,15 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, Protocol, TypeAlias
 
-from apiserver.meta.vocabulary import CONNECTING_SUBRESOURCES, GroupResource, GroupVersion, Query, RequestInfo
+from apiserver.meta.vocabulary import (
+    CONNECTING_SUBRESOURCES,
+    GroupResource,
+    GroupVersion,
+    Query,
+    RequestInfo,
+    UserInfo,
+)
+from apiserver.metrics.client_usage import ClientUsage, SourceValues
 from apiserver.metrics.declarations import bounds_of
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.resource_series import (
@@ -42,6 +50,8 @@ _VERBS: Final = {
     "deletecollection": "DELETECOLLECTION",
 }
 _COMPONENT: Final = "apiserver"
+# Before Python 3.12, looking up a member of HTTPStatus is a call.
+_TOO_MANY_REQUESTS: Final = int(HTTPStatus.TOO_MANY_REQUESTS)
 _BOUNDS: Final = bounds_of(_DURATIONS)
 # Paths that lead to none, and resources that are not served.
 _NO_RESOURCE: Final[VersionedResource] = (GroupVersion("", ""), "")
@@ -78,8 +88,10 @@ _ENDED_BY: Final = {RequestEnding.TERMINATED: _COMPONENT, RequestEnding.UNAVAILA
 
 
 class ServedCall(Protocol):
-    """A request, with the attributes of `endpoints.api_call.ApiCall`. found_resource: None if it is not
-    served.
+    """A request, with the attributes of `endpoints.api_call.ApiCall`.
+
+    found_resource: None if it is not served, or the request was refused before. known_user: None if
+        authentication failed.
     """
 
     @property
@@ -88,6 +100,10 @@ class ServedCall(Protocol):
     def is_apply(self) -> bool: ...
     @property
     def found_resource(self) -> ServedResource | None: ...
+    @property
+    def known_user(self) -> UserInfo | None: ...
+    @property
+    def user_agent(self) -> str: ...
 
 
 class AnsweredCall(ServedCall, Protocol):
@@ -216,21 +232,33 @@ def _subject(call: ServedCall, resource: ServedResource | None) -> _Subject:
         subresource = info.subresource
         if subresource in CONNECTING_SUBRESOURCES:
             verb = "CONNECT"
-    return (resource.group_version, resource.resource), verb, subresource, _scope(info)
-
-
-def _scope(info: RequestInfo) -> str:
-    """Returns the scope of a request for a resource, as k8s.io/apiserver's CleanScope does."""
+    # As k8s.io/apiserver's CleanScope does.
+    scope = "namespace" if info.namespace else "cluster"
     if info.name or info.verb == "create":
-        return "resource"
-    return "namespace" if info.namespace else "cluster"
+        scope = "resource"
+    return (resource.group_version, resource.resource), verb, subresource, scope
+
+
+def source_of(call: ServedCall, status: int = HTTPStatus.OK) -> SourceValues:
+    """Returns the values of the `Source` that a request is counted under."""
+    info, user = call.info, call.known_user
+    if user is None:
+        return "", call.user_agent, OTHER, "", "", ""
+    if info.is_resource and info.verb in _VERBS:
+        # As the client names it: what is refused is not looked up.
+        return user.name, call.user_agent, info.verb, info.group, info.resource, info.subresource
+    verb = info.method.lower() if info.method in _METHODS else OTHER
+    # Most of the paths that lead to nothing are asked for only once.
+    is_known = status < HTTPStatus.BAD_REQUEST
+    segment = f"/{info.path.lstrip('/').partition('/')[0]}" if is_known else ""
+    return user.name, call.user_agent, verb, "", segment, ""
 
 
 class RequestMetrics:
-    """Counts requests and the events of watches."""
+    """Counts requests and the events of watches. clients: also counts the requests, by client."""
 
-    def __init__(self, names: ServedNames | None = None) -> None:
-        self.in_flight = InFlight()
+    def __init__(self, names: ServedNames | None = None, clients: ClientUsage | None = None) -> None:
+        self.in_flight, self._clients = InFlight(), clients
         names = names or ServedNames()
         series = partial(ResourceSeries, names, names.of_version, OTHER_VERSIONED)
         # By resource, verb, dry_run, subresource and scope. What is not served is _NO_RESOURCE.
@@ -273,7 +301,7 @@ class RequestMetrics:
         status = call.status
         requests.counts[status] = requests.counts.get(status, 0) + 1
         # As in kube-apiserver what is refused at the door has taken no time: overload would look like speed.
-        is_refused = status == HTTPStatus.TOO_MANY_REQUESTS and call.ending is RequestEnding.TERMINATED
+        is_refused = status == _TOO_MANY_REQUESTS and call.ending is RequestEnding.TERMINATED
         if not (requests.is_watch or is_refused):
             requests.durations.observe(seconds)
             if call.waited_s and requests.has_own_durations:
@@ -284,6 +312,9 @@ class RequestMetrics:
             requests.kind.ended(call.ending, status)
         if requests.sizes is not None:
             requests.sizes.histogram.observe(call.body_bytes)
+        if self._clients is not None:
+            taken_s = 0.0 if call.info.is_long_running else seconds
+            self._clients.count(source_of(call, status), taken_s, call.body_bytes, status)
         if resource is not None:
             if verb in _VALIDATED:
                 self._field_validations[_field_validation(call.query)].observe(seconds)
@@ -306,10 +337,8 @@ class RequestMetrics:
 
     def observe_watch_list(self, call: AnsweredCall, seconds: float) -> None:
         """Count a watch whose initial events have been sent, `seconds` after the request arrived."""
-        resource = call.found_resource
-        assert resource is not None
-        name = (resource.group_version, resource.resource)
-        self._watch_lists[name, _scope(call.info)].observe(seconds)
+        name, _, _, scope = _subject(call, call.found_resource)
+        self._watch_lists[name, scope].observe(seconds)
 
     def event_sizes(self, resource: ServedResource) -> Histogram:
         """Returns the counter for the sizes of events that are sent to watches of a resource."""

@@ -6,16 +6,17 @@ Source: k8s.io/apiserver, pkg/storage/etcd3/metrics.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from apiserver.meta.vocabulary import GroupResource
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.requests import RequestCount
 from apiserver.metrics.resource_series import OTHER_RESOURCE, ResourceSeries, ServedNames, ServedState
 from apiserver.metrics.series import Family, family, single
+from apiserver.storage.errors import OutcomeUnknown, StorageUnavailable
 from apiserver.storage.interface import (
     MOST_RECENT,
     NO_LEASE,
@@ -30,6 +31,9 @@ from apiserver.storage.interface import (
 )
 from apiserver.storage.keys import CORE_GROUP, resource_of
 from apiserver.storage.wrapper import StorageWrapper
+from apiserver.tracing import request_trace
+
+_T = TypeVar("_T")
 
 _DURATIONS: Final = "etcd_request_duration_seconds"
 _READ_WAITS: Final = "apiserver_watch_cache_read_wait_seconds"
@@ -56,6 +60,14 @@ def resources_of_keys(prefix: str) -> Callable[[str], GroupResource]:
         return found
 
     return resource
+
+
+@dataclass(slots=True)
+class _Calls:
+    """The calls of an operation. failures: the number of those that the store did not carry out."""
+
+    durations: Histogram = field(default_factory=partial(Histogram.of, _DURATIONS))
+    failures: int = 0
 
 
 @dataclass(slots=True)
@@ -88,13 +100,19 @@ class StorageMetrics:
         )
         series = partial(ResourceSeries, names, names.of_resource, OTHER_RESOURCE)
         # By resource, and the first one by operation, too.
-        self._series: ResourceSeries[GroupResource, Histogram] = series(lambda *_: Histogram.of(_DURATIONS))
+        self._calls: ResourceSeries[GroupResource, _Calls] = series(lambda *_: _Calls())
         self._listed: ResourceSeries[GroupResource, _Listed] = series(lambda _: _Listed())
         self._waits: ResourceSeries[GroupResource, Histogram] = series(lambda _: Histogram.of(_READ_WAITS))
 
     def observe(self, operation: str, key: str, began: float) -> None:
         """Count a call that began at `began`, in seconds of perf_counter, and has ended now."""
-        self._series[self.resource_of(key), operation].observe(time.perf_counter() - began)
+        resource = self.resource_of(key)
+        self._calls[resource, operation].durations.observe(time.perf_counter() - began)
+        request_trace.record(f"storage {operation}", began, resource.resource)
+
+    def count_failure(self, operation: str, key: str) -> None:
+        """Count a call that the store did not carry out, in addition to `observe`."""
+        self._calls[self.resource_of(key), operation].failures += 1
 
     def count_list(self, key: str, objects: int) -> None:
         """Count a list that read a number of objects. key: any key of its range."""
@@ -104,7 +122,9 @@ class StorageMetrics:
 
     def observe_read_wait(self, key: str, seconds: float) -> None:
         """Count a read that waited for the watch cache to catch up. key: any key that it reads."""
-        self._waits[self.resource_of(key),].observe(seconds)
+        resource = self.resource_of(key)
+        self._waits[resource,].observe(seconds)
+        request_trace.record("watch cache", time.perf_counter() - seconds, resource.resource)
 
     def count_decode_error(self, key: str) -> None:
         """Count a stored value that cannot be decoded."""
@@ -112,13 +132,14 @@ class StorageMetrics:
 
     def forget(self, resource: GroupResource) -> None:
         self._decode_errors.forget(resource)
-        self._series.forget(resource)
+        self._calls.forget(resource)
         self._listed.forget(resource)
         self._waits.forget(resource)
 
     def families(self) -> Iterable[Family]:
-        calls = list(self._series.items())
-        yield family("etcd_requests_total", (((verb, *of), each.count) for (of, verb), each in calls))
+        calls = [((verb, *of), each) for (of, verb), each in list(self._calls.items())]
+        yield family("etcd_requests_total", ((of, each.durations.count) for of, each in calls))
+        yield family("etcd_request_errors_total", ((of, each.failures) for of, each in calls))
         listed = [(resource, each) for (resource,), each in list(self._listed.items())]
         yield family("apiserver_storage_list_total", [(of, each.lists) for of, each in listed])
         yield family(
@@ -129,7 +150,7 @@ class StorageMetrics:
         errors = list(self._decode_errors.items())
         yield family("apiserver_storage_decode_errors_total", [(of, each.value) for (of,), each in errors])
         yield single(_LEASE_OBJECTS, self.lease_objects)
-        yield family(_DURATIONS, (((verb, *of), each) for (of, verb), each in calls))
+        yield family(_DURATIONS, ((of, each.durations) for of, each in calls))
 
 
 class ObservedStorage(StorageWrapper):
@@ -137,57 +158,55 @@ class ObservedStorage(StorageWrapper):
 
     def __init__(self, store: Storage, metrics: StorageMetrics) -> None:
         super().__init__(store)
-        self._observe, self._count_list = metrics.observe, metrics.count_list
+        self._metrics = metrics
 
-    async def get(self, key: str, at: ReadAt = MOST_RECENT) -> Read:
-        began = time.perf_counter()
-        try:
-            return await self._store.get(key, at)
-        finally:
-            self._observe("get", key, began)
+    def get(self, key: str, at: ReadAt = MOST_RECENT) -> Coroutine[Any, Any, Read]:
+        return self._observed("get", key, partial(self._store.get, key, at))
 
     async def list(self, keys: KeyRange, at: ReadAt = MOST_RECENT, *, limit: int = 0) -> Page:
-        began = time.perf_counter()
-        try:
-            page = await self._store.list(keys, at, limit=limit)
-        finally:
-            self._observe("list", keys.start, began)
-        self._count_list(keys.start, len(page.items))
+        page = await self._observed("list", keys.start, partial(self._store.list, keys, at, limit=limit))
+        self._metrics.count_list(keys.start, len(page.items))
         return page
 
-    async def create(self, key: str, value: bytes, *, lease: int = NO_LEASE) -> int:
-        began = time.perf_counter()
-        try:
-            return await self._store.create(key, value, lease=lease)
-        finally:
-            self._observe("create", key, began)
+    def create(self, key: str, value: bytes, *, lease: int = NO_LEASE) -> Coroutine[Any, Any, int]:
+        return self._observed("create", key, partial(self._store.create, key, value, lease=lease))
 
-    async def compare_and_put(self, key: str, value: bytes, *, expected: int, lease: int = NO_LEASE) -> int:
-        began = time.perf_counter()
-        try:
-            return await self._store.compare_and_put(key, value, expected=expected, lease=lease)
-        finally:
-            self._observe("update", key, began)
+    def compare_and_put(
+        self, key: str, value: bytes, *, expected: int, lease: int = NO_LEASE
+    ) -> Coroutine[Any, Any, int]:
+        call = partial(self._store.compare_and_put, key, value, expected=expected, lease=lease)
+        return self._observed("update", key, call)
 
-    async def compare_and_delete(self, key: str, *, expected: int) -> int:
-        began = time.perf_counter()
-        try:
-            return await self._store.compare_and_delete(key, expected=expected)
-        finally:
-            self._observe("delete", key, began)
+    def compare_and_delete(self, key: str, *, expected: int) -> Coroutine[Any, Any, int]:
+        return self._observed("delete", key, partial(self._store.compare_and_delete, key, expected=expected))
 
-    async def transact(self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]) -> int:
+    def transact(
+        self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]
+    ) -> Coroutine[Any, Any, int]:
         if not writes:
-            return await self._store.transact(conditions, writes)
-        began, key = time.perf_counter(), writes[0].key
+            return self._store.transact(conditions, writes)
+        call = partial(self._store.transact, conditions, writes)
+        return self._observed(_operation(conditions, writes[0]), writes[0].key, call)
+
+    async def _observed(self, operation: str, key: str, call: Callable[[], Awaitable[_T]]) -> _T:
+        """Make a call, and count it. key: one of those that it is about.
+
+        call: makes the coroutine. A task that is cancelled before its first step would never await one that
+        exists already.
+        """
+        began = time.perf_counter()
         try:
-            return await self._store.transact(conditions, writes)
+            return await call()
+        except (StorageUnavailable, OutcomeUnknown):
+            # Conflicts and compacted revisions are answers; these are not.
+            self._metrics.count_failure(operation, key)
+            raise
         finally:
-            self._observe(_operation(conditions, writes[0]), key, began)
+            self._metrics.observe(operation, key, began)
 
 
 def _operation(conditions: Sequence[Condition], write: Put | Delete) -> str:
     """Returns the metric label of a transaction, which is named after the operation on its first key."""
     if isinstance(write, Delete):
         return "delete"
-    return "create" if Condition(write.key, 0) in conditions else "update"
+    return "create" if (write.key, 0) in conditions else "update"

@@ -1,17 +1,25 @@
-"""The state of the watch cache, read when /metrics is requested."""
+"""The state of the watch cache, read when /metrics is requested, and its lag, measured at intervals."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final, TypeAlias
+from contextlib import suppress
+from typing import Final, Protocol, TypeAlias
 
 from apiserver.meta.vocabulary import GroupResource
 from apiserver.metrics.resource_series import CUSTOM_SERIES_MAX, OTHER_RESOURCE
 from apiserver.metrics.series import Family, family, single
 from apiserver.registry.stored_object import StoredObject
+from apiserver.storage.errors import StorageError
 from apiserver.storage.watch_cache import WatchCache
 from apiserver.storage.watch_cache.resource import ResourceCache
 
+# Each measurement costs a read of the store's revision: nothing beside those of clients. If the cache does
+# not reach it within 0.1 s, as after a write of other keys in the same etcd, it also costs a request for
+# progress, which is a write on an etcd whose reports have no order (`EtcdVersion.has_ordered_progress`).
+# Without the request, the lag would grow until the next event.
+LAG_INTERVAL_S: Final = 5.0
 _ValueOf: TypeAlias = Callable[[ResourceCache[StoredObject]], int]
 # The metrics of which each resource has one value.
 _BY_RESOURCE: Final[Mapping[str, _ValueOf]] = {
@@ -38,6 +46,54 @@ _CONSISTENT_LISTS: Final[tuple[tuple[str, str, _ValueOf], ...]] = (
     ("false", "false", lambda each: each.failed_lists_total),
     ("false", "true", lambda each: each.failed_late_lists_total),
 )
+
+
+class FollowedStore(Protocol):
+    """A store, as far as the lag of a cache depends on it."""
+
+    async def current_revision(self) -> int: ...
+
+
+class FollowingCache(Protocol):
+    """A watch cache, as far as its lag depends on it. See `WatchCache.has_reached`."""
+
+    async def has_reached(self, revision: int) -> bool: ...
+
+
+class CacheLag:
+    """Measures the time from when the store has a revision until the cache has it, too.
+
+    clock: seconds since any fixed time.
+    """
+
+    def __init__(self, store: FollowedStore, cache: FollowingCache, clock: Callable[[], float]) -> None:
+        self._store, self._cache, self._clock = store, cache, clock
+        self._lag_s = 0.0  # when it was last measured
+        # When the measurement under way began; it lasts until the cache has the revision.
+        self._began_at: float | None = None
+        self._revision: int | None = None  # which the measurement waits for, once it is known
+
+    async def run(self) -> None:
+        """Measure at intervals until cancelled."""
+        while True:
+            with suppress(StorageError):
+                await self.measure()
+            await asyncio.sleep(LAG_INTERVAL_S)
+
+    async def measure(self) -> None:
+        """Begin a measurement, or go on with one that has not ended. Raises StorageError."""
+        if self._began_at is None:
+            self._began_at, self._revision = self._clock(), None
+        current = await self._store.current_revision()
+        # The revisions of a store that was restored from a snapshot are lower.
+        self._revision = current if self._revision is None else min(self._revision, current)
+        if await self._cache.has_reached(self._revision):
+            self._lag_s, self._began_at = self._clock() - self._began_at, None
+
+    def families(self) -> Iterable[Family]:
+        began_at = self._began_at
+        lag_s = self._lag_s if began_at is None else self._clock() - began_at
+        yield single("apiserver_watch_cache_lag_seconds", lag_s)
 
 
 class CacheMetrics:
@@ -71,6 +127,7 @@ class CacheMetrics:
         yield family(
             "apiserver_watch_cache_initializations_total", self._by_resource(lambda _: cache.fills_total)
         )
+        yield single("apiserver_watch_cache_refills_total", max(0, cache.fills_total - 1))
         checks = list(cache.checks.totals.items())
         yield family(
             "apiserver_storage_consistency_checks_total",

@@ -5,6 +5,7 @@ Source: k8s.io/component-base, metrics/prometheus/workqueue.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,6 +16,7 @@ from apiserver.metrics.series import Family, Value, family
 
 _QUEUE_DURATIONS: Final = "workqueue_queue_duration_seconds"
 _WORK_DURATIONS: Final = "workqueue_work_duration_seconds"
+_RESTARTS: Final = "apiserver_controller_restarts_total"
 
 
 @dataclass(slots=True)
@@ -60,10 +62,11 @@ _VALUES: Final[Mapping[str, Callable[[MeasuredQueue], Value]]] = {
 
 
 class WorkQueueMetrics:
-    """The metrics of all queues that were added and not removed since."""
+    """The metrics of all queues that were added and not removed since, and of their controllers."""
 
     def __init__(self) -> None:
         self._queues: list[MeasuredQueue] = []
+        self._restarts: Counter[str] = Counter()
 
     def add(self, queue: MeasuredQueue) -> None:
         self._queues.append(queue)
@@ -72,6 +75,15 @@ class WorkQueueMetrics:
         """Drop a queue whose controller does not run any more."""
         self._queues.remove(queue)
 
+    def add_controller(self, name: str) -> None:
+        """Show the restarts of a controller, also while there are none."""
+        self._restarts[name] += 0
+
+    def count_restart(self, controller: str) -> None:
+        """Count that a controller is started again after it failed."""
+        self._restarts[controller] += 1
+
     def families(self) -> Iterable[Family]:
+        yield family(_RESTARTS, [((name,), count) for name, count in self._restarts.items()])
         for name, value_of in _VALUES.items():
             yield family(name, [((queue.name,), value_of(queue)) for queue in self._queues])

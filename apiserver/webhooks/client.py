@@ -19,6 +19,7 @@ from apiserver.load.offload import Offload
 from apiserver.load.size_class import size_class
 from apiserver.meta.field_errors import truncated
 from apiserver.meta.vocabulary import IPNetwork
+from apiserver.tracing.request_trace import CallTrace
 from apiserver.webhooks.addresses import AddressDenied, AddressRules, CheckedResolver, is_address
 from apiserver.webhooks.connections import (
     ConnectFailed,
@@ -74,12 +75,16 @@ class CallSecurity(NamedTuple):
 
 
 class _Destination(NamedTuple):
-    """The destination of a URL. head: that of requests to it, without length and credentials."""
+    """The destination of a URL. head: that of requests to it, without length and credentials.
+
+    name: the host and the path, without what may be secret.
+    """
 
     host: str
     port: int
     is_secured: bool
     head: str
+    name: str
 
     def place(self, channel: CallSecurity) -> ConnectionTarget:
         context = channel.context if self.is_secured else None
@@ -106,7 +111,7 @@ def _known_destination(text: str) -> _Destination:
     if url.user is not None:
         pair = f"{url.user}:{url.password or ''}".encode()
         head += f"Authorization: Basic {base64.b64encode(pair).decode()}\r\n"
-    return _Destination(url.raw_host, url.port, url.scheme == "https", head)
+    return _Destination(url.raw_host, url.port, url.scheme == "https", head, f"{authority}{url.raw_path}")
 
 
 class _CheckedAddresses:
@@ -171,8 +176,15 @@ class WebhookClient:
 
     async def _send(self, url: str, review: bytes, channel: CallSecurity, answer: AnswerReader) -> None:
         destination = _destination(url)
-        head = f"{destination.head}{_lines(channel.headers)}Content-Length: {len(review)}\r\n\r\n".encode()
-        await self._connections.exchange(destination.place(channel), head, review, answer)
+        trace = CallTrace("webhook", destination.name)
+        try:
+            lines = _lines((*channel.headers, *trace.headers))
+            head = f"{destination.head}{lines}Content-Length: {len(review)}\r\n\r\n".encode()
+            await self._connections.exchange(destination.place(channel), head, review, answer)
+        except BaseException:
+            trace.end(is_error=True)
+            raise
+        trace.end(is_error=not 200 <= answer.status < 300)
 
     async def parse(self, body: bytes) -> Any:
         """Returns the document of a response. Raises ValueError if it is not JSON, or has too many values."""

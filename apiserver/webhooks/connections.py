@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple, Protocol, cast
 
+from apiserver.tracing.request_trace import no_request
 from apiserver.webhooks.http_answers import AnswerReader
 
 # To each place.
@@ -242,7 +243,7 @@ class ConnectionPool:
         connection.idle_since = loop.time()
         slots.idle.append(connection)
         if self._sweep is None:
-            self._sweep = loop.call_later(self._keep_alive_s, self._close_idle)
+            self._sweep = loop.call_later(self._keep_alive_s, self._close_idle, context=no_request())
 
     def _close_idle(self) -> None:
         """Close connections that were idle for long, and schedule another check if some are left."""
@@ -254,7 +255,9 @@ class ConnectionPool:
             if not slots.idle and not slots.users:
                 del self._slots[place]
         is_needed = any(slots.idle for slots in self._slots.values())
-        self._sweep = loop.call_later(self._keep_alive_s, self._close_idle) if is_needed else None
+        self._sweep = (
+            loop.call_later(self._keep_alive_s, self._close_idle, context=no_request()) if is_needed else None
+        )
 
     async def close(self) -> None:
         """Close all connections; requests that wait for a response fail with ConnectionBroken."""

@@ -93,7 +93,7 @@ class CredentialFiles:
         except OSError as error:
             if known is None:
                 raise CallFailed(f"cannot read {path}: {error.strerror or error}") from None
-            log.warning("cannot reread %s: %s", path, error.strerror or error)
+            log.warning("cannot read %s again: %s", path, error.strerror or error)
             content = known[1]
         self._known[path] = now, content
         return content
@@ -104,5 +104,5 @@ def _read(path: Path) -> bytes:
     with path.open("rb") as file:
         content = file.read(_FILE_BYTES_MAX + 1)
     if len(content) > _FILE_BYTES_MAX:
-        raise OSError(f"it is longer than {_FILE_BYTES_MAX} bytes")
+        raise OSError(f"the file is longer than {_FILE_BYTES_MAX} bytes")
     return content

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 from urllib.parse import quote, urlsplit
 
+from apiserver.golang.urls import redacted_urls
 from apiserver.webhooks.credentials import ClientCredentials, HostCredentials, PemText
 from apiserver.wire.configuration_fields import ConfigurationObject, InvalidConfiguration, decode
 
@@ -137,7 +138,7 @@ def _user(fields: ConfigurationObject, directory: Path) -> ClientCredentials:
         raise fields.fail("username", "username/password or bearer token may be set, but not both")
     for name, value in (("token", token), ("username", user), ("password", password)):
         if not value.isprintable():
-            raise fields.fail(name, "must not have control characters")
+            raise fields.fail(name, "must not contain control characters")
     certificate, key = (_pem(fields, name, directory) for name in ("client-certificate", "client-key"))
     if (certificate is None) is not (key is None):
         raise fields.fail("client-certificate", "client-certificate and client-key must be given together")
@@ -172,7 +173,7 @@ def _impersonation(fields: ConfigurationObject) -> Iterator[tuple[str, str]]:
         return
     for name, value in headers:
         if not value.isprintable():
-            raise fields.fail("as", "must not have control characters")
+            raise fields.fail("as", "must not contain control characters")
         if value:
             yield f"{_HEADER}{name}", value
 
@@ -181,7 +182,8 @@ def require_https(path: Path, cluster: KubeconfigCluster, *, allows_http: bool =
     """Checks that the server of a cluster is called with HTTPS. Raises InvalidConfiguration."""
     if not is_https(cluster.server, allows_http=allows_http):
         wanted = "http or https" if allows_http else "https"
-        raise InvalidConfiguration(f'{path}: clusters: server "{cluster.server}" is not a URL with {wanted}')
+        server = redacted_urls(cluster.server)
+        raise InvalidConfiguration(f'{path}: clusters: server "{server}" is not a URL with {wanted}')
 
 
 def is_https(server: str, *, allows_http: bool = False) -> bool:

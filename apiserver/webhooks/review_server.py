@@ -68,7 +68,6 @@ class _KubeconfigServer:
     ) -> T:
         """Returns the result of the first successful call, and otherwise raises the error of the last one.
 
-
         is_worth_another: decides about another attempt, given a failure and the pause before it in seconds.
         """
         pause_s, attempts = self._backoff_s, ATTEMPTS_MAX

@@ -65,7 +65,7 @@ def load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) ->
         try:
             context.load_cert_chain(certificate_path, key_path, _no_password)
         except ssl.SSLError as error:
-            raise ValueError(error.reason or "it cannot be read") from None
+            raise ValueError(error.reason or "the certificate or the key cannot be read") from None
 
 
 def _no_password() -> str:

@@ -56,7 +56,7 @@ def read_admission_configuration(
                 raise InvalidConfiguration(f"{path}: {name}: {error}") from None
     for name in REQUIRED:
         if is_on(name) and name not in documents:
-            raise InvalidConfiguration(f"the admission plugin {name} must be configured in such a file")
+            raise InvalidConfiguration(f"the admission plugin {name} must be configured in a file")
     unknown = documents.keys() - plugin_names.KNOWN
     return PluginConfigurations(**values), [
         f"{path}: {name!r} is not an admission plugin" for name in sorted(unknown)

@@ -1,5 +1,7 @@
 """The admission plugins of this server, and their order, which is kube-apiserver's.
 
+The functions of extensions are called after the webhooks; they are disabled by leaving out the extension.
+
 Some checks cannot be disabled. Before the plugins: the signers of pod certificates, claims with access to
 devices in use, and writers of a claim's status; after them: access to parameters of policies, and, with RBAC,
 privilege escalation. `plugin_names` lists the plugins that are enabled by default, and those of
@@ -16,6 +18,7 @@ from collections.abc import Callable, Sequence
 
 from apiserver.admission.chain import Plugin
 from apiserver.admission.configuration.plugin_configurations import PluginConfigurations
+from apiserver.admission.listers import Lister
 from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.plugins.always_pull_images import AlwaysPullImages
 from apiserver.admission.plugins.certificates import (
@@ -75,8 +78,8 @@ from apiserver.admission.webhooks.plugins import (
     ValidatingAdmissionWebhook,
     WebhookDependencies,
 )
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.metrics.admission import AdmissionMetrics
-from apiserver.releases.gates import FeatureGates
 from apiserver.webhooks.review_server import CallerFactory
 
 
@@ -91,7 +94,7 @@ def builtin_plugins(
     """Returns the plugins in the order in which they are called, which is kube-apiserver's.
 
     caller_with: makes clients of webhooks. is_on: whether the plugin of a name is enabled.
-    gates: of the release that is served.
+    gates: of the release that is served. Raises InvalidExtension.
     """
     brand, authorize, offload, lister = context.brand, context.authorize, context.offload, context.lister
     registration = brand.group("admissionregistration")
@@ -108,6 +111,7 @@ def builtin_plugins(
         brand,
         metrics.webhooks,
     )
+    mutating, validating = _extension_plugins(context, namespaces)
     params = Params(context.registry, context.served, offload)
     storage_classes = lister(brand.group("storage"), "storageclasses")
     images = configured.image_policy
@@ -148,11 +152,13 @@ def builtin_plugins(
         PodResizeValidator(lister("", "nodes")),
         MutatingAdmissionPolicy(context, params, metrics.mutating_policies),
         MutatingAdmissionWebhook(configurations("mutatingwebhookconfigurations"), webhooks),
+        *mutating,
         ValidatingAdmissionPolicy(context, params, metrics.validating_policies),
         ValidatingAdmissionWebhook(
             configurations("validatingwebhookconfigurations"),
             webhooks._replace(caller=caller_with(configured.validating_webhooks)),
         ),
+        *validating,
         # The last one that validates and may be of use: usage that it has charged is not given back if
         # another plugin refuses the write.
         ResourceQuota(context, configured.limited_resources, context.clock.time),
@@ -165,9 +171,37 @@ def builtin_plugins(
         enabled.append(DeviceAdminAccess(context))
     if gates.is_on(GRANULAR_STATUS):
         enabled.append(ResourceClaimStatus(context, gates))
-    enabled += [plugin for plugin in plugins if is_on(plugin.name)]
+    always = {*mutating, *validating}
+    enabled += [plugin for plugin in plugins if plugin in always or is_on(plugin.name)]
     enabled.append(ParamAccess(context, params))
     if (policy := context.authorizers.rbac_policy) is not None:
         # It is called after all that change what is written.
         enabled.append(PrivilegeEscalationCheck(context, policy))
     return enabled
+
+
+def _extension_plugins(
+    context: PluginContext, namespaces: Lister
+) -> tuple[Sequence[Plugin], Sequence[Plugin]]:
+    """Returns the plugins that call mutating, and validating, functions of extensions, if there are any.
+
+    Raises InvalidExtension.
+    """
+    if not context.extensions:
+        return (), ()
+    # Few servers have extensions.
+    from apiserver.admission.extensions.plugins import (
+        ExtensionDependencies,
+        MutatingExtension,
+        ValidatingExtension,
+    )
+
+    dependencies = ExtensionDependencies(
+        context.extensions,
+        context.served,
+        context.equivalents,
+        namespaces,
+        context.authorize,
+        context.brand,
+    )
+    return [MutatingExtension(dependencies)], [ValidatingExtension(dependencies)]

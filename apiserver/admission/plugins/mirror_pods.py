@@ -1,6 +1,5 @@
 """Finds the API objects that a mirror pod refers to, which must be none, as its node could read them.
 
-
 Source: kubernetes, pkg/api/pod/util.go (HasAPIObjectReference).
 """
 

@@ -27,8 +27,8 @@ from apiserver.golang.quoting import aggregate
 from apiserver.golang.x509_parsing import parse_request
 from apiserver.meta.errors import Forbidden, NotFound
 from apiserver.meta.field_errors import quote
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.vocabulary import Document, GroupResource
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.documents import at
 
 _NODES: Final = GroupResource("", "nodes")

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 from apiserver.admission.configuration.pod_security import BASELINE, PRIVILEGED, RESTRICTED
 from apiserver.admission.plugins.pod_specs import containers
 from apiserver.meta.field_errors import quote
+from apiserver.meta.releases.emulation import DEFAULT_MINOR
 from apiserver.meta.vocabulary import Document
-from apiserver.releases.emulation import DEFAULT_MINOR
 from apiserver.schema.validation.documents import at
 
 LATEST_MINOR: Final = DEFAULT_MINOR

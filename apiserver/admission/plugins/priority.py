@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from apiserver.admission.chain import AdmissionAttributes, Plugin, writes
 from apiserver.admission.listers import Lister, refused
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.vocabulary import Document, GroupResource
-from apiserver.releases.gates import FeatureGates
 from apiserver.storage.event_loop_turns import in_turns
 
 _PODS: Final = GroupResource("", "pods")

@@ -22,9 +22,9 @@ from apiserver.load.size_class import size_class_of_document
 from apiserver.meta import names
 from apiserver.meta.field_errors import Errors, FieldError
 from apiserver.meta.field_errors import forbidden as forbidden_field
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.vocabulary import Document, GroupResource, UserInfo
 from apiserver.registry.stored_object import TooDeep
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.validation.documents import at
 from apiserver.storage.event_loop_turns import in_turns
 

@@ -85,17 +85,17 @@ class ResourceQuota(Plugin):
         limited: Sequence[LimitedResource] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """limited: the resources that are limited by default. clock: seconds since 1970.
-
-        clock: seconds since 1970.
-        """
+        """limited: the resources that are limited by default. clock: seconds since 1970."""
         self._registry = context.registry
         self._offload = context.offload
         self._quotas = context.lister("", "resourcequotas")
         self._brand = context.brand
         self._limited = limited
         self._clock = clock
-        self._not_counted = resources_without_quota(context.brand)
+        self._not_counted = {
+            *resources_without_quota(context.brand),
+            *(each.group_resource for each in context.served.current.resources if each.is_virtual),
+        }
         # One write of each namespace at a time: concurrent ones would only conflict and retry.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         # Namespaces that had no quota when the store was asked, and until when that is assumed.

@@ -175,16 +175,16 @@ def tolerations_of(text: str) -> list[Document]:
     if found is None:
         return []
     if not isinstance(found, list):
-        raise ValueError("it is not a list of tolerations")
+        raise ValueError("the value is not a list of tolerations")
     if len(found) > TOLERATIONS_MAX:
-        raise ValueError(f"there are more than {TOLERATIONS_MAX} tolerations")
+        raise ValueError(f"the value has more than {TOLERATIONS_MAX} tolerations")
     return [_toleration(each) for each in found]
 
 
 def _toleration(value: Any) -> Document:
     """Returns a toleration."""
     if not isinstance(value, dict | None):
-        raise ValueError("it is not a list of tolerations")
+        raise ValueError("the value is not a list of tolerations")
     given = {name.lower(): each for name, each in (value or {}).items() if each is not None}
     found = {name: given.get(name, "") for name in _TEXTS}
     if not all(isinstance(each, str) for each in found.values()):

@@ -22,6 +22,5 @@ The result of a mutating policy is merged like an apply, by the type's definitio
 (`apply.apply_configuration`), or is a JSON patch; the fields that it sets have no owners. Policies are
 evaluated in the order of their names, while Kubernetes has no order.
 
-
 Source: k8s.io/apiserver, pkg/admission/plugin/policy.
 """

@@ -71,21 +71,22 @@ class _ConditionalPolicy(NamedTuple, Generic[P]):
 
 
 class BoundPolicies(Generic[P]):
-    """All policies of one kind, ordered by name, each with its bindings."""
+    """All policies of one kind, ordered by name, each with its bindings.
+
+    configurations: see `chain.Plugin`.
+    """
 
     def __init__(
         self, context: PluginContext, params: Params, kind: str, compile_: Callable[[Document], P]
     ) -> None:
-        """kind: the prefix of the names of the two resources. compile_: returns a policy.
-
-        compile_: returns a policy.
-        """
+        """kind: the prefix of the names of the two resources. compile_: returns a policy."""
         brand, offload = context.brand, context.offload
         self._exempt_group = brand.group(_REGISTRATION_GROUP)
         policies = context.lister(self._exempt_group, f"{kind}admissionpolicies")
         bindings = context.lister(self._exempt_group, f"{kind}admissionpolicybindings")
         self._policies = CompiledObjects[P](policies, lambda document: [compile_(document)], offload)
         self._bindings = CompiledObjects(bindings, lambda document: [Binding.of(document)], offload)
+        self.configurations = (self._policies, self._bindings)
         self._params = params
         self._context = context
         self._equivalents = context.equivalents
@@ -119,10 +120,6 @@ class BoundPolicies(Generic[P]):
             for rule in policy.matches.rules
             for group, name in same
         )
-
-    def stamp(self) -> object:
-        """Returns a value that changes with the policies and their bindings: see `chain.Plugin.stamp`."""
-        return self._policies.stamp(), self._bindings.stamp()
 
     def write(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None

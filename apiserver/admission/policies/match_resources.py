@@ -57,28 +57,16 @@ class MatchResources(NamedTuple):
 
         The namespace selector is not checked here.
         """
-        if self.excluded and _matched(self.excluded, write, self.matches_equivalents) is not None:
+        if (
+            self.excluded
+            and write.matching_resource(self.excluded, with_equivalents=self.matches_equivalents) is not None
+        ):
             return None
-        own = write.attributes.resource
-        resource = _matched(self.rules, write, self.matches_equivalents) if self.rules else own
+        resource: ServedResource | None = write.attributes.resource
+        if self.rules:
+            resource = write.matching_resource(self.rules, with_equivalents=self.matches_equivalents)
         if resource is None:
             return None
         if not self.objects.is_empty and not any(map(self.objects.selects, write.labels())):
             return None
         return resource
-
-
-def _matched(
-    rules: Sequence[RuleWithOperations], write: ReviewedWrite, matches_equivalents: bool
-) -> ServedResource | None:
-    own = write.attributes.resource
-    target = write.target(own)
-    if any(rule.matches(target) for rule in rules):
-        return own
-    if matches_equivalents:
-        others = [(each, write.target(each)) for each in write.equivalents()]
-        for rule in rules:
-            for resource, other in others:
-                if rule.matches(other):
-                    return resource
-    return None

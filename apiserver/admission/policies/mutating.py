@@ -24,7 +24,7 @@ from apiserver.load.size_class import SizeClass, size_class
 from apiserver.meta.errors import ApiError, details_of
 from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.metrics.policies import PolicyMetrics
-from apiserver.patch.apply.type_defs import KEY_DEFAULTS, TypeDef, TypeDefs
+from apiserver.registry.patch.apply.type_defs import KEY_DEFAULTS, TypeDef, TypeDefs
 from apiserver.registry.served_resource import ServedResource
 from apiserver.storage.event_loop_turns import in_turns
 
@@ -62,6 +62,7 @@ class MutatingAdmissionPolicy(Plugin):
 
     def __init__(self, context: PluginContext, params: Params, metrics: PolicyMetrics) -> None:
         self._policies = BoundPolicies(context, params, "mutating", MutatingPolicy.of)
+        self.configurations = self._policies.configurations
         self._metrics = metrics
         self._type_defs = TypeDefs(KEY_DEFAULTS)
 
@@ -69,9 +70,6 @@ class MutatingAdmissionPolicy(Plugin):
         return operation is not Operation.DELETE and self._policies.may_concern(
             resource, subresource, operation
         )
-
-    def stamp(self) -> object:
-        return self._policies.stamp()
 
     async def mutate(
         self, attributes: AdmissionAttributes, new: Document, old: Document | None

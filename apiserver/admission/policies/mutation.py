@@ -32,10 +32,9 @@ from apiserver.cel.json_values import JsonValues, NotJson, TooLarge
 from apiserver.cel.values import CostExceeded, EvaluationError, Message
 from apiserver.load.size_class import LARGE_BYTES, SizeClass, TakesLong
 from apiserver.meta.vocabulary import Document
-from apiserver.patch import json_patch
-from apiserver.patch.apply.apply_configuration import InvalidApplyConfiguration, apply_configuration
-from apiserver.patch.apply.type_defs import TypeDef
 from apiserver.registry import write_stages
+from apiserver.registry.patch.apply.apply_configuration import InvalidApplyConfiguration, apply_configuration
+from apiserver.registry.patch.apply.type_defs import TypeDef
 from apiserver.registry.served_resource import ServedResource
 from apiserver.schema.compile import TypeMismatch
 
@@ -156,7 +155,7 @@ def _patched(
     except TooLarge:
         if is_bounded:
             raise TakesLong from None
-        raise MutationFailed(f"the patch has more than {PATCH_BYTES_MAX} bytes") from None
+        raise MutationFailed(f"the patch is longer than {PATCH_BYTES_MAX} bytes") from None
 
 
 def _has_large_defaults(made: Any, kind: ServedResource) -> bool:
@@ -198,6 +197,8 @@ def _operations(value: Any, values: JsonValues) -> list[dict[str, Any]]:
 
 
 def _json_patched(operations: list[dict[str, Any]], target: MutationTarget, *, is_bounded: bool) -> Document:
+    from apiserver.registry.patch import json_patch
+
     document, kind, _ = target
     try:
         json_patch.check(operations)

@@ -94,10 +94,10 @@ class Params:
         try:
             selected = everything._replace(labels=label_selector_of(selector), limit=PARAMS_MAX + 1)
         except TooManyTerms as error:
-            raise UnusableParams(f"the selector of paramRef: {error}") from None
+            raise UnusableParams(f"paramRef.selector: {error}") from None
         found = (await self._registry.list(resource, namespace, selected)).objects
         if len(found) > PARAMS_MAX:
-            raise UnusableParams(f"the selector of paramRef selects more than {PARAMS_MAX} objects")
+            raise UnusableParams(f"paramRef.selector selects more than {PARAMS_MAX} objects")
         size = size_class(sum(len(each.tail) for each in found))
         return await self._offload.run_begun(size, lambda: [each.document() for each in found])
 

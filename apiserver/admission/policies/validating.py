@@ -139,14 +139,12 @@ class ValidatingAdmissionPolicy(Plugin):
 
     def __init__(self, context: PluginContext, params: Params, metrics: PolicyMetrics) -> None:
         self._policies = BoundPolicies(context, params, "validating", ValidatingPolicy.of)
+        self.configurations = self._policies.configurations
         self._metrics = metrics
         self._failure_key = f"validation.policy.{context.brand.group('admission')}/validation_failure"
 
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return self._policies.may_concern(resource, subresource, operation)
-
-    def stamp(self) -> object:
-        return self._policies.stamp()
 
     async def validate_deletion(
         self, attributes: AdmissionAttributes, old: Document | None

@@ -13,58 +13,14 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from apiserver.admission import responses
+from apiserver.admission.responses import InvalidAnswer
 from apiserver.meta.vocabulary import Document
-from apiserver.schema.compile import SchemaCompiler, TypeMismatch
-from apiserver.schema.structural import Schema, ValueKind
 from apiserver.schema.validation.webhooks import REVIEW_VERSIONS
 from apiserver.wire import json_text
 
 _KIND: Final = "AdmissionReview"
 _JSON_PATCH: Final = "JSONPatch"
-# Of one answer. All warnings of a response share 4 KB.
-WARNINGS_MAX: Final = 100
-# How much of the Status in one response is passed on to the client, where more would not be read.
-CAUSES_MAX: Final = 1_000
-
-_STRING: Final = Schema(ValueKind.STRING, "string")
-_INT32: Final = Schema(ValueKind.INTEGER, "int32", bits=32)
-_LIST_META: Final = Schema(
-    ValueKind.STRUCT,
-    "v1.ListMeta",
-    fields={
-        **dict.fromkeys(("selfLink", "resourceVersion", "continue"), _STRING),
-        "remainingItemCount": Schema(ValueKind.INTEGER, "int64"),
-    },
-)
-_CAUSE: Final = Schema(
-    ValueKind.STRUCT, "v1.StatusCause", fields=dict.fromkeys(("reason", "message", "field"), _STRING)
-)
-_DETAILS: Final = Schema(
-    ValueKind.STRUCT,
-    "v1.StatusDetails",
-    fields={
-        **dict.fromkeys(("name", "group", "kind", "uid"), _STRING),
-        "causes": Schema(ValueKind.LIST, "[]v1.StatusCause", element=_CAUSE),
-        "retryAfterSeconds": _INT32,
-    },
-)
-# What counts of a Status. It is checked, as it may be sent in a form that has types.
-_CHECK_STATUS: Final = SchemaCompiler().compile(
-    Schema(
-        ValueKind.STRUCT,
-        "v1.Status",
-        fields={
-            "metadata": _LIST_META,
-            **dict.fromkeys(("message", "reason"), _STRING),
-            "details": _DETAILS,
-            "code": _INT32,
-        },
-    )
-)
-
-
-class InvalidAnswer(Exception):
-    """A webhook's response is invalid; the message is for the client."""
 
 
 class ReviewResponse(NamedTuple):
@@ -106,8 +62,8 @@ def read(review: Any, group: str, version: str, uid: str, *, may_patch: bool) ->
         raise InvalidAnswer("webhook response was absent")
     if not isinstance(response, dict):
         raise InvalidAnswer("response is not an object")
-    if version == "v1" and _text(response, "uid") != uid:
-        raise InvalidAnswer(f'expected response.uid="{uid}", got "{_text(response, "uid")}"')
+    if version == "v1" and responses.text(response, "uid") != uid:
+        raise InvalidAnswer(f'expected response.uid="{uid}", got "{responses.text(response, "uid")}"')
     expected = f"{group}/{version}, Kind={_KIND}"
     found = f"{review.get('apiVersion') or ''}, Kind={review.get('kind') or ''}"
     if found != expected:
@@ -120,14 +76,14 @@ def read(review: Any, group: str, version: str, uid: str, *, may_patch: bool) ->
         is_allowed,
         patch,
         patch_type,
-        _status(response),
-        _warnings(response),
-        _audit_annotations(response),
+        responses.status(response),
+        responses.warnings(response),
+        responses.audit_annotations(response),
     )
 
 
 def _patch(response: Document, version: str, *, may_patch: bool) -> tuple[bytes, str]:
-    encoded, patch_type = _text(response, "patch"), response.get("patchType")
+    encoded, patch_type = responses.text(response, "patch"), response.get("patchType")
     if patch_type is not None and not isinstance(patch_type, str):
         raise InvalidAnswer("response.patchType is not a string")
     try:
@@ -163,46 +119,3 @@ def operations(answer: ReviewResponse) -> list[Any]:
             "jsonpatch.Patch"
         )
     return decoded or []
-
-
-def _text(value: Document, field: str) -> str:
-    found = value.get(field)
-    if found is None:
-        return ""
-    if not isinstance(found, str):
-        raise InvalidAnswer(f"response.{field} is not a string")
-    return found
-
-
-def _status(response: Document) -> Document:
-    found = response.get("status")
-    if found is None:
-        return {}
-    if not isinstance(found, dict):
-        raise InvalidAnswer("response.status is not an object")
-    details = found.get("details")
-    if isinstance(details, dict) and isinstance(causes := details.get("causes"), list):
-        details["causes"] = causes[:CAUSES_MAX]
-    try:
-        _CHECK_STATUS(found)
-    except TypeMismatch as mismatch:
-        raise InvalidAnswer(f"response.status: {mismatch}") from None
-    return found
-
-
-def _audit_annotations(response: Document) -> Mapping[str, str]:
-    found = response.get("auditAnnotations")
-    if found is None:
-        return {}
-    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
-        raise InvalidAnswer("response.auditAnnotations is not an object whose values are strings")
-    return found
-
-
-def _warnings(response: Document) -> Sequence[str]:
-    found = response.get("warnings")
-    if found is None:
-        return ()
-    if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
-        raise InvalidAnswer("response.warnings is not a list of strings")
-    return [each for each in found[:WARNINGS_MAX] if each]

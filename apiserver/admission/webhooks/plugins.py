@@ -5,7 +5,6 @@ Source: k8s.io/apiserver, pkg/admission/plugin/webhook/{generic,mutating,validat
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Sequence
 from functools import partial
@@ -15,26 +14,25 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.dispatchers import ReviewOutcome, call_in_turn, call_together
 from apiserver.admission.listers import Lister, refused
-from apiserver.admission.match_conditions import namespace_object, outcome_of
 from apiserver.admission.patched_documents import completed
+from apiserver.admission.responses import AdmissionDenied, InvalidAnswer
 from apiserver.admission.reviewed_write import EquivalentResources, ReviewedWrite
+from apiserver.admission.selection import Conditions, namespace_labels
 from apiserver.admission.webhooks import admission_reviews
-from apiserver.admission.webhooks.admission_reviews import InvalidAnswer, ReviewResponse
+from apiserver.admission.webhooks.admission_reviews import ReviewResponse
 from apiserver.admission.webhooks.configurations import WebhookConfigurations
 from apiserver.admission.webhooks.webhook import AdmissionWebhook
 from apiserver.audit.policy import AuditLevel
 from apiserver.audit.request_audit import on_one_line
 from apiserver.auth.authz.attributes import AuthorizationChain
-from apiserver.auth.authz.expression_authorizer import UserAuthorizer, evaluated
-from apiserver.load.offload import on_event_loop
 from apiserver.load.size_class import SizeClass, size_class, size_class_of_document
 from apiserver.meta.brand import Brand
-from apiserver.meta.errors import ApiError, BadRequest, InternalError, NotFound, Timeout
+from apiserver.meta.errors import ApiError, BadRequest, InternalError
 from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.metrics.admission import ADMIT, VALIDATING
 from apiserver.metrics.webhooks import WebhookMetrics
-from apiserver.patch import json_patch
 from apiserver.registry import write_stages
 from apiserver.registry.served_resource import ServedResource
 from apiserver.storage.event_loop_turns import in_turns
@@ -43,14 +41,11 @@ from apiserver.webhooks.review_server import ReviewCaller
 
 log = logging.getLogger(__name__)
 
-# How many validating webhooks of one write are asked at the same time.
-CONCURRENT_CALLS_MAX: Final = 100
 _NO_VERSION: Final = (
     "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)"
 )
 _ADMISSION_GROUP: Final = "admission"
 _REGISTRATION_GROUP: Final = "admissionregistration"
-_LIST_META: Final = ("selfLink", "resourceVersion", "continue", "remainingItemCount")
 _EXEMPT: Final = frozenset(
     {
         "validatingwebhookconfigurations",
@@ -61,26 +56,6 @@ _EXEMPT: Final = frozenset(
         "mutatingadmissionpolicybindings",
     }
 )
-
-
-class AdmissionDenied(ApiError):
-    """A webhook has refused a write, with its Status."""
-
-    def __init__(self, webhook: str, result: Document) -> None:
-        reason = result.get("reason", "")
-        explanation = result.get("message") or reason
-        denied = f'admission webhook "{webhook}" denied the request'
-        code, details = result.get("code", 0), result.get("details")
-        retry_after_s = (details or {}).get("retryAfterSeconds", 0)
-        super().__init__(
-            f"{denied}: {explanation}" if explanation else f"{denied} without explanation",
-            details=details,
-            retry_after_s=retry_after_s if retry_after_s > 0 else None,
-        )
-        meta = result.get("metadata") or {}
-        self.list_meta = {field: meta[field] for field in _LIST_META if meta.get(field) not in ("", None)}
-        self.code = code if 400 <= code <= 599 else 400
-        self.reason = reason
 
 
 class WebhookFailed(Exception):
@@ -125,7 +100,8 @@ class WebhookPlugin(Plugin):
     audit_step = ""
 
     def __init__(self, configurations: WebhookConfigurations, collaborators: WebhookDependencies) -> None:
-        self._configurations = configurations
+        self._webhooks = configurations
+        self.configurations = (configurations,)
         self._with = collaborators
         brand = collaborators.brand
         self._review_group = brand.group(_ADMISSION_GROUP)
@@ -137,10 +113,7 @@ class WebhookPlugin(Plugin):
         if resource.group == self._exempt_group and resource.resource in _EXEMPT:
             return False  # Else a webhook could prevent its own removal.
         same = {resource, *(each.group_resource for each in self._with.equivalents.of(resource))}
-        return self._configurations.may_concern(same, subresource, operation.value)
-
-    def stamp(self) -> object:
-        return self._configurations.stamp()
+        return self._webhooks.may_concern(same, subresource, operation.value)
 
     # ---- which webhooks are asked
 
@@ -149,7 +122,7 @@ class WebhookPlugin(Plugin):
 
         Raises ApiError if the call is not possible for a reason outside the webhook.
         """
-        resource = _matched_resource(webhook, write)
+        resource = write.matching_resource(webhook.rules, with_equivalents=webhook.matches_equivalents)
         if resource is None:
             return None
         if not webhook.objects.is_empty and not any(map(webhook.objects.selects, write.labels())):
@@ -170,16 +143,8 @@ class WebhookPlugin(Plugin):
         """
         if webhook.namespaces.is_empty:
             return True
-        attributes = write.attributes
-        if write.is_namespace and write.new is not None and not attributes.subresource:
-            # It may be about to change.
-            return webhook.namespaces.selects(write.new["metadata"].get("labels") or {})
-        if not write.namespace:
-            return True
-        namespace = await self._with.namespaces.get(write.namespace)
-        if namespace is None:
-            raise NotFound(self._with.namespaces.group_resource, write.namespace)
-        return webhook.namespaces.selects(dict(namespace.labels()))
+        labels = await namespace_labels(write, self._with.namespaces)
+        return labels is None or webhook.namespaces.selects(labels)
 
     async def _meets_conditions(
         self,
@@ -189,13 +154,10 @@ class WebhookPlugin(Plugin):
         description: Document,
     ) -> bool:
         """Returns whether the match conditions are met."""
-        new, old = await write.documents(resource)
-        size = size_class(await write.size(resource))
-        authorizer = UserAuthorizer(on_event_loop(self._with.authorize), write.attributes.user)
-        namespace = await self._namespace_object(write) if webhook.sees_namespace else None
-        evaluate = partial(outcome_of, webhook.conditions, description, new, old, authorizer, namespace)
+        namespaces = self._with.namespaces if webhook.sees_namespace else None
+        conditions = Conditions(webhook.conditions, self._with.authorize, namespaces)
         began = perf_counter()
-        outcome = await evaluated(partial(write.offload.run_begun, size, evaluate))
+        outcome = await conditions.outcome(write, resource, description)
         failure = outcome.failure
         is_asked = not outcome.is_false and not failure
         is_refused = bool(failure) and webhook.is_required
@@ -210,18 +172,8 @@ class WebhookPlugin(Plugin):
         if is_refused:
             raise refused(write.attributes, write.new, failure)
         if failure:
-            log.warning("webhook %s is not called: %s", webhook.name, failure)
+            log.warning("not calling webhook %s: %s", webhook.name, failure)
         return is_asked
-
-    async def _namespace_object(self, write: ReviewedWrite) -> Document | None:
-        """Returns the namespace of a write for conditions, as those of policies get it.
-
-        In kube-apiserver conditions of webhooks get none, so that they fail or mean something else. Raises
-        NotFound.
-        """
-        if write.is_namespace or not write.attributes.namespace:
-            return None
-        return namespace_object(await self._with.namespaces.require_document(write.namespace))
 
     # ---- asking one
 
@@ -231,10 +183,7 @@ class WebhookPlugin(Plugin):
         if webhook.version is None:
             raise WebhookFailed(webhook, _NO_VERSION)
         timeout_s = webhook.timeout_s
-        if (deadline := write.attributes.deadline) is not None:
-            remaining_s = deadline - asyncio.get_running_loop().time()
-            if remaining_s <= 0:
-                raise Timeout.of_request()
+        if (remaining_s := write.attributes.remaining_s()) is not None:
             timeout_s = min(timeout_s, int(remaining_s) + 1)
         uid, request = await write.review_request(invocation.resource, invocation.description)
         body = admission_reviews.encode(self._review_group, webhook.version, request)
@@ -268,21 +217,6 @@ class WebhookPlugin(Plugin):
         return None
 
 
-def _matched_resource(webhook: AdmissionWebhook, write: ReviewedWrite) -> ServedResource | None:
-    """Returns the resource under which a webhook sees a write; None if no rule matches."""
-    own = write.attributes.resource
-    target = write.target(own)
-    if any(rule.matches(target) for rule in webhook.rules):
-        return own
-    if webhook.matches_equivalents:
-        others = [(each, write.target(each)) for each in write.equivalents()]
-        for rule in webhook.rules:
-            for resource, other in others:
-                if rule.matches(other):
-                    return resource
-    return None
-
-
 # ---- the two plugins
 
 
@@ -312,46 +246,30 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         write = ReviewedWrite(attributes, self._with.equivalents, new, old)
         assert attributes.rounds is not None
         rounds = attributes.rounds.of(self)
-        await rounds.enter(new, write.offload)
-        warnings: list[str] = []
-        try:
-            # There may be thousands, few of which match.
-            index = -1
-            async for webhook in in_turns(await self._configurations.current()):
-                index += 1
-                if rounds.is_second and webhook not in rounds.due:
-                    continue
-                invocation = await self._invocation(webhook, write)
-                if invocation is None:
-                    continue
-                turn = f"round_{int(rounds.is_second)}_index_{index}"
-                if await self._call(invocation, write, warnings, turn):
-                    rounds.on_change()
-                if webhook.is_called_again:
-                    rounds.called.add(webhook)
-            rounds.leave(new)
-        except ApiError as refused:
-            refused.add_warnings(warnings)
-            raise
-        return warnings
 
-    async def _call(
-        self, invocation: Invocation, write: ReviewedWrite, warnings: list[str], turn: str
-    ) -> bool:
-        """Call one webhook, and apply its patch to the object. Returns whether it has changed.
+        async def call(webhook: AdmissionWebhook, index: int) -> ReviewOutcome | None:
+            invocation = await self._invocation(webhook, write)
+            if invocation is None:
+                return None
+            return await self._call(invocation, write, f"round_{int(rounds.is_second)}_index_{index}")
+
+        return await call_in_turn(await self._webhooks.current(), rounds, write, call)
+
+    async def _call(self, invocation: Invocation, write: ReviewedWrite, turn: str) -> ReviewOutcome:
+        """Call one webhook, and apply its patch to the object.
 
         turn: the webhook's round and index, as in annotations.
-        Raises ApiError to refuse the write.
         """
         webhook, operation = invocation.webhook, write.attributes.operation
         began = perf_counter()
+        warnings: Sequence[str] = ()
         refusal: ApiError | None = None
         has_changed = False
         try:
             answer = await self._ask(invocation, write, may_patch=True)
-            warnings += answer.warnings
+            warnings = answer.warnings
             if not answer.is_allowed:
-                refusal = AdmissionDenied(webhook.name, answer.result)
+                refusal = _denied(webhook, answer)
             elif answer.patch:
                 has_changed = await self._patch(invocation, write, answer)
                 self._annotate_patch(invocation, write, answer, turn)
@@ -367,9 +285,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
             told = {"configuration": webhook.configuration, "webhook": webhook.name, "mutated": has_changed}
             write.attributes.annotate(f"{self.annotation_prefix}{turn}", orjson.dumps(told).decode())
         self._with.metrics.observe(webhook.name, self.step, operation.value, took, refusal)
-        if refusal is not None:
-            raise refusal
-        return has_changed
+        return ReviewOutcome(warnings, refusal, has_changed)
 
     def _annotate_patch(
         self, invocation: Invocation, write: ReviewedWrite, answer: ReviewResponse, turn: str
@@ -389,6 +305,8 @@ class MutatingAdmissionWebhook(WebhookPlugin):
 
     async def _patch(self, invocation: Invocation, write: ReviewedWrite, answer: ReviewResponse) -> bool:
         """Apply the patch of a response."""
+        from apiserver.registry.patch import json_patch
+
         size = size_class(len(answer.patch))
         try:
             operations = await write.offload.run_begun(size, admission_reviews.operations, answer)
@@ -423,6 +341,8 @@ class MutatingAdmissionWebhook(WebhookPlugin):
 
 def _patched(encoded: bytes, operations: list[Any], kind: ServedResource) -> Document:
     """Returns a document with a patch applied, checked, pruned and completed. Raises InternalError."""
+    from apiserver.registry.patch import json_patch
+
     try:
         document = json_patch.apply(orjson.loads(encoded), operations)
     except json_patch.CannotApply as error:
@@ -448,47 +368,20 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
         write = ReviewedWrite(attributes, self._with.equivalents, new, old)
         invocations = [
             found
-            async for webhook in in_turns(await self._configurations.current())
+            async for webhook in in_turns(await self._webhooks.current())
             if (found := await self._invocation(webhook, write)) is not None
         ]
         if not invocations:
             return None
         began = perf_counter()
         try:
-            outcomes = await self._call_all(invocations, write)
+            return await call_together(invocations, partial(self._call, write))
         finally:
             # They are asked at the same time: the write has waited for all of them together.
             attributes.waited("validating-webhook", perf_counter() - began)
-        warnings = [each for found, _ in outcomes for each in found]
-        refusal = next((error for _, error in outcomes if error is not None), None)
-        if refusal is not None:
-            refusal.add_warnings(warnings)
-            raise refusal
-        return warnings
 
-    async def _call_all(
-        self, invocations: Sequence[Invocation], write: ReviewedWrite
-    ) -> Sequence[tuple[Sequence[str], ApiError | None]]:
-        """Returns the result of `_call` for each webhook."""
-        if len(invocations) == 1:
-            return [await self._call(invocations[0], write, 0)]
-        slots = asyncio.Semaphore(CONCURRENT_CALLS_MAX)
-
-        async def call(invocation: Invocation, index: int) -> tuple[Sequence[str], ApiError | None]:
-            async with slots:
-                return await self._call(invocation, write, index)
-
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(call(each, index)) for index, each in enumerate(invocations)]
-        return [task.result() for task in tasks]
-
-    async def _call(
-        self, invocation: Invocation, write: ReviewedWrite, index: int
-    ) -> tuple[Sequence[str], ApiError | None]:
-        """Returns warnings, and the error that refuses the write if there is one.
-
-        index: that of the webhook among those that are called.
-        """
+    async def _call(self, write: ReviewedWrite, invocation: Invocation, index: int) -> ReviewOutcome:
+        """Call one webhook. index: its index among those that are called."""
         webhook, operation = invocation.webhook, write.attributes.operation
         began = perf_counter()
         warnings: Sequence[str] = ()
@@ -497,11 +390,15 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
             answer = await self._ask(invocation, write, may_patch=False)
             warnings = answer.warnings
             if not answer.is_allowed:
-                refusal = AdmissionDenied(webhook.name, answer.result)
+                refusal = _denied(webhook, answer)
         except WebhookFailed as failure:
             refusal = self._failed(failure, webhook, f"round_0_index_{index}", write)
         except ApiError as error:
             refusal = error
         took = perf_counter() - began
         self._with.metrics.observe(webhook.name, self.step, operation.value, took, refusal)
-        return warnings, refusal
+        return ReviewOutcome(warnings, refusal)
+
+
+def _denied(webhook: AdmissionWebhook, answer: ReviewResponse) -> AdmissionDenied:
+    return AdmissionDenied(f'admission webhook "{webhook.name}"', answer.result)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
+from apiserver.admission.match_conditions import CompiledCondition
 from apiserver.admission.rules import LabelSelector, RuleWithOperations, rules_of
 from apiserver.admission.webhooks.admission_reviews import review_version
-from apiserver.cel.admission import CONDITION, NAMESPACE_OBJECT, AdmissionCompiler, CompilationFailed
-from apiserver.cel.compiler import Program
+from apiserver.cel.admission import NAMESPACE_OBJECT
 from apiserver.meta.vocabulary import Document
 from apiserver.webhooks.client_config import ClientConfig
 
@@ -17,18 +17,9 @@ TIMEOUT_S: Final = 10
 _WITHOUT_SIDE_EFFECTS: Final = frozenset({"None", "NoneOnDryRun"})
 
 
-class MatchCondition(NamedTuple):
-    """A match condition of a webhook. program: None if it does not compile; then `error` has the reason."""
-
-    text: str
-    program: Program | None
-    error: str = ""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class AdmissionWebhook:
     """An admission webhook, with the fields of ValidatingWebhook and MutatingWebhook.
-
 
     configuration: the name of the object that has it.
     version: the version of reviews that it gets; None if it accepts none that is known here.
@@ -46,7 +37,7 @@ class AdmissionWebhook:
     version: str | None
     namespaces: LabelSelector
     objects: LabelSelector
-    conditions: Sequence[MatchCondition]
+    conditions: Sequence[CompiledCondition]
 
     @property
     def sees_namespace(self) -> bool:
@@ -70,21 +61,8 @@ class AdmissionWebhook:
             version=review_version(document.get("admissionReviewVersions") or ()),
             namespaces=LabelSelector(document.get("namespaceSelector") or {}),
             objects=LabelSelector(document.get("objectSelector") or {}),
-            conditions=_conditions(document.get("matchConditions") or ()),
+            conditions=[
+                CompiledCondition.of(each.get("expression", ""))
+                for each in document.get("matchConditions") or ()
+            ],
         )
-
-
-def _conditions(documents: Sequence[Document]) -> Sequence[MatchCondition]:
-    if not documents:
-        return ()
-    compiler = AdmissionCompiler(has_params=False)
-    conditions = []
-    for each in documents:
-        text = each.get("expression", "").strip()
-        try:
-            compiled = compiler.compile(text, CONDITION)
-        except CompilationFailed as failed:
-            conditions.append(MatchCondition(text, None, str(failed)))
-        else:
-            conditions.append(MatchCondition(text, compiled.program))
-    return conditions

@@ -1,14 +1,14 @@
 """Authentication: a chain of authenticators identifies the user of a request; each method has a module.
 
-
 The first authenticator that identifies the caller wins. An invalid token is 401, never anonymous (rows O01,
 O02).
 
-    chain                 the order: certificates, then bearer tokens, then the anonymous user client_cert,
-    peer_certificates, request_header
+    chain                 the order: certificates, then bearer tokens, then the anonymous user
+    client_cert, peer_certificates, request_header
                           certificates, of clients and of front proxies
     bearer_tokens         asks all authenticators of tokens: token_file, service_account, bootstrap_tokens,
                           and others by token_cache
+    extension_tokens      tokens of the extensions of this server
     authentication_configuration
                           the configured issuers, and the paths where callers may be anonymous
     configured_issuers    these issuers, which may be replaced while the server runs
@@ -17,6 +17,7 @@ O02).
     jwt_authenticators, claim_mapping, claim_expressions
                           turn a token into claims, and these into a user
     impersonation         the user that a caller wants to impersonate
+    extension_tokens      the tokens of the server's own extensions
     websocket_protocols   tokens in the handshake of a WebSocket
 
 Nothing here calls another server: functions for HTTP arrive as arguments.

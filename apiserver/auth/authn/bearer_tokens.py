@@ -27,6 +27,7 @@ class BearerTokens:
 
     others: called after the token file and the service accounts, in order.
     audiences: those of this server, which tokens without audiences have.
+    extensions: called last; a reload of extensions replaces them.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class BearerTokens:
     ) -> None:
         self._file, self._accounts, self._others = file, accounts, tuple(others)
         self._audiences = tuple(audiences)
+        self.extensions: Sequence[TokenAuthenticator] = ()
 
     def __call__(self, credentials: Credentials) -> UserInfo | Awaitable[Identity] | None:
         """Returns the user of a token, or an awaitable of the user; None if there is no token.
@@ -56,7 +58,7 @@ class BearerTokens:
         claims = self._accounts.claims(token)
         if claims is None and (user := self._file.authenticate(authorization, token)) is not None:
             return user
-        if self._others:
+        if self._others or self.extensions:
             return self._identity(token, claims, self._audiences)
         if claims is None:
             raise Unauthorized
@@ -85,7 +87,7 @@ class BearerTokens:
             except Unauthorized as error:
                 reasons.append(error.why)
                 annotations = error.annotations
-        for each in self._others:
+        for each in (*self._others, *self.extensions):
             try:
                 identity = await each(token, audiences)
             except Unauthorized as error:

@@ -63,13 +63,13 @@ class BootstrapTokenAuthenticator:
         return Identity(UserInfo(USER_PREFIX + token_id, (*groups, AUTHENTICATED)), shared)
 
 
-_NO_GROUPS: Final = "auth-extra-groups has a group that is not of bootstrappers"
+_NO_GROUPS: Final = "auth-extra-groups contains a group that is not valid for bootstrap tokens"
 
 
 def _problem_of(secret: Document, token_id: str, secret_part: str, now: float) -> str:
     """Returns why a token is not valid; empty if it is."""
     if "deletionTimestamp" in secret["metadata"]:
-        return "the secret is deleted and awaits removal"
+        return "the secret is being deleted"
     if secret.get("type") != SECRET_TYPE:
         return f"the type of the secret is not {SECRET_TYPE}"
     if not hmac.compare_digest(_data(secret, "token-secret"), secret_part.encode()):
@@ -79,7 +79,7 @@ def _problem_of(secret: Document, token_id: str, secret_part: str, now: float) -
     if expiration := _data(secret, "expiration"):
         expires_at = from_text(expiration.decode("utf-8", "replace"))
         if expires_at is None or expires_at <= now:
-            return "it has expired, or its expiration is not a time"
+            return "the token has expired, or its expiration is not a valid time"
     if _data(secret, "usage-bootstrap-authentication") != b"true":
         return "usage-bootstrap-authentication is not true"
     return ""

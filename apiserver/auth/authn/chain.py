@@ -87,13 +87,20 @@ Authenticate: TypeAlias = Callable[[Credentials, str], Awaitable[UserInfo | Iden
 
 
 class AuthenticationChain:
-    """Calls authenticators in order.
+    """Calls authenticators in order, those of client certificates first.
 
     anonymous: the paths on which callers without credentials are `system:anonymous`; may be replaced.
     """
 
-    def __init__(self, authenticators: Sequence[Authenticator], anonymous: Anonymous) -> None:
+    def __init__(
+        self,
+        authenticators: Sequence[Authenticator],
+        anonymous: Anonymous,
+        by_certificate: Sequence[Authenticator] = (),
+    ) -> None:
+        """by_certificate: called only for connections with a client certificate, which few have."""
         self._authenticators = tuple(authenticators)
+        self._with_certificate = (*by_certificate, *authenticators)
         self.anonymous = anonymous
 
     async def __call__(self, credentials: Credentials, path: str) -> UserInfo | Identity:
@@ -103,7 +110,8 @@ class AuthenticationChain:
 
         Raises Unauthorized, or its subclass NoCredentials.
         """
-        for authenticator in self._authenticators:
+        has_certificate = credentials.certificate is not NO_CERTIFICATE
+        for authenticator in self._with_certificate if has_certificate else self._authenticators:
             user = authenticator(credentials)
             if user is not None:
                 return user if isinstance(user, UserInfo) else await user

@@ -100,11 +100,11 @@ def _username(mapping: ClaimMapping, claims: Document, budget: CostBudget) -> st
     if mapping.claim == "email" and "email_verified" in claims:
         is_verified = claims["email_verified"]
         if not isinstance(is_verified, bool):
-            raise Unauthorized("oidc: parse 'email_verified' claim: it is not true or false")
+            raise Unauthorized("oidc: parse 'email_verified' claim: the claim is not true or false")
         if not is_verified:
             raise Unauthorized("oidc: email not verified")
     if not name:
-        raise Unauthorized(f'oidc: parse username claims "{mapping.claim}": it is empty')
+        raise Unauthorized(f'oidc: parse username claims "{mapping.claim}": the claim is empty')
     return mapping.prefix + name
 
 
@@ -118,7 +118,7 @@ def _groups(mapping: ClaimMapping, claims: Document, budget: CostBudget) -> list
     groups = [found] if isinstance(found, str) else found
     if not isinstance(groups, list) or not all(isinstance(each, str) for each in groups):
         raise Unauthorized(
-            f'oidc: parse groups claim "{mapping.claim}": it is not a string or a list of strings'
+            f'oidc: parse groups claim "{mapping.claim}": the claim is not a string or a list of strings'
         )
     return [mapping.prefix + group for group in groups]
 
@@ -151,7 +151,7 @@ def _check_required(configuration: JwtAuthenticatorConfiguration, claims: Docume
         if claim not in claims:
             raise Unauthorized(f"oidc: required claim {claim} not present in ID token")
         if not isinstance(claims[claim], str):
-            raise Unauthorized(f"oidc: parse claim {claim}: it is not a string")
+            raise Unauthorized(f"oidc: parse claim {claim}: the claim is not a string")
         if claims[claim] != value:
             raise Unauthorized(f"oidc: required claim {claim} value does not match. Want = {value}")
 
@@ -183,5 +183,5 @@ def _text_claim(claims: Document, name: str, what: str) -> str:
         raise Unauthorized(f'oidc: parse {what} "{name}": claim not present')
     value = claims[name]
     if not isinstance(value, str):
-        raise Unauthorized(f'oidc: parse {what} "{name}": it is not a string')
+        raise Unauthorized(f'oidc: parse {what} "{name}": the claim is not a string')
     return value

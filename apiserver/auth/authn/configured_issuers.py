@@ -59,7 +59,6 @@ class ConfiguredIssuers:
     async def replace(self, configuration: AuthenticationConfiguration, timeout_s: float = REPLACE_S) -> None:
         """Replace the issuers, once the providers of all are found; unchanged ones keep their keys.
 
-
         Raises ValueError if one was not found in time; then nothing changes.
         """
         providers: dict[Issuer, IdentityProvider] = {}

@@ -10,7 +10,6 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
-import jwt
 import orjson
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
@@ -52,21 +51,23 @@ def read_key_set(content: bytes) -> tuple[WebKey, ...]:
     try:
         document = orjson.loads(content)
     except orjson.JSONDecodeError as error:
-        raise UnusableKeySet(f"not JSON: {error}") from None
+        raise UnusableKeySet(f"the document is not JSON: {error}") from None
     items = document.get("keys") if isinstance(document, dict) else None
     if not isinstance(items, list):
-        raise UnusableKeySet("there is no list of keys")
+        raise UnusableKeySet("the document has no list of keys")
     if len(items) > KEYS_MAX:
-        raise UnusableKeySet(f"there are {len(items)} keys, more than {KEYS_MAX}")
+        raise UnusableKeySet(f"the document has {len(items)} keys; the maximum is {KEYS_MAX}")
     keys = tuple(key for key in map(_web_key, items) if key is not None)
     if not keys:
-        raise UnusableKeySet("there is no key that can verify signatures")
+        raise UnusableKeySet("the document has no key that can verify signatures")
     return keys
 
 
 def _web_key(item: object) -> WebKey | None:
     if not isinstance(item, dict) or item.get("use", "sig") != "sig" or "d" in item:
         return None
+    import jwt
+
     name, algorithm = item.get("kid", ""), item.get("alg", "")
     if not isinstance(name, str) or not isinstance(algorithm, str):
         return None
@@ -88,6 +89,8 @@ def is_compact(token: str) -> bool:
 
 def header_of(token: str) -> Document:
     """Returns the header of a token without verifying it. Raises Unauthorized."""
+    import jwt
+
     try:
         header: Document = jwt.get_unverified_header(token)
     except (jwt.InvalidTokenError, ValueError, RecursionError):
@@ -102,22 +105,22 @@ def verified(token: str, header: Document, keys: Sequence[WebKey], allowed: Coll
 
     allowed: the algorithms that the token may have.
     """
+    import jwt
+
     algorithm, name = header.get("alg"), header.get("kid", "")
     if not isinstance(algorithm, str) or algorithm not in allowed:
         wanted = " ".join(sorted(allowed))
         raise Unauthorized(f"oidc: id token signed with unsupported algorithm, expected one of [{wanted}]")
+    signatures = jwt.PyJWS()
     for each in keys:
         if (not name or each.id == name) and _fits(each, algorithm):
             try:
-                decoded = _JWS.decode_complete(token, each.key, algorithms=[algorithm])
+                decoded = signatures.decode_complete(token, each.key, algorithms=[algorithm])
             except (jwt.PyJWTError, ValueError, TypeError):
                 continue
             payload: bytes = decoded["payload"]
             return payload
     return None
-
-
-_JWS: Final = jwt.PyJWS()
 
 
 def _fits(key: WebKey, algorithm: str) -> bool:

@@ -17,7 +17,6 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-import jwt
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
@@ -109,7 +108,7 @@ def read_private_key(pem: bytes) -> PrivateKey:
     try:
         key = serialization.load_pem_private_key(pem, None)
     except UNREADABLE as error:
-        raise UnusableKey(f"not a private key: {error}") from None
+        raise UnusableKey(f"the private key is not valid: {error}") from None
     if not isinstance(key, PrivateKey):
         raise UnusableKey("the key is neither RSA nor ECDSA")
     algorithm(key)
@@ -133,13 +132,13 @@ def read_public_keys(pem: bytes) -> list[PublicKey]:
             else:
                 key = parse_pem_public_key(block[0])
         except UNREADABLE as error:
-            raise UnusableKey(f"not a public key: {error}") from None
+            raise UnusableKey(f"the public key is not valid: {error}") from None
         if not isinstance(key, PublicKey):
             raise UnusableKey("the key is neither RSA nor ECDSA")
         algorithm(key)
         keys.append(key)
     if not keys:
-        raise UnusableKey("it contains no key")
+        raise UnusableKey("the file contains no key")
     return keys
 
 
@@ -185,7 +184,7 @@ class TokenIssuer:
             "nbf": claims.not_before,
             "sub": f"{USER_PREFIX}{namespace}:{account.name}",
         }
-        return jwt.encode(payload, self._key, algorithm=self._algorithm, headers=self._headers)
+        return self._signed(payload)
 
     def issue_legacy(self, namespace: str, account: Reference, secret: str) -> str:
         """Returns a new token for a Secret."""
@@ -198,6 +197,11 @@ class TokenIssuer:
             f"{prefix}/service-account.uid": account.uid,
             "sub": f"{USER_PREFIX}{namespace}:{account.name}",
         }
+        return self._signed(payload)
+
+    def _signed(self, payload: Document) -> str:
+        import jwt
+
         return jwt.encode(payload, self._key, algorithm=self._algorithm, headers=self._headers)
 
 
@@ -419,6 +423,8 @@ class ServiceAccountAuthenticator:
         return claims
 
     def _verified(self, token: str) -> Document | None:
+        import jwt
+
         try:
             named = jwt.get_unverified_header(token).get("kid")
             candidates = [self._keys[named]] if named in self._keys else list(self._keys.values())

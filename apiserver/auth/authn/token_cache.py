@@ -1,6 +1,5 @@
 """Caches the users of tokens for a while, by keyed digests of the tokens, which are not kept.
 
-
 Source: k8s.io/apiserver, pkg/authentication/token/cache.
 """
 

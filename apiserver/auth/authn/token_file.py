@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +28,9 @@ def read_token_file(path: Path) -> Mapping[bytes, UserInfo]:
                     continue
                 if len(row) < 3 or not row[0] or not row[1]:
                     # The line itself may hold a secret and is not shown.
-                    raise TokenFileError(f"{path}, line {number}: expected token,user,uid and maybe groups")
+                    raise TokenFileError(
+                        f'{path}, line {number}: expected token,user,uid or token,user,uid,"group1,group2"'
+                    )
                 groups = [group.strip() for group in row[3].split(",")] if len(row) > 3 and row[3] else []
                 users[_digest(row[0])] = authenticated(row[1], groups, row[2])
     except UnicodeDecodeError as error:
@@ -39,17 +41,17 @@ def read_token_file(path: Path) -> Mapping[bytes, UserInfo]:
 
 
 class TokenFileAuthenticator:
-    """Looks tokens up by their digest, so that the duration reveals nothing about the token."""
+    """Looks tokens up by their digest, so that the duration reveals nothing about the token.
+
+    known: returns the user of an Authorization header whose token was accepted before; None for all others.
+    """
 
     def __init__(self, users: Mapping[bytes, UserInfo]) -> None:
         self._users = users
         # Headers that were accepted are remembered. Others are not: anybody can send any number of them, and
         # those of other schemes hold secrets that are not meant for this server.
         self._accepted: dict[str, UserInfo] = {}
-
-    def known(self, authorization: str) -> UserInfo | None:
-        """Returns the user of a header's token that was accepted before; None for all others."""
-        return self._accepted.get(authorization)
+        self.known: Callable[[str], UserInfo | None] = self._accepted.get
 
     def authenticate(self, authorization: str, token: str) -> UserInfo | None:
         """Returns the user of the token in a header; None if it is not in the file."""

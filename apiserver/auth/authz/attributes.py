@@ -85,7 +85,6 @@ class PendingDecision:
     async def decide(self, deadline: float = math.inf) -> Verdict:
         """Returns the verdict; an authorizer without one by the deadline has failed.
 
-
         deadline: by the clock of the event loop. Raises TooManyRequests if too many requests wait already.
         """
         return await self._decide(deadline)
@@ -122,7 +121,6 @@ Step: TypeAlias = tuple[Authorizer, DecisionCount]
 
 class AuthorizationChain:
     """Calls authorizers in order until one allows or denies; it is an `Authorizer` itself.
-
 
     generation: a number that grows when the authorizers are replaced.
     """

@@ -39,9 +39,9 @@ from apiserver.auth.authz.rbac.policy import RbacPolicy
 from apiserver.auth.authz.rbac.rules import ANY
 from apiserver.auth.authz.rule_resolver import NonResourceRule, ResourceRule, RuleResolver, RuleSet, all_rules
 from apiserver.meta.brand import Brand
+from apiserver.meta.releases.emulation import DEFAULT_MINOR
+from apiserver.meta.releases.gates import FeatureGates, gates_of
 from apiserver.meta.vocabulary import MASTERS, UserInfo
-from apiserver.releases.emulation import DEFAULT_MINOR
-from apiserver.releases.gates import FeatureGates, gates_of
 
 # The paths that Kubernetes' default role `system:public-info-viewer` opens to everybody, without /version.
 _HEALTH_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz"})
@@ -62,6 +62,7 @@ class Authorizers:
     chain: decides about one request. rbac_policy: the roles and bindings of RBAC; node_graph: the objects
     related to nodes. They exist if the first configuration has RBAC and Node, and are empty until
     `controllers.rbac_policy` and `controllers.node_graph` fill them. configured: the current authorizers.
+    extensions: the authorizers of extensions.
     """
 
     def __init__(
@@ -79,12 +80,15 @@ class Authorizers:
         turns: those of the event loop, for long decisions. gates: None: those of the default release.
         """
         is_on = (gates or gates_of(DEFAULT_MINOR, ())).is_on
+        self.extensions: Sequence[Authorizer] = ()
         self._sees_selectors = is_on("AuthorizeWithSelectors")
         types = {each.type for each in configured}
         self.chain = AuthorizationChain()
         self.rbac_policy = RbacPolicy(brand.group("rbac.authorization")) if RBAC in types else None
         self.node_graph = NodeGraph() if NODE in types else None
         self._counts: dict[tuple[str, str], DecisionCount] = {}
+        self._steps: Sequence[Step] = ()
+        self._resolvers: Sequence[RuleResolver] = ()
         self._resolve: RuleResolver = all_rules(())
         self._local: dict[str, tuple[Authorizer, RuleResolver]] = {
             ALWAYS_ALLOW: (_always_allow, _every_rule),
@@ -104,7 +108,7 @@ class Authorizers:
         self, configured: Sequence[ConfiguredAuthorizer], make_webhook: WebhookFactory | None = None
     ) -> None:
         """Use these authorizers from now on. Raises NotEnabledAtStart, and then changes nothing."""
-        steps: list[Step] = [(authorize_masters, DecisionCount())]
+        steps: list[Step] = []
         resolvers: list[RuleResolver] = []
         for each in configured:
             if each.type == WEBHOOK:
@@ -127,8 +131,18 @@ class Authorizers:
             if each.type == RBAC:
                 steps.append((self._health, DecisionCount()))
         self.configured = tuple(configured)
-        self.chain.replace(steps)
-        self._resolve = all_rules(resolvers)
+        self._steps, self._resolvers = steps, resolvers
+        self._replace()
+
+    def extend(self, extensions: Sequence[Authorizer]) -> None:
+        """Ask the authorizers of extensions before the configured ones, whatever these are."""
+        self.extensions = tuple(extensions)
+        self._replace()
+
+    def _replace(self) -> None:
+        first = [(each, DecisionCount()) for each in (authorize_masters, *self.extensions)]
+        self.chain.replace([*first, *self._steps])
+        self._resolve = all_rules([*self._resolvers, *(_unknown_rules for _ in self.extensions)])
 
     def rules(self, user: UserInfo, namespace: str, words_max: float = math.inf) -> RuleSet:
         """Lists what a user may do, as a `RuleResolver`. Raises TooManyWords."""

@@ -105,10 +105,7 @@ def with_condition(request: Document, kind: str, reason: str, message: str) -> D
 
 
 def request_pem(request: Document) -> bytes:
-    """Returns the PEM of a request; empty if it cannot be decoded, as in old objects.
-
-    What cannot be decoded, in an object of long ago, is none.
-    """
+    """Returns the PEM of a request; empty if it cannot be decoded, as in old objects."""
     try:
         return base64.b64decode(request["spec"].get("request") or "")
     except (binascii.Error, TypeError, AttributeError):

@@ -229,7 +229,7 @@ class DisruptionController:
         count, key = budget.unreadable
         if count:
             # With the replicas of their owners there may be more pods that have to be healthy.
-            raise NoScale(f"{count} pods cannot be read, among them {key}")
+            raise NoScale(f"{count} pods cannot be read, including {key}")
         scale = await scales.expected(budget.pods)
         if any(pod.owner is None for pod in budget.pods):
             self._tell(budget.document, "UnmanagedPods", UNMANAGED, is_wrong=True)

@@ -65,7 +65,6 @@ class Link(_Keys):
 class Owner:
     """An owner that some object names, in the graph as long as one does.
 
-
     key: where it is, or would be, stored. uid: the one in references.
     is_absent: whether no object with this uid is, or ever will be, stored there, as uids are unique. So this
         also remembers absent owners, until their last dependent is gone.
@@ -183,10 +182,7 @@ class Graph:
     # ---- changes
 
     def replace(self, key: str, names: Iterable[OwnerIdentity]) -> Changes | None:
-        """Note the current owners of an object, none if it is deleted; returns None if they are unchanged.
-
-        None if they are those from before.
-        """
+        """Note the current owners of an object, none if it is deleted; returns None if they are unchanged."""
         before = self.links(key)
         wanted = {(each.key, each.uid, each.blocks): None for each in names}
         if wanted.keys() == {(each.owner.key, each.owner.uid, each.blocks) for each in before}:

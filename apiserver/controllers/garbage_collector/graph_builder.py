@@ -285,7 +285,7 @@ class GraphBuilder:
             if self.graph.is_owner(key):
                 self._on_owner_gone(key, notification.old)
             if self._is_linked_in_turns(key):
-                return self._in_turn(key, self._unlink_each(key))
+                return self._in_turn(key, partial(self._unlink_each, key))
             self._link(key, ())
             return None
         is_linked = may_have_owners(new) or self.graph.is_dependent(key)
@@ -347,7 +347,7 @@ class GraphBuilder:
         if place is None:
             return None  # It is not served any more, and will be looked at when it is.
         if self._is_linked_in_turns(key, len(found.owners)):
-            return self._in_turn(key, self._relink_each(key, place, found))
+            return self._in_turn(key, partial(self._relink_each, key, place, found))
         names: list[OwnerIdentity] = []
         misplaced: list[OwnerReference] = []
         is_waited_for = False
@@ -403,9 +403,9 @@ class GraphBuilder:
             finally:
                 self._linked_in_turns = None
 
-    async def _in_turn(self, key: str, work: Awaitable[None]) -> None:
+    async def _in_turn(self, key: str, work: Callable[[], Awaitable[None]]) -> None:
         async with self._link_in_turns(key):
-            await work
+            await work()
 
     async def _relink_each(self, key: str, place: ObjectLocation, found: Ownership) -> None:
         """Note the owners of an object, as `_relink` does, one by one.
@@ -583,7 +583,6 @@ def cached_state(cache: WatchCache[StoredObject], owner: Owner) -> OwnerState:
 
 async def live_state(cache: WatchCache[StoredObject], owner: Owner) -> OwnerState:
     """Returns the state of an owner, whose absence is verified once in the store.
-
 
     Raises CorruptObject, and the storage's errors.
     """

@@ -12,10 +12,8 @@ import orjson
 from apiserver.load.size_class import LARGE_BYTES, SizeClass, size_class
 from apiserver.meta.object_meta import FINALIZER_FOREGROUND, FINALIZER_ORPHAN
 from apiserver.meta.vocabulary import Document
-from apiserver.registry.stored_object import CorruptObject, StoredObject
+from apiserver.registry.stored_object import OWNER_REFERENCES, CorruptObject, StoredObject
 
-# Without these bytes an object has no owners; with them it may have some, and is decoded.
-_HAS_OWNERS: Final = b'"ownerReferences":['
 _IS_DELETED: Final = b'"deletionTimestamp"'
 _FINALIZERS: Final = tuple(f'"{name}"'.encode() for name in (FINALIZER_FOREGROUND, FINALIZER_ORPHAN))
 
@@ -62,7 +60,7 @@ class Ownership(NamedTuple):
 
 def may_have_owners(found: StoredObject) -> bool:
     """Returns whether an object may have owners, without decoding it."""
-    return _HAS_OWNERS in _text(found)
+    return OWNER_REFERENCES in _text(found)
 
 
 def may_be_deleted(found: StoredObject) -> bool:
@@ -82,14 +80,12 @@ def may_concern_collector(found: StoredObject) -> bool:
     text = found.tail
     if len(text) > LARGE_BYTES:
         text = _text(found)
-    return _HAS_OWNERS in text or (_IS_DELETED in text and any(name in text for name in _FINALIZERS))
+    return OWNER_REFERENCES in text or (_IS_DELETED in text and any(name in text for name in _FINALIZERS))
 
 
 def _text(found: StoredObject) -> bytes:
     """Returns text of an object that contains its metadata; of a large object only that; empty if it is
     damaged.
-
-    Empty if it is damaged.
 
     Searching 3 MB takes milliseconds, longer than finding the end of the metadata, which is cached.
     """

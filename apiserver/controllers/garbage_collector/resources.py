@@ -42,8 +42,8 @@ class Resources:
         self._by_kind: dict[tuple[str, str], ServedResource] = {}
         by_prefix: dict[str, ServedResource] = {}
         for each in table.resources:
-            if each.verbs == ("create",):
-                continue  # A review is asked, and is no object.
+            if each.verbs == ("create",) or each.is_virtual:
+                continue  # Neither a review nor a virtual object is stored.
             self._by_kind.setdefault((each.api_version, each.kind), each)
             if _VERBS.issubset(each.verbs) and each.stored_group_resource not in _IGNORED:
                 prefix = registry.prefix_of(each)

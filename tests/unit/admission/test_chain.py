@@ -156,13 +156,11 @@ class Changer(Plugin):
     def __init__(self, calls: list[str]) -> None:
         self._calls = calls
         self.is_concerned = True
-        self.version = 0
+        self.changes = 0
+        self.configurations = [self]
 
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return self.is_concerned
-
-    def stamp(self) -> object:
-        return self.version
 
     async def mutate(
         self, attributes: AdmissionAttributes, new: Document, old: Document | None
@@ -189,7 +187,7 @@ async def test_whom_a_write_concerns_is_asked_again_when_the_answer_may_be_anoth
     assert chain.admission_for(attributes()).may_mutate
     changer.is_concerned = False
     assert chain.admission_for(attributes()).may_mutate, "its answer is cached"
-    changer.version += 1
+    changer.changes += 1
     assert not chain.admission_for(attributes()).may_mutate
 
 

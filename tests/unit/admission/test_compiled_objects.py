@@ -58,14 +58,14 @@ async def test_many_writes_after_a_change_compile_it_once(offload: Offload) -> N
     objects = CompiledObjects(listed, compile_, offload)
     for expected in (["A", "B"], ["A", "B", "C"]):
         assert objects.known is None
-        stamp = objects.stamp()
+        changes = objects.changes
         found = await asyncio.gather(*(objects.current() for _ in range(10)))
         assert found == [expected] * 10
         assert objects.known == expected
-        assert objects.stamp() != stamp
-        stamp = objects.stamp()
+        assert objects.changes != changes
+        changes = objects.changes
         listed.add("c")
-        assert objects.stamp() != stamp
+        assert objects.changes != changes
     assert compiled == ["a", "b", "c"]
 
 
@@ -110,7 +110,7 @@ async def test_one_that_cannot_be_read_is_not_as_if_it_were_not_there(offload: O
     assert await objects.current() == ["a", "b"]
     assert await objects.current() == ["a", "b"]
     after_restart = CompiledObjects(listed, compile_, offload)
-    with pytest.raises(InternalError, match="cannot read the configuration of admission: a"):
+    with pytest.raises(InternalError, match="cannot read the admission configuration: a"):
         await after_restart.current()
     assert after_restart.known is None
     del listed.objects[0]

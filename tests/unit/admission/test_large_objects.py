@@ -18,13 +18,15 @@ from apiserver.admission.plugins.resource_quota import ResourceQuota
 from apiserver.app.serving.service_account_tokens import object_getter
 from apiserver.auth.authz.authorizer_modes import Authorizers
 from apiserver.auth.authz.configuration import RBAC, of_modes
+from apiserver.extensions.host.hooks import ExtensionHooks
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import Forbidden
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.vocabulary import Document, UserInfo
+from apiserver.metrics.extensions import ExtensionMetrics
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import ProposedObject, WriteRequest
-from apiserver.releases.gates import FeatureGates
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.webhooks.cached_services import CachedServices
 from tests.support.in_process import TABLE, caught_up, resource, server
@@ -59,7 +61,8 @@ async def create(registry: Registry, kind: ServedResource, *, is_large: bool, **
 
 def context_of(registry: Registry) -> PluginContext:
     authorizers = Authorizers(of_modes([RBAC]), Brand(), lambda: True)
-    return PluginContext(registry, ServedTable(TABLE), Brand(), authorizers, registry.offload)
+    extensions = ExtensionHooks(ExtensionMetrics())
+    return PluginContext(registry, ServedTable(TABLE), Brand(), authorizers, registry.offload, extensions)
 
 
 def creating(kind: ServedResource, registry: Registry) -> AdmissionAttributes:

@@ -27,11 +27,13 @@ from apiserver.auth.authz.authorizer_modes import Authorizers
 from apiserver.auth.authz.configuration import RBAC, of_modes
 from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.command_line import parse
+from apiserver.extensions.host.hooks import ExtensionHooks
 from apiserver.load.offload import Offload
 from apiserver.meta.brand import Brand
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.metrics.admission import AdmissionMetrics
+from apiserver.metrics.extensions import ExtensionMetrics
 from apiserver.registry.served_resource import ServedTable
-from apiserver.releases.gates import FeatureGates
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.webhooks.client_config import ClientConfig
 from apiserver.webhooks.credentials import ClientCredentials
@@ -74,7 +76,14 @@ async def test_those_listed_as_implemented_are_those_that_are_built(store: Embed
 
         def built(*names: str, modes: Sequence[str] = (), minor: int = 36) -> list[str]:
             authorizers = Authorizers(of_modes(modes), Brand(), lambda: True)
-            context = PluginContext(registry, ServedTable(TABLE), Brand(), authorizers, Offload())
+            context = PluginContext(
+                registry,
+                ServedTable(TABLE),
+                Brand(),
+                authorizers,
+                Offload(),
+                ExtensionHooks(ExtensionMetrics()),
+            )
             plugins = builtin_plugins(
                 context,
                 CONFIGURED,

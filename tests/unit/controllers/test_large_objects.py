@@ -141,7 +141,12 @@ async def finalizer(registry: Registry, _: EmbeddedStore) -> None:
 
 async def definition_controller(registry: Registry, _: EmbeddedStore) -> None:
     controller = DefinitionController(
-        registry, TABLE, lambda *_: None, factory_of(registry.offload), clock=time.time
+        registry,
+        TABLE,
+        lambda *_: None,
+        factory_of(registry.offload).create,
+        brand=Brand(),
+        clock=time.time,
     )
     await controller.run(lambda: None)
 

@@ -7,16 +7,20 @@ import logging
 import math
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import pytest
 
+from apiserver.app.serving.listening import CannotStart
+from apiserver.app.serving.prefix_check import require_no_copy
 from apiserver.controllers.replicas import Replica, Replicas, ReplicasDisagree, disagreement
-from apiserver.releases.emulation import NEWEST_MINOR, OLDEST_MINOR, EmulatedRelease
-from apiserver.releases.sharing import nothing_in_common
+from apiserver.meta.releases.emulation import NEWEST_MINOR, OLDEST_MINOR, EmulatedRelease
+from apiserver.meta.releases.sharing import nothing_in_common
 from apiserver.storage.embedded import EmbeddedStore
-from apiserver.storage.errors import StorageUnavailable
+from apiserver.storage.errors import StorageFull, StorageUnavailable
 from apiserver.storage.keys import prefix_range
+from apiserver.storage.prefix_owner import marker_key
 
 PREFIX: Final = "/registry"
 ONE: Final = Replica(
@@ -93,6 +97,16 @@ async def test_the_later_one_goes_and_leaves_nothing_behind(store: EmbeddedStore
     assert await first.alive() == [ONE]
 
 
+async def test_a_copy_that_began_meanwhile_prevents_the_start(store: EmbeddedStore) -> None:
+    """The server has found no marker before; the copy finds its record, or it finds the copy's marker."""
+    check = partial(require_no_copy, store, PREFIX, "the store")
+    await check()
+    await store.create(marker_key(PREFIX), b"")
+    with pytest.raises(CannotStart, match="is not complete"):
+        await replicas_of(store, ONE).join(check)
+    assert (await store.list(prefix_range("/registry/-/replicas/"))).items
+
+
 async def test_one_that_has_left_is_no_obstacle(store: EmbeddedStore) -> None:
     first = replicas_of(store, ONE)
     await first.join()
@@ -148,6 +162,30 @@ async def test_a_store_that_does_not_answer_is_told_of_once(
     assert [record.getMessage() for record in caplog.records] == [
         "cannot write this server's record, retrying: silent"
     ]
+
+
+async def test_servers_that_join_later_are_reported_once_each(store: EmbeddedStore) -> None:
+    joined: list[str] = []
+    first = replicas_of(store, ONE, joined=lambda: joined.append("a server"))
+    await replicas_of(store, ONE).join()
+    await first.join()
+    await first.agree()
+    assert not joined, "it was there before"
+    second = replicas_of(store, ONE)
+    await second.join()
+    await first.agree()
+    await first.agree()
+    assert len(joined) == 1
+    # Its lease has expired while the store could not be reached, and it is back.
+    await store.revoke_lease(second._lease)
+    await first.agree()
+    await second._renew()
+    await first.agree()
+    assert len(joined) == 1
+    await second.leave()
+    await replicas_of(store, ONE).join()
+    await first.agree()
+    assert len(joined) == 2
 
 
 # ---- servers of different releases
@@ -225,6 +263,76 @@ async def test_an_older_one_that_comes_while_a_newer_one_goes_on_is_seen(store: 
     await newer.agree()
     assert share.told == [OLD.release]
     assert {each.stores_for for each in await newer.alive()} == {OLD.release}
+
+
+class _Full:
+    """A store that refuses writes while it is full, and can be read."""
+
+    def __init__(self, store: EmbeddedStore) -> None:
+        self._store, self.is_full = store, True
+        self.leases: set[int] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def grant_lease(self, ttl_s: int) -> int:
+        self.leases.add(lease := await self._store.grant_lease(ttl_s))
+        return lease
+
+    async def transact(self, *args: Any) -> int:
+        if self.is_full:
+            raise StorageFull("no space")
+        return await self._store.transact(*args)
+
+
+async def test_one_that_starts_on_a_full_store_writes_its_record_later(store: EmbeddedStore) -> None:
+    full: Any = _Full(store)
+    first, second = replicas_of(store, ONE), replicas_of(full, ONE)
+    await first.join()
+    await second.join()
+    assert await second.alive() == [ONE]
+    full.is_full = False
+    await second.agree()
+    assert await first.alive() == [ONE, ONE]
+
+
+async def test_one_lease_waits_for_a_full_store_to_have_space(store: EmbeddedStore) -> None:
+    """One for each attempt would be some tens, until they expire."""
+    full: Any = _Full(store)
+    replicas = replicas_of(full, ONE)
+    await replicas.join()
+    with pytest.raises(StorageFull):
+        await replicas.agree()
+    assert len(full.leases) == 1
+    # It expires while the store cannot be reached: the record is written with another one.
+    await store.revoke_lease(replicas._lease)
+    full.is_full = False
+    await replicas.agree()
+    assert await replicas.alive() == [ONE]
+    assert len(full.leases) == 2
+
+
+async def test_a_full_store_is_no_reason_to_start_with_other_keys(store: EmbeddedStore) -> None:
+    full: Any = _Full(store)
+    await replicas_of(store, ONE).join()
+    other = replace(ONE, signing_key="k2", keys=("k2",))
+    with pytest.raises(ReplicasDisagree):
+        await replicas_of(full, other, gone_within_s=0).join()
+
+
+async def test_one_of_another_release_waits_for_a_full_store_to_have_space(store: EmbeddedStore) -> None:
+    """Without its record the other server would not store for it."""
+    full: Any = _Full(store)
+    newer = replicas_of(store, ONE)
+    await newer.join()
+    older = asyncio.create_task(replicas_of(full, OLD).join())
+    await asyncio.wait((older,), timeout=0.1)
+    assert not older.done()
+    full.is_full = False
+    while len(await newer.alive()) < 2:
+        await asyncio.sleep(0)
+    await newer.agree()
+    await older
 
 
 class _Failing:

@@ -8,12 +8,12 @@ from typing import Final
 
 import pytest
 
+from apiserver.meta.releases.emulation import EmulatedRelease
 from apiserver.metrics.declarations import Metric, MetricStability
 from apiserver.metrics.exposition import Exposition
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.registry import MetricRegistry, MetricsConfiguration
 from apiserver.metrics.series import Family, family_of
-from apiserver.releases.emulation import EmulatedRelease
 
 METRICS: Final = {
     each.name: each
@@ -71,7 +71,7 @@ def test_s09_who_reads_deprecated_metrics_finds_it_in_the_log_once(caplog: pytes
         assert caplog.messages == []
         for _ in range(2):
             list(exposition.slices())
-    assert caplog.messages == ["the metric old_total is deprecated since 1.34"]
+    assert caplog.messages == ["the metric old_total has been deprecated since 1.34"]
 
 
 def test_metrics_are_counted() -> None:

@@ -9,7 +9,7 @@ import asyncio
 import copy
 from bisect import bisect_left
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
 import pytest
 from aiohttp import web
@@ -19,10 +19,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from apiserver.admission.plugins.event_rate_limit import TooManyEvents
 from apiserver.endpoints.api_call import ApiCall, Handler
-from apiserver.endpoints.connection import Server
+from apiserver.endpoints.connection import Connection, Server
 from apiserver.endpoints.middleware import errors_to_status, measure
 from apiserver.endpoints.request_info import parse_target
-from apiserver.endpoints.responses import sent
 from apiserver.endpoints.reverse_proxy.errors import BackendUnreachable
 from apiserver.meta.errors import Forbidden, NotFound, Timeout, TooManyRequests
 from apiserver.meta.vocabulary import GroupResource, GroupVersion
@@ -190,7 +189,7 @@ def test_what_is_served_no_more_is_not_counted_when_it_ends() -> None:
     names.table = ServedTable(ResourceTable([calls.CONFIG_MAPS]).changed((), [widgets]))
     metrics = RequestMetrics(names)
     call = a_call("GET", PATH, is_watch=True)
-    call.resource = widgets
+    call.resource = call.found_resource = widgets
     with metrics.long_running(call):
         assert [labels["resource"] for labels, _ in samples(metrics, LONG)] == ["widgets"]
         metrics.forget((version, "widgets"))
@@ -277,9 +276,9 @@ async def ask(metrics: RequestMetrics, handle: Handler) -> None:
 
     async def take(request: web.BaseRequest) -> web.StreamResponse:
         call = calls.call("POST", PATH)
-        call.request = request
+        call.request, call.connection = request, cast(Connection, request.protocol)
         await measure(metrics)(errors_to_status()(handle))(call)
-        return sent(call)
+        return calls.sent(call)
 
     async with connected(Server(take)) as (reader, writer):
         writer.write(f"POST {PATH} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n".encode())

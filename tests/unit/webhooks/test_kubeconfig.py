@@ -74,7 +74,7 @@ REFUSED: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "a token and a password": ({"token": "t", "username": "u"}, "may be set, but not both"),
     "a certificate without its key": ({"client-certificate": "c"}, "must be given together"),
     "a certificate that is not base64": ({"client-certificate-data": "%"}, "is not base64"),
-    "a token in lines": ({"token": "a\nb"}, r"users\[0\].user.token: must not have control characters"),
+    "a token in lines": ({"token": "a\nb"}, r"users\[0\].user.token: must not contain control characters"),
     "a wrong type": ({"token": 5}, r"users\[0\].user.token: expected a string"),
 }
 

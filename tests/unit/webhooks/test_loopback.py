@@ -15,8 +15,12 @@ from typing import Final
 
 import pytest
 
-from apiserver.aggregation.extension_client import ExtensionClient, ExtensionFailed, ExtensionRequest
-from apiserver.aggregation.remote_versions import RemoteVersion, ServiceReference
+from apiserver.endpoints.aggregation.extension_client import (
+    ExtensionClient,
+    ExtensionFailed,
+    ExtensionRequest,
+)
+from apiserver.endpoints.aggregation.remote_versions import RemoteVersion, ServiceReference
 from apiserver.endpoints.reverse_proxy.backends import BackendConnector
 from apiserver.endpoints.reverse_proxy.errors import BackendRequestFailed
 from apiserver.endpoints.reverse_proxy.target import ProxyBackend, ProxyTarget

@@ -18,9 +18,9 @@ import orjson
 from apiserver.auth.authz.rbac.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from apiserver.auth.authz.rbac.rules import PolicyRule
 from apiserver.meta.brand import Brand
+from apiserver.meta.releases.emulation import DEFAULT_MINOR
+from apiserver.meta.releases.gates import gates_of
 from apiserver.meta.vocabulary import Document
-from apiserver.releases.emulation import DEFAULT_MINOR
-from apiserver.releases.gates import gates_of
 
 # The gates in the table.
 GATES: Final = (
@@ -145,10 +145,15 @@ def _encoded(brand: Brand, gates: frozenset[str]) -> tuple[DefaultObject, ...]:
     )
     return tuple(
         DefaultObject(
-            each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"], orjson.dumps(each)
+            each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"], _exact(each)
         )
         for each in documents
     )
+
+
+def _exact(document: Document) -> bytes:
+    """Returns a document as JSON in a copy of its size: the encoder's own bytes keep a buffer of 4 kB."""
+    return memoryview(orjson.dumps(document)).tobytes()
 
 
 def _role_document(brand: Brand, role: DefaultRole) -> Iterator[Document]:

@@ -88,7 +88,7 @@ def lacking(rule: PolicyRule, attributes: Attributes) -> str | None:
         return f"the subresource {go_quote(subresource)}"
     if attributes.name:
         return f"the name {go_quote(attributes.name)}"
-    return "requests without a name, since it is for some names only"
+    return "permission for requests without a name, because it has resourceNames"
 
 
 def shown(rule: PolicyRule) -> str:
@@ -106,7 +106,7 @@ def bound_elsewhere(policy: RbacPolicy, attributes: Attributes) -> Iterator[str]
     for binding in policy.bindings_elsewhere(attributes.user, attributes.namespace):
         rules = _rules(policy, binding)
         if any(rule.allows(attributes) for rule in rules):
-            yield f"{binding.describe(attributes.user)} allows it, but in its own namespace only"
+            yield f"{binding.describe(attributes.user)} allows the request, but only in its own namespace"
 
 
 def bound_to_others(policy: RbacPolicy, attributes: Attributes) -> Iterator[str]:
@@ -117,8 +117,8 @@ def bound_to_others(policy: RbacPolicy, attributes: Attributes) -> Iterator[str]
             continue
         alike = next((each for each in binding.subjects if _is_alike(each, attributes)), None)
         if alike is not None and any(rule.allows(attributes) for rule in _rules(policy, binding)):
-            told = f"{binding.described(alike)} would allow it, but {alike} is not User {go_quote(user.name)}"
-            yield told
+            other = f"{alike} is not User {go_quote(user.name)}"
+            yield f"{binding.described(alike)} would allow the request, but {other}"
 
 
 def unbound_roles(policy: RbacPolicy, attributes: Attributes) -> Iterator[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from apiserver.admission.plugins.mirror_pods import UnknownVolume, api_references
 from apiserver.admission.plugins.node_restriction import driver_of, reported_fields
-from apiserver.releases.gates import FeatureGates
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.schema.builtin import BuiltinSchemas
 
 NAMED: Final = {"secretRef": {"name": "s"}}

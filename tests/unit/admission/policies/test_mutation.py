@@ -11,7 +11,7 @@ import pytest
 from apiserver.admission.policies.mutation import MutationOutcome, MutationTarget, mutated
 from apiserver.admission.policies.policy import MutatingPolicy
 from apiserver.load.size_class import TakesLong
-from apiserver.patch.apply.type_defs import KEY_DEFAULTS, TypeDefs
+from apiserver.registry.patch.apply.type_defs import KEY_DEFAULTS, TypeDefs
 from tests.support.in_process import resource
 
 CONFIG_MAPS: Final = resource("configmaps", "")

@@ -10,13 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.admission.webhooks.admission_reviews import (
-    CAUSES_MAX,
-    InvalidAnswer,
-    ReviewResponse,
-    operations,
-    read,
-)
+from apiserver.admission.responses import CAUSES_MAX, InvalidAnswer
+from apiserver.admission.webhooks.admission_reviews import ReviewResponse, operations, read
 
 GROUP: Final = "admission.k8s.io"
 PATCH: Final = [{"op": "add", "path": "/x", "value": 1}]

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.auth.authn.impersonation import impersonated, is_impersonating, service_account_of, wanted_user
+from apiserver.auth.authn.impersonation import impersonated, service_account_of, wanted_user
+from apiserver.endpoints.impersonation import is_impersonating
 from apiserver.golang.quoting import go_quote
 from apiserver.meta.errors import BadRequest
 from apiserver.meta.field_errors import VALUE_LENGTH_MAX

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import Awaitable
 from contextlib import suppress
@@ -84,6 +85,32 @@ async def test_thousands_of_owners_are_noted_in_turns(store: EmbeddedStore) -> N
         for change, count in steps:
             assert len(await seen_meanwhile(found, key, change)) > 4
             assert (graph.count_links(key), len(graph.owners())) == (count, count)
+
+
+async def links_when_stopped(store: EmbeddedStore) -> list[int]:
+    """Returns how many owners two objects have when the collector stops, while it links the first."""
+    owners = [
+        reference(Name("n", str(number)), "1", apiVersion="example.com/v1", kind="Nothing")
+        for number in range(OWNERS_MAX)
+    ]
+    names = Name("n", "x"), Name("", "x")
+    async with cluster(store, starts=False) as found:
+        keys = [found.registry.key(name.resource, name.namespace, name.name) for name in names]
+        for name in names:
+            await found.create(name, *owners)
+        found.start()
+        await eventually(lambda: any(map(found.builder.graph.count_links, keys)))
+        # The informer of the other delivers it soon after.
+        for _ in range(10):
+            await asyncio.sleep(0)
+        return sorted(map(found.builder.graph.count_links, keys))
+
+
+async def test_the_collector_stops_while_an_object_waits_to_be_linked(store: EmbeddedStore) -> None:
+    """Its work has not begun, so no coroutine is left that was never awaited: pytest would report that."""
+    waiting, begun = await links_when_stopped(store)
+    assert waiting == 0 < begun < OWNERS_MAX
+    gc.collect()
 
 
 # Owners of an object whose kinds nobody knows, and the time of a processor in which they are looked up again.

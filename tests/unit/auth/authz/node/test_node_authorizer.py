@@ -16,8 +16,8 @@ from apiserver.auth.authz.node.graph import NodeGraph
 from apiserver.auth.authz.node.references import pod_references, volume_references
 from apiserver.auth.authz.rbac.default_roles import role_rules
 from apiserver.meta.brand import Brand
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.vocabulary import Document, UserInfo
-from apiserver.releases.gates import FeatureGates
 
 NODE: Final = UserInfo("system:node:n1", ("system:nodes", "system:authenticated"))
 CONTAINER: Final = {

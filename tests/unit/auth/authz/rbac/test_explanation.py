@@ -43,7 +43,7 @@ LACKS: Final[dict[str, tuple[Document, Attributes, str | None]]] = {
     "any name": (
         {**READ, "resourceNames": ["a"]},
         asked("list"),
-        "requests without a name, since it is for some names only",
+        "permission for requests without a name, because it has resourceNames",
     ),
     "another resource is no near miss": (READ, asked(resource="secrets"), None),
     "nor is what lacks two things": (READ, asked("delete", group="apps"), None),
@@ -91,7 +91,7 @@ def test_long_rules_are_cut() -> None:
 
 
 def test_what_is_bound_in_another_namespace() -> None:
-    told = [f"{BOUND.replace('/ns', '/other')} allows it, but in its own namespace only"]
+    told = [f"{BOUND.replace('/ns', '/other')} allows the request, but only in its own namespace"]
     assert list(explanation.bound_elsewhere(policy(READ, namespace="other"), asked())) == told
     assert list(explanation.bound_elsewhere(policy(READ, namespace="other"), asked("delete"))) == []
     assert list(explanation.bound_elsewhere(policy(READ), asked("delete"))) == []

@@ -1,0 +1,378 @@
+"""The two admission plugins that call functions of extensions: one to change a write, one to validate it."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from time import perf_counter
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.dispatchers import NOTHING, ReviewOutcome, call_in_turn, call_together
+from apiserver.admission.extensions import answers
+from apiserver.admission.extensions.answers import FunctionAnswer
+from apiserver.admission.extensions.functions import AdmissionFunction
+from apiserver.admission.listers import Lister, refused
+from apiserver.admission.patched_documents import InvalidDocument, checked
+from apiserver.admission.responses import AdmissionDenied, InvalidAnswer
+from apiserver.admission.reviewed_write import EquivalentResources, ReviewedWrite
+from apiserver.admission.selection import Conditions, namespace_labels
+from apiserver.auth.authz.attributes import AuthorizationChain
+from apiserver.extensions.hooks import Kind, OnError
+from apiserver.extensions.host.hooks import ExtensionHook, ExtensionHooks
+from apiserver.extensions.host.runner import HookFailed
+from apiserver.load.size_class import size_class, size_class_of_document
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import ApiError, InternalError
+from apiserver.meta.vocabulary import Document, GroupResource
+from apiserver.registry import write_stages
+from apiserver.registry.served_resource import ServedResource, ServedTable
+
+log = logging.getLogger(__name__)
+
+_ADMISSION_GROUP: Final = "admission"
+# The arguments that are made of the request.
+_OF_REQUEST: Final = frozenset({"request", "user", "dry_run"})
+
+
+class ExtensionDependencies(NamedTuple):
+    """The collaborators that both plugins need.
+
+    namespaces: for conditions about the namespace of a write, and for functions that take its labels.
+    """
+
+    extensions: ExtensionHooks
+    served: ServedTable
+    equivalents: EquivalentResources
+    namespaces: Lister
+    authorize: AuthorizationChain
+    brand: Brand
+
+
+class Turn(NamedTuple):
+    """The round and the index of a call, for annotations of audit events."""
+
+    round: int
+    number: int
+
+    def __str__(self) -> str:
+        return f"round_{self.round}_index_{self.number}"
+
+
+class ExtensionPlugin(Plugin):
+    """The common base of both plugins.
+
+    kind: of the functions that it calls. audit_step: as in annotations of audit events.
+    """
+
+    kind: Kind
+    audit_step = ""
+
+    def __init__(self, dependencies: ExtensionDependencies) -> None:
+        """Raises InvalidExtension."""
+        self._with = dependencies
+        self._functions: Sequence[AdmissionFunction] = ()
+        self.configurations = (dependencies.extensions,)
+        dependencies.extensions.call_on_change(self._find_functions)
+        self._meta_group = dependencies.brand.meta_group
+        group = dependencies.brand.group(_ADMISSION_GROUP)
+        self.annotation_prefix = f"{self.audit_step}.extension.{group}/"
+
+    def _find_functions(self) -> None:
+        """Find the functions, also after a reload, which has compiled their conditions before."""
+        self._functions = [AdmissionFunction(each) for each in self._with.extensions.of_kind(self.kind)]
+
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+        same = {resource, *(each.group_resource for each in self._with.equivalents.of(resource))}
+        return any(each.may_concern(same, subresource, operation.value) for each in self._functions)
+
+    # ---- which functions are called
+
+    async def _matched_resource(
+        self, function: AdmissionFunction, write: ReviewedWrite
+    ) -> ServedResource | None:
+        """Returns the resource under which a function sees a write; None if it is not to be called.
+
+        Raises ApiError if its condition cannot be evaluated.
+        """
+        rules = function.rules(self._with.served.current)
+        resource = write.matching_resource(rules, with_equivalents=True)
+        if resource is None:
+            return None
+        if function.conditions and not await self._meets_condition(function, write, resource):
+            return None
+        return resource
+
+    async def _meets_condition(
+        self, function: AdmissionFunction, write: ReviewedWrite, resource: ServedResource
+    ) -> bool:
+        namespaces = self._with.namespaces if function.sees_namespace else None
+        conditions = Conditions(function.conditions, self._with.authorize, namespaces)
+        outcome = await conditions.outcome(write, resource, write.description(resource, self._meta_group))
+        if not outcome.failure:
+            return not outcome.is_false
+        failed = function.hook.invalid(f"cannot be selected by where: {outcome.failure}")
+        if function.hook.info.on_error is OnError.FAIL:
+            raise refused(write.attributes, write.new, str(failed))
+        function.hook.ignored()
+        return False
+
+    # ---- calling one
+
+    async def _ask(
+        self, hook: ExtensionHook, resource: ServedResource, write: ReviewedWrite
+    ) -> FunctionAnswer:
+        """Call a function. The object is then as it was, even if the function has changed it.
+
+        Raises HookFailed, and ApiError if the call is not possible for a reason outside the function.
+        """
+        remaining_s = write.attributes.remaining_s()
+        wants = hook.info.wants
+        call = await self._call_without_objects(wants, write, resource) if wants else {}
+        if hook.is_inline:
+            result = await _called_inline(hook, call, write, resource)
+        else:
+            call |= await _encoded_objects(hook, write, resource)
+            with write.attributes.without_slot():
+                result = await hook.call(call, remaining_s)
+        try:
+            answer = answers.read(result)
+        except InvalidAnswer as invalid:
+            raise hook.invalid(f"has an invalid result: {invalid}") from None
+        for key, value in answer.audit_annotations.items():
+            write.attributes.annotate(f"{hook.extension}/{key}", value)
+        return answer
+
+    async def _call_without_objects(
+        self, wants: Collection[str], write: ReviewedWrite, resource: ServedResource
+    ) -> dict[str, Any]:
+        """Returns a call with what a function takes beside objects. wants: its arguments."""
+        call: dict[str, Any] = {}
+        if not _OF_REQUEST.isdisjoint(wants):
+            description = write.description(resource, self._meta_group)
+            call["request"] = {"uid": str(uuid.uuid4()), **description}
+        if "namespace_labels" in wants:
+            call["namespaceLabels"] = await namespace_labels(write, self._with.namespaces) or {}
+        return call
+
+    def _failed(
+        self, failed: HookFailed, hook: ExtensionHook, write: ReviewedWrite, turn: Turn
+    ) -> ReviewOutcome:
+        """Returns what a failure means for the write."""
+        if hook.info.on_error is OnError.FAIL:
+            return ReviewOutcome((), InternalError.of(str(failed)))
+        hook.ignored()
+        write.attributes.annotate(
+            f"failed-open.{self.annotation_prefix}{turn}", f"{hook.extension}/{hook.info.name}"
+        )
+        return ReviewOutcome([str(failed)] if hook.info.on_error is OnError.WARN else ())
+
+
+async def _called_inline(
+    hook: ExtensionHook, call: dict[str, Any], write: ReviewedWrite, resource: ServedResource
+) -> Mapping[str, Any]:
+    """Call a function on the object itself, or on a copy in the version that it takes."""
+    new, old = await write.documents(resource)
+    is_deletion = new is None
+    subject = old if is_deletion else new
+    stored = write.old if is_deletion else write.new
+    if subject is None or stored is None:  # Of a collection whose objects are not known.
+        encoded = b"null"
+    else:
+        encoded = await write.encoded(stored, resource, is_old=is_deletion)
+    if is_deletion:
+        # What is removed may be shared with others.
+        subject = orjson.loads(encoded)
+        call |= {"object": None, "oldObject": subject}
+    else:
+        call |= {"object": subject, "oldObject": _copy(old) if "old" in hook.info.wants else None}
+    meta = None if subject is None else subject.get("metadata")
+    try:
+        result = hook.call_inline(call, encoded)
+        # What the function has put into its result may be shared with others, too.
+        decoded: Mapping[str, Any] = orjson.loads(orjson.dumps(result)) if result else result
+        return decoded
+    finally:
+        if subject is not None and subject is write.new and not _is_encoded(subject, encoded):
+            before = orjson.loads(encoded)
+            if meta is not None:
+                # The write path refers to it.
+                meta.clear()
+                meta.update(before["metadata"])
+                before["metadata"] = meta
+            write.replace(before)
+
+
+def _copy(document: Document | None) -> Document | None:
+    copied: Document | None = orjson.loads(orjson.dumps(document))
+    return copied
+
+
+def _is_encoded(document: Document, encoded: bytes) -> bool:
+    try:
+        return orjson.dumps(document) == encoded
+    except TypeError:
+        return False
+
+
+async def _encoded_objects(
+    hook: ExtensionHook, write: ReviewedWrite, resource: ServedResource
+) -> dict[str, Any]:
+    """Returns the objects of a call, encoded."""
+    found: dict[str, Any] = {"object": None}
+    if write.new is not None:
+        found["object"] = orjson.Fragment(await write.encoded(write.new, resource, is_old=False))
+    if write.old is not None and (write.new is None or "old" in hook.info.wants):
+        found["oldObject"] = orjson.Fragment(await write.encoded(write.old, resource, is_old=True))
+    return found
+
+
+def _denied(hook: ExtensionHook, denial: Document) -> AdmissionDenied:
+    return AdmissionDenied(f'extension "{hook.extension}"', denial)
+
+
+# ---- the two plugins
+
+
+class MutatingExtension(ExtensionPlugin):
+    """Calls the functions that mutate one after the other; each sees the changes of those before it.
+
+    A function with `reinvoke=True` is called again if a later one or another plugin has changed the object.
+    """
+
+    name = "MutatingExtension"
+    has_rounds = True
+    kind = Kind.MUTATE
+    audit_step = "mutation"
+
+    async def mutate(
+        self, attributes: AdmissionAttributes, new: Document, old: Document | None
+    ) -> Sequence[str]:
+        return await self._call_in_turn(attributes, new, old)
+
+    async def mutate_deletion(self, attributes: AdmissionAttributes, old: Document | None) -> Sequence[str]:
+        return await self._call_in_turn(attributes, None, old)
+
+    async def _call_in_turn(
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> Sequence[str]:
+        write = ReviewedWrite(attributes, self._with.equivalents, new, old)
+        assert attributes.rounds is not None
+        rounds = attributes.rounds.of(self)
+
+        async def call(function: AdmissionFunction, index: int) -> ReviewOutcome | None:
+            resource = await self._matched_resource(function, write)
+            if resource is None:
+                return None
+            return await self._call(function.hook, resource, write, Turn(int(rounds.is_second), index))
+
+        return await call_in_turn(self._functions, rounds, write, call)
+
+    async def _call(
+        self, hook: ExtensionHook, resource: ServedResource, write: ReviewedWrite, turn: Turn
+    ) -> ReviewOutcome:
+        """Call one function, and replace the object by its result."""
+        began = perf_counter()
+        try:
+            outcome = await self._mutated(hook, resource, write)
+        except HookFailed as failed:
+            outcome = self._failed(failed, hook, write, turn)
+        except ApiError as error:
+            outcome = ReviewOutcome((), error)
+        finally:
+            write.attributes.waited("mutating-extension", perf_counter() - began)
+        if write.attributes.audit is not None:
+            told = {"extension": hook.extension, "hook": hook.info.name, "mutated": outcome.has_changed}
+            write.attributes.annotate(f"{self.annotation_prefix}{turn}", orjson.dumps(told).decode())
+        return outcome
+
+    async def _mutated(
+        self, hook: ExtensionHook, resource: ServedResource, write: ReviewedWrite
+    ) -> ReviewOutcome:
+        answer = await self._ask(hook, resource, write)
+        if answer is answers.NO_CHANGE:
+            return NOTHING
+        if answer.denial is not None:
+            return ReviewOutcome(answer.warnings, _denied(hook, answer.denial))
+        if answer.changed is None:
+            return ReviewOutcome(answer.warnings)
+        return ReviewOutcome(
+            answer.warnings, has_changed=await _replaced(hook, answer.changed, write, resource)
+        )
+
+
+async def _replaced(
+    hook: ExtensionHook, document: Document, write: ReviewedWrite, resource: ServedResource
+) -> bool:
+    """Replace the object of a write by the result of a function. Returns whether it is another one.
+
+    Raises HookFailed if the result is no object of its kind.
+    """
+    if write.new is None:
+        raise hook.invalid("has changed the object, which is not possible for this operation")
+    view = write.attributes.view
+    kind = resource if view is None else view.kind
+    kind.compile()
+    try:
+        encoded = orjson.dumps(document)
+    except orjson.JSONEncodeError:
+        raise hook.invalid("has returned an object that is nested too deeply") from None
+    size = max(size_class(len(encoded)), kind.size_of_defaults(encoded))
+    try:
+        document = await write.offload.run_begun(size, checked, document, kind)
+    except InvalidDocument as invalid:
+        raise hook.invalid(f"has returned an invalid object: {invalid}") from None
+    changed = await write.changed(document, resource)
+    size = size_class_of_document(changed)
+    if await write.offload.run_begun(size, write_stages.is_same, changed, write.new):
+        return False
+    write.replace(changed)
+    return True
+
+
+class ValidatingExtension(ExtensionPlugin):
+    """Calls functions concurrently; if several refuse, the first of them in order determines the response."""
+
+    name = "ValidatingExtension"
+    kind = Kind.VALIDATE
+    audit_step = "validating"
+
+    async def validate_deletion(
+        self, attributes: AdmissionAttributes, old: Document | None
+    ) -> Sequence[str] | None:
+        return await self.validate(attributes, None, old)
+
+    async def validate(
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> Sequence[str] | None:
+        write = ReviewedWrite(attributes, self._with.equivalents, new, old)
+        calls = [
+            (each.hook, resource)
+            for each in self._functions
+            if (resource := await self._matched_resource(each, write)) is not None
+        ]
+        if not calls:
+            return None
+        began = perf_counter()
+        try:
+            return await call_together(calls, partial(self._call, write))
+        finally:
+            attributes.waited("validating-extension", perf_counter() - began)
+
+    async def _call(
+        self, write: ReviewedWrite, call: tuple[ExtensionHook, ServedResource], index: int
+    ) -> ReviewOutcome:
+        """Call one function. index: its index among those that are called."""
+        hook, resource = call
+        try:
+            answer = await self._ask(hook, resource, write)
+        except HookFailed as failed:
+            return self._failed(failed, hook, write, Turn(0, index))
+        except ApiError as error:
+            return ReviewOutcome((), error)
+        denial = answer.denial
+        return ReviewOutcome(answer.warnings, None if denial is None else _denied(hook, denial))

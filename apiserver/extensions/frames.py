@@ -1,0 +1,75 @@
+"""The messages between the server and a worker process: JSON documents, each after its length.
+
+The server sends
+
+    {"api": {...}}                              how to reach the server; before the first call, and again
+                                                when it changes
+    {"id": 7, "hook": 0, "timeoutSeconds": 1.0, "call": {...}}
+                                                call a hook
+    {"cancel": 7}                               the result, or further events, are no longer wanted
+    {"read": 7, "events": 3}                    so many events of a watch have been read
+
+and the worker sends
+
+    {"ready": {...}, "files": ["/..."]}         once: its description, and the files of its code
+    {"failed": "..."}                           once instead: why its module cannot be imported
+    {"id": 7, "result": {...}}                  of a hook
+    {"id": 7, "error": {"message": "...", "place": "shop:14", "traceback": "..."}}
+                                                those of functions that authenticate have no traceback
+    {"stream": 7, "event": {"type": "ADDED", "object": {...}}}
+                                                after the result of a watch
+    {"stream": 7, "end": {}}                    the last one of a watch; with "error" or "denied" in it, if
+                                                the function has failed or refuses the request
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import orjson
+
+_LENGTH_BYTES: Final = 4
+# Of one message from a worker: some objects of the largest size, or a batch of conversions.
+FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
+
+
+class InvalidFrame(Exception):
+    """The other side has sent something that is no message, or too large."""
+
+
+def frame(message: Any) -> bytes:
+    """Returns a message as it is sent. Raises TypeError for what JSON cannot have."""
+    return framed(orjson.dumps(message))
+
+
+def framed(encoded: bytes) -> bytes:
+    return len(encoded).to_bytes(_LENGTH_BYTES, "big") + encoded
+
+
+class FrameReader:
+    """Finds messages in what is received in pieces. frame_bytes_max: of one message; 0 for no limit."""
+
+    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        self._received = bytearray()
+        self._frame_bytes_max = frame_bytes_max
+
+    def feed(self, data: bytes) -> Iterator[dict[str, Any]]:
+        """Yields the messages that are complete. Raises InvalidFrame."""
+        received = self._received
+        received += data
+        while len(received) >= _LENGTH_BYTES:
+            length = int.from_bytes(received[:_LENGTH_BYTES], "big")
+            if self._frame_bytes_max and length > self._frame_bytes_max:
+                raise InvalidFrame(f"a message of {length} bytes, more than {self._frame_bytes_max}")
+            end = _LENGTH_BYTES + length
+            if len(received) < end:
+                return
+            try:
+                message = orjson.loads(memoryview(received)[_LENGTH_BYTES:end])
+            except orjson.JSONDecodeError as error:
+                raise InvalidFrame(f"a message that is not JSON: {error}") from None
+            del received[:end]
+            if not isinstance(message, dict):
+                raise InvalidFrame("a message that is no object")
+            yield message

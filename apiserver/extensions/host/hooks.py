@@ -1,0 +1,199 @@
+"""The functions of all extensions, as other parts of the server call them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from apiserver.extensions.hooks import Kind
+from apiserver.extensions.host.runner import EventSource, Failure, HookFailed, HookInfo, Runner
+from apiserver.metrics.extensions import ExtensionMetrics
+
+if TYPE_CHECKING:
+    from apiserver.extensions.host.inline import InlineFunction, Watchdog
+
+log = logging.getLogger(__name__)
+
+
+class ExtensionHook:
+    """A function of an extension. After a reload, the function that has taken its place."""
+
+    def __init__(self, runner: Runner, info: HookInfo, metrics: ExtensionMetrics, watchdog: Watchdog) -> None:
+        self.extension = runner.info.name
+        self.runner = runner
+        self._info, self._extension_info = info, runner.info
+        self._metrics = metrics
+        self._inline: InlineFunction | None = None
+        if info.inline and runner.functions:
+            from apiserver.extensions.host.inline import InlineFunction
+
+            self._inline = InlineFunction(runner.functions[info.number], f"{self}", info.timeout_s, watchdog)
+
+    def __str__(self) -> str:
+        return f'extension "{self.extension}": {self.info}'
+
+    @property
+    def is_inline(self) -> bool:
+        """Whether `call_inline` is to be used, rather than `call`."""
+        inline = self._inline
+        return inline is not None and not inline.is_too_slow and bool(self.runner.functions)
+
+    @property
+    def info(self) -> HookInfo:
+        """What is known of the function, with its options. One that a reload has removed is as it was."""
+        current = self.runner.info
+        if current is not self._extension_info:
+            found = current.counterpart(self._extension_info, self._info)
+            if found is None:
+                return self._info
+            self._info, self._extension_info = found, current
+        return self._info
+
+    async def call(
+        self, call: Mapping[str, Any], timeout_s: float | None = None, *, is_logged: bool = True
+    ) -> Mapping[str, Any]:
+        """Call the function, and return its result; see `extensions.invocation`.
+
+        call: can be written as JSON, and may contain `orjson.Fragment`. timeout_s: if the caller has less
+        time than the hook. is_logged: whether an error is logged here, with its traceback.
+        Raises HookFailed, with a message for the client.
+        """
+        began = time.perf_counter()
+        failure = ""
+        try:
+            info = self.info
+            if self.runner.info is not self._extension_info:
+                raise HookFailed(f"{info} has been removed by a reload", Failure.NOT_RUNNING)
+            return await self.runner.call(info, self._encoded(call), timeout_s)
+        except HookFailed as failed:
+            failure = str(failed.failure)
+            raise self._shown(failed, is_logged=is_logged) from None
+        finally:
+            self._metrics.called(self.extension, self.info.name, time.perf_counter() - began, failure)
+
+    async def watch(self, call: Mapping[str, Any], timeout_s: float | None = None) -> EventSource:
+        """Call the function for a watch, and return its events once it has begun; see `call`.
+
+        To read them raises HookFailed, to be passed to `failed`.
+        """
+        began = time.perf_counter()
+        failure = ""
+        try:
+            return await self.runner.watch(self.info, self._encoded(call), timeout_s)
+        except HookFailed as failed:
+            failure = str(failed.failure)
+            raise self._shown(failed) from None
+        finally:
+            self._metrics.called(self.extension, self.info.name, time.perf_counter() - began, failure)
+
+    def failed(self, failed: HookFailed) -> HookFailed:
+        """Count and log a failure after a call. Returns the error with a message for the client."""
+        self._metrics.failed(self.extension, self.info.name, str(failed.failure))
+        return self._shown(failed)
+
+    def _encoded(self, call: Mapping[str, Any]) -> bytes:
+        """Raises HookFailed for text that is not UTF-8, such as a user name from a header."""
+        try:
+            return orjson.dumps(call)
+        except TypeError as error:
+            raise HookFailed(f"{self.info} cannot be called: {error}", Failure.ERROR) from None
+
+    def call_inline(self, call: Mapping[str, Any], encoded: bytes) -> Mapping[str, Any]:
+        """Call the function on the event loop, as `call` does in its runner. It cannot be interrupted.
+
+        call: with the objects themselves, which the function may change. encoded: the object that it gets
+        first. Raises HookFailed.
+        """
+        assert self._inline is not None
+        info = self.info
+        began = time.perf_counter()
+        failure = ""
+        try:
+            return self._inline.call(info, call, encoded)
+        except HookFailed as failed:
+            failure = str(failed.failure)
+            raise self._shown(failed) from None
+        finally:
+            took_s = time.perf_counter() - began
+            self._metrics.called(self.extension, info.name, took_s, failure)
+            if took_s > info.timeout_s:
+                self._metrics.overran(self.extension, info.name)
+                self._inline.overran(took_s)
+
+    def invalid(self, why: str) -> HookFailed:
+        """Count and log a result that cannot be used. Returns the error. why: such as `has returned ...`."""
+        self._metrics.failed(self.extension, self.info.name, str(Failure.ERROR))
+        return self._shown(HookFailed(f"{self.info} {why}", Failure.ERROR))
+
+    def ignored(self) -> None:
+        """Count a failure after which the write went on, because of `on_error`."""
+        self._metrics.ignored(self.extension, self.info.name)
+
+    def _shown(self, failed: HookFailed, *, is_logged: bool = True) -> HookFailed:
+        """Log an error. Returns it as clients see it."""
+        shown = f'extension "{self.extension}": {failed}'
+        if is_logged:
+            log.warning("%s%s", shown, f"\n{failed.traceback}" if failed.traceback else "")
+        return HookFailed(shown, failed.failure, failed.traceback)
+
+
+class ExtensionHooks:
+    """The functions of all extensions of a server, in the order of the flags and of the modules.
+
+    on_worker_end: called when a worker has ended, with the name of its extension, the reason, and the seconds
+    until the next one starts. changes: how often a reload has changed the functions. wants_reload: set to
+    reload all extensions.
+    """
+
+    def __init__(self, metrics: ExtensionMetrics) -> None:
+        self.runners: list[Runner] = []
+        self.on_worker_end: Callable[[str, str, float], None] = lambda *_: None
+        self.changes = 0
+        self.wants_reload = asyncio.Event()
+        self._subscribers: list[Callable[[], None]] = []
+        self._metrics = metrics
+
+    @cached_property
+    def _watchdog(self) -> Watchdog:
+        # Imported by the first function: servers without extensions have no use for it.
+        from apiserver.extensions.host.inline import Watchdog
+
+        return Watchdog()
+
+    def call_on_change(self, subscriber: Callable[[], None]) -> None:
+        """Call a function now, and whenever a reload has changed the functions."""
+        self._subscribers.append(subscriber)
+        subscriber()
+
+    def changed(self) -> None:
+        """Note that a reload has changed the functions."""
+        self.changes += 1
+        for each in self._subscribers:
+            each()
+
+    def __bool__(self) -> bool:
+        return bool(self.runners)
+
+    def of_kind(self, kind: Kind) -> Sequence[ExtensionHook]:
+        return list(self._of_kind(kind))
+
+    def _of_kind(self, kind: Kind) -> Iterator[ExtensionHook]:
+        for runner in self.runners:
+            for info in runner.info.of_kind(kind):
+                yield ExtensionHook(runner, info, self._metrics, self._watchdog)
+
+    @property
+    def resources(self) -> Sequence[tuple[str, Mapping[str, Any]]]:
+        """The definitions of the virtual resources, with the names of their extensions."""
+        return [(each.info.name, document) for each in self.runners for document in each.info.resources]
+
+    @property
+    def definitions(self) -> Sequence[tuple[str, Mapping[str, Any]]]:
+        """The CustomResourceDefinitions to serve, with the names of their extensions."""
+        return [(each.info.name, document) for each in self.runners for document in each.info.definitions]

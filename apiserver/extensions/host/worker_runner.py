@@ -1,0 +1,571 @@
+"""Keeps the worker process of an extension running, and decides what becomes of its calls.
+
+Functions that need the worker for themselves get it one after the other, so that it is known which one does
+not return. The time of a call begins when it is sent. A call that is late is over at once, and its function
+is asked to stop; if it does not, as a function that loops cannot, the worker is ended.
+
+When a worker ends, the call that has ended it fails, and the others are sent again, to a new worker. If it is
+not clear which one it was, those that were running are sent again one after the other, and the one that is
+running when the next worker ends fails. New workers start at once, and later and later if they end again and
+again.
+
+When its code changes, a worker with the new code replaces the one with the old code, and gets the calls that
+were running. If the new code cannot be imported, the old worker stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from apiserver.controller_runtime.work_queue import Backoff
+from apiserver.extensions.frames import frame, framed
+from apiserver.extensions.hooks import Hook, Kind, Mode
+from apiserver.extensions.host.event_stream import EventStream
+from apiserver.extensions.host.inline import load_inline
+from apiserver.extensions.host.runner import CannotLoad, ExtensionInfo, Failure, HookFailed, HookInfo
+from apiserver.extensions.host.worker_process import WorkerProcess
+
+log = logging.getLogger(__name__)
+
+# How long a function that is late may take to stop before its worker is ended.
+STOP_TIMEOUT_S: Final = 0.25
+# How long a function that nobody waits for may go on, at most.
+ABANDONED_MAX_S: Final = 1.0
+# How long a call may wait for others, and for a new worker, beside its own time.
+WAIT_MAX_S: Final = 2.0
+# So many messages of a worker may belong to no call.
+STRAYS_MAX: Final = 1_000
+# How many calls wait. More are refused.
+WAITING_MAX: Final = 10_000
+RESTART: Final = Backoff(base_s=0.1, max_s=30.0)
+# A worker that has run for so long was healthy: the delays begin anew.
+HEALTHY_S: Final = 60.0
+
+
+class _PendingCall:
+    """A call without a result.
+
+    is_suspect: it was running when a worker ended. stream: gets the events that follow the result of a watch.
+    """
+
+    __slots__ = (
+        "_timer",
+        "began_at",
+        "call",
+        "future",
+        "hook",
+        "is_suspect",
+        "number",
+        "stream",
+        "timeout_s",
+    )
+
+    def __init__(self, number: int, hook: HookInfo, call: bytes, timeout_s: float) -> None:
+        self.number, self.hook, self.call, self.timeout_s = number, hook, call, timeout_s
+        self.future: asyncio.Future[Mapping[str, Any]] = asyncio.get_running_loop().create_future()
+        self.is_suspect = False
+        self.stream: EventStream | None = None
+        self.began_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self.future.done()
+
+    def encoded(self) -> bytes:
+        return framed(
+            b'{"id":%d,"hook":%d,"timeoutSeconds":%g,"call":%b}'
+            % (self.number, self.hook.number, self.timeout_s, self.call)
+        )
+
+    def within(self, timeout_s: float, late: Callable[[_PendingCall], None]) -> None:
+        """Set the time of what comes next: to wait, or to run. late: called if it is not over then."""
+        self.stop_timer()
+        self._timer = asyncio.get_running_loop().call_later(timeout_s, late, self)
+
+    def stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def fail(self, why: str, failure: Failure) -> None:
+        if not self.future.done():
+            self.future.set_exception(HookFailed(why, failure))
+
+
+class WorkerRunner:
+    """Runs the functions of an extension in a worker process, which is replaced when it ends.
+
+    spec: see `extensions.loading`. api: returns how an extension of a name reaches the server.
+    on_end: called when a worker has ended, with the reason and the seconds until the next one starts.
+    files: those of the extension's code, as far as they were imported when it was loaded.
+    check: called before new code with other functions takes over; raises CannotLoad to keep the old code.
+    on_change: called when it has taken over.
+    """
+
+    def __init__(
+        self,
+        spec: str,
+        api: Callable[[str], Mapping[str, Any]],
+        on_end: Callable[[str, float], None],
+        restart: Backoff = RESTART,
+        wait_max_s: float = WAIT_MAX_S,
+    ) -> None:
+        self._spec, self._api, self._on_end, self._restart = spec, api, on_end, restart
+        self._info: ExtensionInfo | None = None
+        self._wait_min_s = wait_max_s
+        self.functions: Sequence[Hook] = ()
+        self._worker: WorkerProcess | None = None
+        self._is_ready = False
+        self._started_at = self._starts_at = 0.0
+        self._ends = 0
+        self._last_number = 0
+        # Calls that are not sent yet: those that were running when a worker ended, and all others.
+        self._suspects: deque[_PendingCall] = deque()
+        self._waiting: deque[_PendingCall] = deque()
+        self._running: dict[int, _PendingCall] = {}
+        self._alone: _PendingCall | None = None
+        self._stopping: dict[int, asyncio.TimerHandle] = {}
+        # The watches whose functions have begun, until these end.
+        self._streams: dict[int, tuple[HookInfo, EventStream]] = {}
+        self._restarting: asyncio.Task[None] | None = None
+        self._is_closed = False
+        # Whether the worker is being ended because a function did not stop.
+        self._is_killing = False
+        # Messages of the worker that belong to no call.
+        self._strays = 0
+        self.files: Sequence[Path] = ()
+        self.check: Callable[[ExtensionInfo], None] = lambda _: None
+        self.on_change: Callable[[], None] = lambda: None
+        self._reloading = asyncio.Lock()
+        self._loop = asyncio.get_running_loop()
+
+    @property
+    def info(self) -> ExtensionInfo:
+        assert self._info is not None
+        return self._info
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a worker takes calls."""
+        return self._is_ready and self._worker is not None and self._worker.is_connected
+
+    @property
+    def _wait_max_s(self) -> float:
+        """How long a call may wait: also for the longest function that has the worker for itself."""
+        alone = (each.timeout_s for each in self.info.hooks if each.mode is Mode.ALONE)
+        return max(self._wait_min_s, max(alone, default=0.0) + 2 * STOP_TIMEOUT_S)
+
+    @property
+    def pid(self) -> int | None:
+        """The process ID of the worker, if there is one."""
+        return None if self._worker is None else self._worker.pid
+
+    async def start(self) -> None:
+        """Start the first worker. Raises CannotLoad."""
+        self._info = await self._start_worker()
+        if any(each.inline for each in self._info.hooks):
+            self.functions = await asyncio.to_thread(load_inline, self._spec, self._info)
+        if self._worker is None or not self._worker.is_connected:
+            raise CannotLoad("its worker has ended")
+        self._is_ready = True
+
+    async def reload(self) -> None:
+        """Replace the worker by one with the current code. Raises ValueError if that is not possible.
+
+        Then the old worker stays.
+        """
+        async with self._reloading:
+            await self._reload()
+
+    async def _reload(self) -> None:
+        if not self._is_ready:  # The next worker has the current code: start it now.
+            if self._restarting is not None:
+                self._restarting.cancel()
+            self._ends = 0
+            self._begin_restart(0.0)
+            return
+        new = self._new_worker()
+        try:
+            first = await new.start()
+            info = described(first)
+            self._require_replaceable(info)
+            if not new.is_connected:
+                raise CannotLoad("its worker has ended")
+        except (OSError, TimeoutError, CannotLoad) as error:
+            await new.close()
+            raise ValueError(str(error)) from None
+        self._send_api(new, info.name)
+        self._note_files(first)
+        old, self._worker = self._worker, new
+        self._end_streams()
+        self.functions = ()  # They are of the old code.
+        if self._restarting is not None:  # The old one has ended meanwhile.
+            self._restarting.cancel()
+        self._is_ready = True
+        self._started_at, self._ends = self._loop.time(), 0
+        self._is_killing, self._strays = False, 0
+        self._take(info)
+        self._send_again()
+        if old is not None:
+            await old.close()
+
+    def _require_replaceable(self, info: ExtensionInfo) -> None:
+        """Raise CannotLoad for code that cannot take over while the server runs."""
+        with _readable_description():
+            if fixed := info.fixed_changes(self.info):
+                verb = "has" if len(fixed) == 1 else "have"
+                raise CannotLoad(f"{', '.join(fixed)} {verb} changed: restart the server")
+            if info != self.info:
+                self.check(info)
+
+    def _take(self, info: ExtensionInfo) -> None:
+        """Use the functions of new code, also for the calls that have begun or wait."""
+        old = self.info
+        if info == old:
+            return
+        self._info = info
+        for each in (*self._running.values(), *self._suspects, *self._waiting):
+            hook = info.counterpart(old, each.hook)
+            if hook is None:
+                each.fail(f"{each.hook} has been removed by a reload", Failure.NOT_RUNNING)
+            else:
+                each.hook = hook
+        self.on_change()
+
+    def _send_again(self) -> None:
+        """Send the calls that were running to a new worker."""
+        running = list(self._running.values())
+        self._forget_running()
+        for each in reversed(running):
+            if not each.is_over:
+                each.within(self._wait_max_s, self._not_begun)
+                self._waiting.appendleft(each)
+        self._send_waiting()
+
+    def _forget_running(self) -> None:
+        for timer in self._stopping.values():
+            timer.cancel()
+        self._stopping.clear()
+        self._running.clear()
+        self._alone = None
+
+    async def close(self) -> None:
+        self._is_closed, self._is_ready = True, False
+        if self._restarting is not None:
+            self._restarting.cancel()
+            await asyncio.wait([self._restarting])
+        if self._worker is not None:
+            await self._worker.close()
+        self._end_streams()
+        for each in (*self._running.values(), *self._suspects, *self._waiting):
+            each.fail("the server stops", Failure.NOT_RUNNING)
+        for timer in self._stopping.values():
+            timer.cancel()
+
+    # ---- calls
+
+    async def call(self, hook: HookInfo, call: bytes, timeout_s: float | None = None) -> Mapping[str, Any]:
+        """Returns the result of a hook, as `Runner.call` says."""
+        return await self._result(self._pending(hook, call, timeout_s))
+
+    async def watch(self, hook: HookInfo, call: bytes, timeout_s: float | None = None) -> EventStream:
+        """Returns the events of a hook, as `Runner.watch` says."""
+        pending = self._pending(hook, call, timeout_s)
+        pending.stream = stream = EventStream(
+            partial(self._events_read, pending.number), partial(self._stop_stream, pending.number)
+        )
+        try:
+            await self._result(pending)
+        except BaseException:
+            stream.close()
+            raise
+        return stream
+
+    def _pending(self, hook: HookInfo, call: bytes, timeout_s: float | None) -> _PendingCall:
+        """Returns a new call. Raises HookFailed if it is refused."""
+        timeout_s = hook.timeout_s if timeout_s is None else min(timeout_s, hook.timeout_s)
+        if not self._is_ready and (delay_s := self._starts_at - self._loop.time()) > self._wait_max_s:
+            raise HookFailed(
+                f"{hook} cannot be called: the worker has ended {self._ends} times, and starts again in "
+                f"{delay_s:.0f} s",
+                Failure.NOT_RUNNING,
+            )
+        if len(self._waiting) >= WAITING_MAX:
+            raise HookFailed(f"{hook} cannot be called: {WAITING_MAX} calls wait", Failure.NOT_RUNNING)
+        self._last_number += 1
+        return _PendingCall(self._last_number, hook, call, timeout_s)
+
+    async def _result(self, pending: _PendingCall) -> Mapping[str, Any]:
+        pending.within(self._wait_max_s, self._not_begun)
+        self._waiting.append(pending)
+        self._send_waiting()
+        try:
+            return await pending.future
+        finally:
+            pending.stop_timer()
+            if pending.number in self._running:  # The caller has been cancelled.
+                self._stop(pending)
+
+    def _send_waiting(self) -> None:
+        """Send the calls that can run now."""
+        for queue in (self._suspects, self._waiting):
+            while queue and queue[0].is_over:
+                queue.popleft()
+            while queue and self._can_run(queue[0]):
+                pending = queue.popleft()
+                if not pending.is_over:
+                    self._send(pending)
+            if queue and queue[0].is_suspect:
+                return
+
+    def _can_run(self, pending: _PendingCall) -> bool:
+        """Whether a call can run beside those that are running. What may end a worker runs alone."""
+        if not self.is_ready or self._alone is not None:
+            return False
+        return not (pending.is_suspect and self._running)
+
+    def _send(self, pending: _PendingCall) -> None:
+        assert self._worker is not None
+        self._running[pending.number] = pending
+        pending.began_at = self._loop.time()
+        if pending.is_suspect or pending.hook.mode is Mode.ALONE:
+            self._alone = pending
+        pending.within(pending.timeout_s, self._late)
+        self._worker.send(pending.encoded())
+
+    def _not_begun(self, pending: _PendingCall) -> None:
+        failure = Failure.TIMEOUT if self._is_ready else Failure.NOT_RUNNING
+        pending.fail(f"{pending.hook} could not begin within {self._wait_max_s:g} s", failure)
+
+    def _late(self, pending: _PendingCall) -> None:
+        pending.fail(f"{pending.hook} has not returned within {pending.timeout_s:g} s", Failure.TIMEOUT)
+        self._stop(pending)
+
+    def _stop(self, pending: _PendingCall) -> None:
+        """Ask the function of a call that is over to stop, and end the worker if it does not.
+
+        The function has its time for that, if it is not long: clients that go, or have less time, end no
+        worker, and no other call waits in vain.
+        """
+        if self._worker is None or not self._worker.is_connected or pending.number in self._stopping:
+            return
+        self._worker.send(frame({"cancel": pending.number}))
+        remaining_s = max(0.0, pending.began_at + pending.hook.timeout_s - self._loop.time())
+        self._stopping[pending.number] = self._loop.call_later(
+            min(remaining_s, ABANDONED_MAX_S) + STOP_TIMEOUT_S, self._kill_for, pending.hook
+        )
+
+    def _kill_for(self, hook: HookInfo) -> None:
+        if self._worker is None:
+            return
+        self._is_killing = True
+        self._worker.kill(f"{hook} has not stopped")
+
+    # ---- messages of the worker
+
+    def _receive(self, worker: WorkerProcess, message: Mapping[str, Any]) -> None:
+        if worker is not self._worker:
+            return  # It has been replaced.
+        if (stream := message.get("stream")) is not None:
+            self._receive_event(worker, stream, message)
+            return
+        number = message.get("id")
+        pending = self._running.pop(number, None) if isinstance(number, int) else None
+        if pending is None:
+            self._note_stray(worker)
+            return
+        if (timer := self._stopping.pop(pending.number, None)) is not None:
+            timer.cancel()
+        if self._alone is pending:
+            self._alone = None
+        if pending.stream is not None and "result" in message:
+            self._streams[pending.number] = pending.hook, pending.stream
+            if pending.is_over:
+                self._stop_stream(pending.number)
+        if not pending.is_over:
+            self._conclude(pending, message)
+        self._send_waiting()
+
+    def _conclude(self, pending: _PendingCall, message: Mapping[str, Any]) -> None:
+        pending.is_suspect = False
+        if isinstance(result := message.get("result"), dict):
+            pending.future.set_result(result)
+        elif isinstance(error := message.get("error"), dict):
+            pending.future.set_exception(HookFailed.of(pending.hook, error))
+        else:
+            pending.fail(f"{pending.hook} has no result", Failure.ERROR)
+
+    def _note_stray(self, worker: WorkerProcess) -> None:
+        """Count a message that belongs to no call: a function has written to the socket."""
+        self._strays += 1
+        if self._strays > STRAYS_MAX:
+            worker.kill("it has sent too many messages that belong to no call")
+
+    # ---- watches
+
+    @property
+    def streams_open(self) -> int:
+        return len(self._streams)
+
+    def _receive_event(self, worker: WorkerProcess, number: Any, message: Mapping[str, Any]) -> None:
+        hook, stream = self._streams.get(number, (None, None)) if isinstance(number, int) else (None, None)
+        if hook is None or stream is None:
+            self._note_stray(worker)
+        elif "event" in message:
+            if not stream.receive(message["event"]):
+                worker.kill(f"{hook} has sent more events than it may")
+        else:
+            del self._streams[number]
+            if (timer := self._stopping.pop(number, None)) is not None:
+                timer.cancel()
+            end = message.get("end")
+            if not isinstance(end, dict):
+                stream.end(HookFailed(f"{hook} has no end", Failure.ERROR))
+            elif isinstance(error := end.get("error"), dict):
+                stream.end(HookFailed.of(hook, error))
+            else:
+                stream.end(result=end)
+
+    def _events_read(self, number: int, count: int) -> None:
+        if number in self._streams and self.is_ready and self._worker is not None:
+            self._worker.send(frame({"read": number, "events": count}))
+
+    def _stop_stream(self, number: int) -> None:
+        """Ask a function to yield no more, and end the worker if it does not stop.
+
+        Others that have the worker for themselves may keep it from stopping for a while.
+        """
+        if number not in self._streams or number in self._stopping:
+            return
+        if self._worker is None or not self._worker.is_connected:
+            return
+        self._worker.send(frame({"cancel": number}))
+        hook, _ = self._streams[number]
+        self._stopping[number] = self._loop.call_later(self._wait_max_s, self._kill_for, hook)
+
+    def _end_streams(self) -> None:
+        """End all watches, as if their time were up: their clients begin again."""
+        streams, self._streams = self._streams, {}
+        for _, stream in streams.values():
+            stream.end()
+
+    # ---- the end of a worker, and the next one
+
+    def _ended(self, worker: WorkerProcess, why: str) -> None:
+        if worker is not self._worker:
+            return  # It has been replaced, or was not used.
+        had_begun, self._is_ready, self._worker = self._is_ready, False, None
+        self._end_streams()
+        if not had_begun or self._is_closed:
+            return  # The caller of `start` sees that.
+        self._decide_calls(why, is_known=self._is_killing)
+        if self._loop.time() - self._started_at > HEALTHY_S:
+            self._ends = 0
+        # A function that does not stop has taken its time already: a delay would take that of all others.
+        delay_s = self._restart.delay_s(self._ends - 1) if self._ends and not self._is_killing else 0.0
+        self._begin_restart(delay_s, counts=not self._is_killing)
+        self._on_end(why, delay_s)
+
+    def _decide_calls(self, why: str, *, is_known: bool) -> None:
+        """Decide which of the calls that were running fails, and which are sent again.
+
+        is_known: whether the worker was ended because of a function whose call is over already.
+        """
+        running = [each for each in self._running.values() if not each.is_over]
+        self._forget_running()
+        for each in running:
+            # Reconciliations are repeated anyway, and may run for long: others must not wait for them.
+            is_repeated = each.hook.kind is Kind.RECONCILE
+            if not is_known and (each.is_suspect or len(running) == 1 or is_repeated):
+                each.fail(f"{each.hook} has ended its worker: {why}", Failure.ENDED)
+                continue
+            each.within(self._wait_max_s, self._not_begun)
+            each.is_suspect = not is_known
+            (self._waiting if is_known else self._suspects).append(each)
+
+    def _begin_restart(self, delay_s: float, *, counts: bool = True) -> None:
+        """Start a worker after a delay. counts: whether the end of the last one counts for later delays."""
+        self._ends += counts
+        self._starts_at = self._loop.time() + delay_s
+        self._restarting = self._loop.create_task(self._start_again(delay_s))
+
+    async def _start_again(self, delay_s: float) -> None:
+        await asyncio.sleep(delay_s)
+        try:
+            info = await self._start_worker()
+            try:
+                self._require_replaceable(info)
+            except CannotLoad:
+                await self._close_worker()
+                raise
+        except CannotLoad as error:
+            log.error("extension %s cannot be started again: %s", self.info.name, error)
+            self._begin_restart(self._restart.delay_s(self._ends - 1))
+            return
+        self._take(info)
+        self._is_ready = True
+        self._send_waiting()
+
+    async def _start_worker(self) -> ExtensionInfo:
+        """Start a worker. Returns the extension that it runs. Raises CannotLoad."""
+        self._worker = worker = self._new_worker()
+        self._started_at = self._loop.time()
+        self._is_killing, self._strays = False, 0
+        try:
+            first = await worker.start()
+        except (OSError, TimeoutError) as error:
+            self._worker = None
+            raise CannotLoad(str(error) or "its module was not imported in time") from None
+        try:
+            info = described(first)
+        except CannotLoad:
+            await worker.close()
+            raise
+        self._note_files(first)
+        self._send_api(worker, info.name)
+        return info
+
+    def _note_files(self, first: Mapping[str, Any]) -> None:
+        """Note the files in the first message of a worker."""
+        if isinstance(files := first.get("files"), list):
+            self.files = [Path(str(each)) for each in files]
+
+    def _new_worker(self) -> WorkerProcess:
+        return WorkerProcess(self._spec, self._receive, self._ended)
+
+    async def _close_worker(self) -> None:
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            await worker.close()
+
+    def update_api(self) -> None:
+        """Tell the worker how it reaches the server, after that has changed."""
+        if self._is_ready and self._worker is not None:
+            self._send_api(self._worker, self.info.name)
+
+    def _send_api(self, worker: WorkerProcess, name: str) -> None:
+        worker.send(frame({"api": self._api(name)}))
+
+
+def described(first: Mapping[str, Any]) -> ExtensionInfo:
+    """Returns the extension that the first message of a worker describes. Raises CannotLoad."""
+    if not isinstance(description := first.get("ready"), dict):
+        raise CannotLoad(str(first.get("failed") or "it has not started"))
+    with _readable_description():
+        return ExtensionInfo.of(description)
+
+
+@contextmanager
+def _readable_description() -> Iterator[None]:
+    """Raises CannotLoad if what a worker says about its extension cannot be read."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CannotLoad(f"its description is wrong: {type(error).__name__}: {error}") from None

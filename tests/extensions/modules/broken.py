@@ -1,0 +1,3 @@
+"""An extension that cannot be imported."""
+
+raise RuntimeError("no license")

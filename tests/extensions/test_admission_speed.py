@@ -1,0 +1,78 @@
+"""What functions of extensions add to a write."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Any, Final, cast
+
+import orjson
+import pytest
+
+from apiserver.admission.chain import AdmissionAttributes, Operation, ReinvocationContext
+from apiserver.admission.extensions.plugins import ExtensionDependencies, MutatingExtension
+from apiserver.admission.listers import Lister
+from apiserver.admission.reviewed_write import EquivalentResources
+from apiserver.auth.authz.attributes import AuthorizationChain
+from apiserver.extensions.host.hooks import ExtensionHooks
+from apiserver.extensions.host.worker_runner import WorkerRunner
+from apiserver.load.offload import Offload
+from apiserver.meta.brand import Brand
+from apiserver.meta.vocabulary import UserInfo
+from apiserver.metrics.extensions import ExtensionMetrics
+from apiserver.registry.served_resource import ServedTable
+from tests.support.garbage import no_collections
+from tests.support.in_process import TABLE, resource
+from tests.support.processor import slowness
+
+CONFIG_MAPS: Final = resource("configmaps", "")
+CALLS: Final = 2_000
+ATTEMPTS: Final = 5
+# By the extension, what its function adds to a write, in microseconds.
+BOUNDS_US: Final = {"inline": 20, "process": 250}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("extension", BOUNDS_US)
+async def test_what_a_function_that_does_nothing_adds_to_a_write(extension: str) -> None:
+    offload = Offload()
+    runner = WorkerRunner(f"tests.extensions.modules.nothing:{extension}", lambda _: {}, lambda *_: None)
+    await runner.start()
+    try:
+        hooks = ExtensionHooks(ExtensionMetrics())
+        hooks.runners.append(runner)
+        plugin = MutatingExtension(_dependencies(hooks))
+        # Other work on the machine makes a call slower, never faster.
+        found_us = min([await _median_us(plugin, offload) / slowness() for _ in range(ATTEMPTS)])
+    finally:
+        await runner.close()
+        offload.close()
+    assert found_us < BOUNDS_US[extension]
+
+
+async def _median_us(plugin: MutatingExtension, offload: Offload) -> float:
+    new = _config_map()
+    attributes = AdmissionAttributes(Operation.CREATE, CONFIG_MAPS, "default", "a", UserInfo("jane"), offload)
+    took = []
+    with no_collections():
+        for _ in range(CALLS):
+            began = time.perf_counter()
+            await plugin.mutate(attributes._replace(rounds=ReinvocationContext()), new, None)
+            took.append(time.perf_counter() - began)
+    assert new == _config_map()
+    return 1e6 * statistics.median(took)
+
+
+def _config_map() -> dict[str, Any]:
+    """A ConfigMap of 1 KB."""
+    data = {f"key-{number}": "x" * 40 for number in range(16)}
+    document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": data}
+    assert 800 < len(orjson.dumps(document)) < 1_200
+    return document
+
+
+def _dependencies(hooks: ExtensionHooks) -> ExtensionDependencies:
+    served = ServedTable(TABLE)
+    return ExtensionDependencies(
+        hooks, served, EquivalentResources(served), cast(Lister, None), AuthorizationChain([]), Brand()
+    )
