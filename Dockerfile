@@ -1,6 +1,6 @@
 # syntax=docker/dockerfile:1
 # docker build --tag apiserver:0.1.0 .
-# docker run --read-only --tmpfs /tmp --volume apiserver:/var/lib/apiserver --publish 6443:6443 apiserver:0.1.0
+# docker run --read-only --tmpfs /tmp --volume apiserver:/var/lib/apiserver --publish 127.0.0.1:6443:6443 apiserver:0.1.0
 
 FROM python:3.13.11-slim-bookworm AS build
 # `make release` sets it to the time of the commit.
@@ -20,7 +20,7 @@ ARG SOURCE_DATE_EPOCH
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="apiserver" \
-      org.opencontainers.image.description="A Kubernetes-compatible resource API server" \
+      org.opencontainers.image.description="A Kubernetes-compatible API server in Python" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \

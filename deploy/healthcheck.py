@@ -1,6 +1,6 @@
-"""Exits with 0 if a server is healthy, else with 1. The image has no curl.
+"""Exits with code 0 if a server is healthy, and with code 1 otherwise. The image does not contain curl.
 
-healthcheck.py [URL]     the URL is https://127.0.0.1:6443/livez if none is given
+healthcheck.py [URL]     the default URL is https://127.0.0.1:6443/livez
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import ssl
 import sys
 from urllib.parse import urlsplit
 
-# The server gives its checks 4 seconds, and then reports which one hangs.
+# After 4 seconds, the server reports the checks that did not finish.
 TIMEOUT_S = 5.0
 
 
 def main(url: str = "https://127.0.0.1:6443/livez") -> int:
     where = urlsplit(url)
-    # It connects to its own machine and sends no secrets, so the certificate need not be verified.
+    # The script connects to its own machine and sends no secrets, so it does not verify the certificate.
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

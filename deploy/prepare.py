@@ -1,12 +1,13 @@
-"""Makes the files that replicas of a server share. Run it again at any time: it keeps valid files.
+"""Creates the files that the replicas of a server share. You can run this script again: it keeps valid files.
 
-    DIRECTORY/authority/   the authority's key, and admin.kubeconfig; for administrators
-    DIRECTORY/serving/     ca.crt, tls.crt, tls.key, sa.key, tokens.csv; for the servers
-    DIRECTORY/scrape/      ca.crt, token; for Prometheus
+    DIRECTORY/authority/   for administrators: the key of the certificate authority, and admin.kubeconfig
+    DIRECTORY/serving/     for the servers: ca.crt, tls.crt, tls.key, sa.key, tokens.csv
+    DIRECTORY/scrape/      for Prometheus: ca.crt, token
 
-Replicas on one etcd share keys without it, too: generated ones, which lie in etcd. With it the keys of the
-authority and of service accounts stay outside, the certificate has the names that clients use, and Prometheus
-has a token. All replicas have to get these files, or none: they do not start beside others with other keys.
+Without this script, replicas generate keys and share them in etcd. The private keys that this script creates
+are not in etcd. The serving certificate that this script creates contains the names that clients use, and
+Prometheus has a token. Give these files to all replicas or to no replica, because a replica with different
+keys refuses to start while other replicas run.
 """
 
 from __future__ import annotations
@@ -23,21 +24,24 @@ from typing import Final
 
 from apiserver.app.serving import pki
 
-# The group that may read /metrics and nothing else.
+# Members of this group can read metrics and health checks, but no objects.
 SCRAPER: Final = ("prometheus", "prometheus", "system:monitoring")
 OWNER_ONLY: Final = 0o600
-# Only Prometheus has the volume, and it runs as another user.
+# Prometheus runs as another user. Only Prometheus mounts the volume with these files.
 EVERYBODY: Final = 0o644
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Makes the files that replicas of a server share.")
-    parser.add_argument("--directory", type=Path, required=True)
-    parser.add_argument("--url", required=True, help="the URL at which administrators reach the server")
+    parser = argparse.ArgumentParser(description="Creates the files that the replicas of a server share.")
+    parser.add_argument("--directory", type=Path, required=True, help="the directory for the files")
+    parser.add_argument("--url", required=True, help="the URL of the server in admin.kubeconfig")
     parser.add_argument(
-        "--name", action="append", default=[], help="a name or address of a server; may be repeated"
+        "--name",
+        action="append",
+        default=[],
+        help="a name or address in the serving certificate; you can repeat this option",
     )
-    parser.add_argument("--print-kubeconfig", action="store_true", help="print admin.kubeconfig, too")
+    parser.add_argument("--print-kubeconfig", action="store_true", help="also print admin.kubeconfig")
     given = parser.parse_args()
     directory: Path = given.directory
     authority, serving, scrape = (directory / name for name in ("authority", "serving", "scrape"))
@@ -68,7 +72,7 @@ def main() -> None:
 
 
 def with_scraper(tokens: str, token: str) -> str:
-    """Returns the lines of a token file with the present token of Prometheus."""
+    """Returns the lines of a token file, with the current token of Prometheus."""
     user, uid, groups = SCRAPER
     rows = [row for row in csv.reader(io.StringIO(tokens)) if row[1:2] != [user]]
     text = io.StringIO()
@@ -77,7 +81,7 @@ def with_scraper(tokens: str, token: str) -> str:
 
 
 def text_of(path: Path) -> str:
-    """Returns the text of a file; empty if there is none."""
+    """Returns the text of a file, or an empty text if the file does not exist."""
     with contextlib.suppress(FileNotFoundError):
         return path.read_text()
     return ""

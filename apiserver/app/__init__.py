@@ -16,5 +16,5 @@ older releases on the store, and `background` starts the tasks that run beside r
 answers probes while the store is unreachable at the start. `host_process` tells whether the process is the
 server's alone, and what servers in it share; if it is, `load.memory_keeper` watches over its memory.
 `process` runs one that is. `hooks` is the seam through which tests of clients add to a server what it does
-not have.
+not have. `doctor` is the command that finds the problems of a server, its configuration and its environment.
 """

@@ -11,6 +11,7 @@ from apiserver.app.core import Core
 from apiserver.app.serving import pki
 from apiserver.app.serving.service_account_tokens import (
     ServiceAccountTokens,
+    extension_tokens,
     object_getter,
     service_account_tokens,
 )
@@ -38,7 +39,8 @@ def build_access(
     accounts = service_account_tokens(
         config, certificates, object_getter(core.registry, core.served), core.clock, uses
     )
-    authentication = build_authentication(core, accounts, foreign)
+    of_extensions = extension_tokens(config, certificates) if core.extensions else None
+    authentication = build_authentication(core, accounts, foreign, of_extensions)
     return Access(
         accounts,
         _peer_certificates(tls, f"authentication.{core.brand.vendor}.io", core.clock),

@@ -7,11 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from apiserver.aggregation.availability import AvailabilityController, WatchedResources
-from apiserver.aggregation.discovery import DiscoveryController
-from apiserver.aggregation.extension_client import ExtensionClient
-from apiserver.aggregation.openapi_v2 import OpenApiV2Controller
-from apiserver.aggregation.remote_versions import RemoteVersions
 from apiserver.app.background import BackgroundTask
 from apiserver.app.core import Core
 from apiserver.app.serving import pki
@@ -22,10 +17,15 @@ from apiserver.catalogue.apiregistration import local_api_services
 from apiserver.controller_runtime.controller import Runnable
 from apiserver.controllers.api_service_registration import ApiServiceRegistration
 from apiserver.custom_resources import definitions
+from apiserver.endpoints.aggregation.availability import AvailabilityController, WatchedResources
+from apiserver.endpoints.aggregation.discovery import DiscoveryController
+from apiserver.endpoints.aggregation.extension_client import ExtensionClient
+from apiserver.endpoints.aggregation.openapi_v2 import OpenApiV2Controller
+from apiserver.endpoints.aggregation.remote_versions import RemoteVersions
 from apiserver.metrics.controllers import ApiServiceMetrics
 from apiserver.webhooks.service_resolver import ServiceLookup
 
-_FRONT_PROXY: Final = "certificate of this server as a front proxy"
+_FRONT_PROXY: Final = "front proxy certificate of this server"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -89,7 +89,11 @@ def build_aggregation(
     if api_services is not None:
         availability = AvailabilityController(
             core.registry,
-            WatchedResources(api_services, [each for each in (core_services, slices) if each is not None]),
+            WatchedResources(
+                api_services,
+                [each for each in (core_services, slices) if each is not None],
+                writes_conditions=not config.shares_with_kube_apiserver,
+            ),
             remote,
             client,
             metrics,
@@ -130,6 +134,8 @@ def aggregation_tasks(core: Core, aggregation: Aggregation) -> Iterator[Backgrou
     table = core.served.current
     services = table.hub(local_api_services.group_of(core.brand), "apiservices")
     defined = table.hub(definitions.group_of(core.brand), definitions.RESOURCE)
-    if services is not None and defined is not None:
+    # A kube-apiserver registers what it serves itself, and this would delete those of other versions.
+    is_registered = not core.config.shares_with_kube_apiserver
+    if is_registered and services is not None and defined is not None:
         registration = ApiServiceRegistration(core.registry, services, defined, table, core.brand)
         yield BackgroundTask("autoregister", registration.run, (registration.queue,), is_upkeep=True)

@@ -1,4 +1,7 @@
-"""Builds the auditing of requests, if there is a policy that selects them."""
+"""Builds the auditing of requests, if there is a policy that selects them.
+
+The backends are imported in the functions that build them: most servers have none.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +13,22 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.app.serving.listening import CannotStart
-from apiserver.audit.backends import rotated
 from apiserver.audit.backends.fan_out import Backend, Backends, TruncatingBackend
-from apiserver.audit.backends.log_backend import LogBackend, WriterThread
-from apiserver.audit.backends.log_file import HOLD_S, LogFile, LogOutput, StandardOutput
 from apiserver.audit.backends.options import BATCH, LogOptions, RotationOptions, WebhookOptions
-from apiserver.audit.backends.webhook_backend import WebhookBackend
 from apiserver.audit.request_audit import AnnotationKeys
 from apiserver.cli.config import Config
-from apiserver.endpoints.auditing import Auditor
+from apiserver.endpoints.audit_middleware import Auditor
 from apiserver.metrics.audit import AuditMetrics
 from apiserver.webhooks.caller import AdmissionCaller
 from apiserver.webhooks.client import WebhookClient
 from apiserver.webhooks.credentials import HostCredentials
 from apiserver.webhooks.review_server import AuditEventServer
+
+if TYPE_CHECKING:
+    from apiserver.audit.backends.log_file import LogOutput
 
 log = logging.getLogger(__name__)
 
@@ -72,6 +74,8 @@ def build_audit(
 
 def _log_backend(config: Config, options: LogOptions, metrics: AuditMetrics) -> Backend:
     """Build the backend that writes events to a file. Raises CannotStart."""
+    from apiserver.audit.backends.log_backend import LogBackend, WriterThread
+
     try:
         output = _output(config, options)
     except OSError as error:
@@ -89,6 +93,8 @@ def _log_backend(config: Config, options: LogOptions, metrics: AuditMetrics) -> 
 
 def _output(config: Config, options: LogOptions) -> LogOutput:
     """Open the output that events are written to. Raises OSError."""
+    from apiserver.audit.backends.log_file import HOLD_S, LogFile, StandardOutput
+
     if options.path == _STANDARD_OUTPUT:
         return StandardOutput(config.serving.data_dir / _LOCK_NAME if config.serving.workers > 1 else None)
     path = Path(options.path)
@@ -101,6 +107,8 @@ def _output(config: Config, options: LogOptions) -> LogOutput:
 
 
 def _clean(path: Path, rotation: RotationOptions) -> None:
+    from apiserver.audit.backends import rotated
+
     try:
         rotated.clean(path, rotation, time.time())
     except OSError as error:
@@ -126,6 +134,8 @@ def _in_background(work: Callable[[], None]) -> Callable[[], None]:
 def _webhook_backend(
     config: Config, options: WebhookOptions, webhooks: WebhookClient, metrics: AuditMetrics
 ) -> Backend:
+    from apiserver.audit.backends.webhook_backend import WebhookBackend
+
     assert config.auditing.audit_webhook_server is not None
     cluster, credentials = config.auditing.audit_webhook_server.current()
     caller = AdmissionCaller(webhooks, HostCredentials(otherwise=credentials))

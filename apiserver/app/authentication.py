@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from apiserver.app.background import BackgroundTask
@@ -13,15 +14,17 @@ from apiserver.app.serving.service_account_tokens import ServiceAccountTokens, o
 from apiserver.app.serving.watched_files import WatchedFiles
 from apiserver.auth.authn.bearer_tokens import BearerTokens, TokenAuthenticator
 from apiserver.auth.authn.bootstrap_tokens import BootstrapTokenAuthenticator
-from apiserver.auth.authn.chain import NO_CERTIFICATE, Anonymous, AuthenticationChain, Credentials
+from apiserver.auth.authn.chain import Anonymous, AuthenticationChain
 from apiserver.auth.authn.client_cert import ClientCertificateAuthenticator
 from apiserver.auth.authn.configured_issuers import ConfiguredIssuers
+from apiserver.auth.authn.extension_tokens import ExtensionTokens
 from apiserver.auth.authn.identity_provider import Fetch
 from apiserver.auth.authn.request_header import RequestHeaderAuthenticator
 from apiserver.auth.authn.token_cache import SUCCESS_TTL_S, TokenCache
 from apiserver.auth.authn.token_file import TokenFileAuthenticator, TokenFileError, read_token_file
 from apiserver.cli.authentication_files import parse_file
 from apiserver.cli.config import Config
+from apiserver.extensions.hooks import Kind as HookKind
 from apiserver.meta.vocabulary import UserInfo
 from apiserver.metrics.authentication import AuthenticationMetrics
 from apiserver.webhooks.review_server import CallerFactory, ReviewServer
@@ -48,21 +51,19 @@ class Authentication(NamedTuple):
 
 
 def build_authentication(
-    core: Core, accounts: ServiceAccountTokens, foreign: ForeignTokens
+    core: Core,
+    accounts: ServiceAccountTokens,
+    foreign: ForeignTokens,
+    extensions: ExtensionTokens | None,
 ) -> Authentication:
-    """Build the authenticators. Raises CannotStart."""
+    """Build the authenticators. extensions: that of extensions, if there are any. Raises CannotStart."""
     config, files = core.config, core.config.authentication.files
-    others: list[TokenAuthenticator] = []
+    others: list[TokenAuthenticator] = [] if extensions is None else [extensions]
     tasks: list[BackgroundTask] = []
     front_proxies = RequestHeaderAuthenticator(
         config.authentication.request_header_names, front_proxy_names(config), core.clock
     )
     clients = ClientCertificateAuthenticator(core.metrics.certificates.client_expiration.observe, core.clock)
-
-    def by_certificate(credentials: Credentials) -> UserInfo | None:
-        if credentials.certificate is NO_CERTIFICATE:  # as of most clients
-            return None
-        return front_proxies(credentials) or clients(credentials)
 
     if config.authentication.enable_bootstrap_token_auth:
         get = object_getter(core.registry, core.served)
@@ -83,11 +84,24 @@ def build_authentication(
     if files.webhook is not None:
         others.append(_webhook(core, accounts.audiences, foreign))
     tokens = BearerTokens(_token_file(config), accounts.authenticator, others, accounts.audiences)
-    chain = AuthenticationChain((by_certificate, tokens), _anonymous(config, files.configuration.anonymous))
+    if core.extensions:
+        core.extensions.call_on_change(partial(_add_extensions, core, tokens, accounts, foreign))
+    anonymous = _anonymous(config, files.configuration.anonymous)
+    chain = AuthenticationChain((tokens,), anonymous, by_certificate=(front_proxies, clients))
     if config.authentication.authentication_config is not None:
         reload = _reloading(config, issuers, cache, chain, foreign.metrics)
         tasks.append(BackgroundTask("authentication-config", reload.run))
     return Authentication(chain, tokens, tasks)
+
+
+def _add_extensions(
+    core: Core, tokens: BearerTokens, accounts: ServiceAccountTokens, foreign: ForeignTokens
+) -> None:
+    from apiserver.extensions.host.access import HookTokens
+
+    hooks = core.extensions.of_kind(HookKind.AUTHENTICATE)
+    lookups = [HookTokens(each, accounts.audiences).look_up for each in hooks]
+    tokens.extensions = [TokenCache(each, foreign.metrics, core.clock) for each in lookups]
 
 
 def _token_file(config: Config) -> TokenFileAuthenticator:

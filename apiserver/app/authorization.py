@@ -29,6 +29,7 @@ from apiserver.cli.authorization_configuration import parse_authorization_config
 from apiserver.controllers.node_graph import NodeGraphInformer
 from apiserver.controllers.rbac_policy import RbacPolicyInformer
 from apiserver.endpoints.authorization_recheck import AuthorizationRecheck
+from apiserver.extensions.hooks import Kind
 from apiserver.load.user_shares import SharedPool, holder_of
 from apiserver.storage.event_loop_turns import Turn
 from apiserver.webhooks.authorizer import WAITING_MAX, AuthorizationWebhook, WebhookAuthorizer
@@ -60,8 +61,16 @@ def build_authorizers(
         Turn,
         core.config.gates,
     )
+    if core.extensions:
+        core.extensions.call_on_change(partial(_add_extensions, core, authorizers))
     core.metrics.authorization.counts = lambda: authorizers.counts
     return authorizers
+
+
+def _add_extensions(core: Core, authorizers: Authorizers) -> None:
+    from apiserver.extensions.host.access import HookAuthorizer
+
+    authorizers.extend([HookAuthorizer(each) for each in core.extensions.of_kind(Kind.AUTHORIZE)])
 
 
 def authorization_tasks(
@@ -117,8 +126,12 @@ def _recheck(core: Core, authorizers: Authorizers) -> AuthorizationRecheck:
     chain, policy = authorizers.chain, authorizers.rbac_policy
 
     def stamp() -> object:
-        # Asking nodes and webhooks is the only way to learn their decision.
-        if not {each.type for each in authorizers.configured} <= {RBAC, ALWAYS_ALLOW, ALWAYS_DENY}:
+        # Asking nodes, webhooks and extensions is the only way to learn their decision.
+        if authorizers.extensions or not {each.type for each in authorizers.configured} <= {
+            RBAC,
+            ALWAYS_ALLOW,
+            ALWAYS_DENY,
+        }:
             return object()
         return chain.generation, policy.generation if policy is not None else 0
 

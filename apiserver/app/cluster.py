@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -38,9 +38,12 @@ log = logging.getLogger(__name__)
 
 
 def build_replicas(
-    core: Core, accounts: ServiceAccountTokens, tls: ServingTls, share: Share
+    core: Core, accounts: ServiceAccountTokens, tls: ServingTls, share: Share, joined: Callable[[], None]
 ) -> Replicas | None:
-    """Returns the registry of servers on the store; None if it can have no others. share: see `Replicas`."""
+    """Returns the registry of servers on the store; None if it can have no others.
+
+    share, joined: see `Replicas`.
+    """
     config = core.config
     if not config.storage.etcd_servers:
         return None
@@ -56,7 +59,7 @@ def build_replicas(
         release=config.release,
         stores_for=config.release,
     )
-    replicas = Replicas(core.store, config.storage.etcd_prefix, own, share)
+    replicas = Replicas(core.store, config.storage.etcd_prefix, own, share, joined=joined)
     tls.subscribe(lambda content: replicas.tell(replace(replicas.own, **_root_ca(content))))
     return replicas
 
@@ -73,7 +76,8 @@ def build_kubernetes_service(core: Core, replicas: Replicas | None) -> Kubernete
     own = usable_endpoint(advertised_address(config), core.serving.port)
     if own is None and config.services.keeps_endpoints:
         log.info(
-            "not adding an endpoint to the Service kubernetes: other hosts cannot use --advertise-address"
+            "not adding an endpoint to the Service kubernetes: other hosts cannot reach the "
+            "--advertise-address"
         )
 
     async def alive() -> Sequence[Endpoint]:

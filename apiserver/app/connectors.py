@@ -44,7 +44,7 @@ def build_connectors(core: Core, forwarder: Forwarder, authorize: AuthorizationC
         kubelets = Kubelets(*files.contexts(contents), types, in_process)
         expirations = files.expirations(contents)
     except (OSError, ValueError) as error:
-        raise CannotStart(f"the files of --kubelet-… cannot be used: {error}") from None
+        raise CannotStart(f"the files in the --kubelet-* flags cannot be used: {error}") from None
 
     async def apply(contents: Sequence[bytes]) -> None:
         contexts = await asyncio.to_thread(files.contexts, contents)

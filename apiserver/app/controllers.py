@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,8 +11,6 @@ from functools import partial
 from typing import Final, NamedTuple, Protocol
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
-from apiserver.aggregation.namespaces import RemoteNamespaces
-from apiserver.aggregation.owners import RemoteOwners
 from apiserver.app.access import Access
 from apiserver.app.aggregation import Aggregation
 from apiserver.app.core import Core
@@ -21,6 +20,7 @@ from apiserver.app.serving.serving_tls import ServingTls, TlsContent
 from apiserver.app.serving.watched_files import read_file
 from apiserver.catalogue.certificates import cluster_trust_bundles
 from apiserver.catalogue.storagemigration import storage_version_migrations
+from apiserver.cli import flag_values
 from apiserver.cli.flag_sections.api import ApiOptions
 from apiserver.controller_runtime.controller import Runnable
 from apiserver.controllers import ttl_after_finished
@@ -57,8 +57,12 @@ from apiserver.controllers.storage_protection import CLAIMS, VOLUMES, StoragePro
 from apiserver.controllers.storage_version_migrator import StorageVersionMigrator
 from apiserver.controllers.ttl_after_finished import TtlAfterFinished
 from apiserver.custom_resources import definitions as definitions_of_custom_resources
+from apiserver.endpoints.aggregation.namespaces import RemoteNamespaces
+from apiserver.endpoints.aggregation.owners import RemoteOwners
 from apiserver.meta.vocabulary import GroupResource
 from apiserver.metrics.work_queues import MeasuredQueue
+
+log = logging.getLogger(__name__)
 
 COLLECTOR: Final = "garbage-collector-controller"
 
@@ -312,8 +316,9 @@ _CONTROLLERS: Final = (
 def build_controllers(context: ControllerContext) -> Iterator[ControllerSpec]:
     """Yields the controllers to run, with their names in kube-controller-manager."""
     core, config = context.core, context.core.config
+    excluded = flag_values.OFF_WITH_ADOPT if config.shares_with_kube_apiserver else ()
     for each in _CONTROLLERS:
-        is_on = not each.gate or config.gates.is_on(each.gate)
+        is_on = (not each.gate or config.gates.is_on(each.gate)) and each.name not in excluded
         if config.api.runs_controller(each.name) and is_on and each.is_served(core):
             yield ControllerSpec(each.name, partial(each.build, context), each.leader_only)
 
@@ -337,6 +342,11 @@ def build_controller_manager(
     """
     core, config, elector = context.core, context.core.config, None
     controllers = [*build_controllers(context), *others]
+    if config.shares_with_kube_apiserver:
+        log.warning(
+            "--adopt: the garbage collector, the namespace controller, and the registration and conditions "
+            "of APIServices are disabled, because they would change or delete objects of the kube-apiserver"
+        )
     if config.elects_leader and any(each.leader_only for each in controllers):
         elector = LeaderElector(
             core.registry,

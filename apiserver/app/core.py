@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from apiserver.app.hooks import Hooks
 from apiserver.app.host_process import HostProcess, SharedParts, service_allocator
@@ -20,26 +20,31 @@ from apiserver.cli.config import Config
 from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.representation import MetaV1Encoders
 from apiserver.endpoints.watch_stream import WatchStreams
+from apiserver.extensions.host.hooks import ExtensionHooks
 from apiserver.load.memory_budget import MemoryBudget
 from apiserver.load.offload import Offload
 from apiserver.meta.brand import Brand
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.metrics.allocations import AllocationMetrics
 from apiserver.metrics.validation import ValidationMetrics
 from apiserver.registry.allocations import AllocationKeys
 from apiserver.registry.declarative_validation import DeclarativeValidation
 from apiserver.registry.field_managers import FieldManagers
-from apiserver.registry.object_decoder import ObjectDecoder
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.storage_form import StorageForms
 from apiserver.registry.store import ObjectStorage, Registry
+from apiserver.registry.stored_version_decoder import StoredVersionDecoder
 from apiserver.registry.strategy import DeclaredChecks
 from apiserver.registry.transactions import WriteObservers
 from apiserver.registry.write_path import IsStale
-from apiserver.releases.gates import FeatureGates
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.validation.declarative.rules import DeclaredRules
 from apiserver.storage.interface import Storage
+
+if TYPE_CHECKING:
+    from apiserver.app.history import History
+    from apiserver.storage.history.changes import Cipher
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -49,7 +54,10 @@ class Core:
     catalogue: all versions of the built-in types. forms: in which objects are stored.
     origins: the allowed CORS origins.
     clock: seconds since 1970.
+    extensions: the functions of extensions; none until these have started.
+    history: None unless the server keeps one.
     has_initial_state: the server begins with another server's objects: see `InitialState`.
+    has_own_process: nothing but the server runs in this process.
     """
 
     config: Config
@@ -63,16 +71,19 @@ class Core:
     metrics: Metrics
     memory_budget: MemoryBudget
     serving: SecureServing
-    decode: ObjectDecoder
+    decode: StoredVersionDecoder
     catalogue: Catalogue
     allocations: AllocationMetrics
     forms: StorageForms
     hooks: Hooks
+    extensions: ExtensionHooks
     origins: AllowedOrigins
     streams: WatchStreams
+    history: History | None
     loop: asyncio.AbstractEventLoop
     clock: Callable[[], float]
     has_initial_state: bool
+    has_own_process: bool
 
     @property
     def loop_clock(self) -> Callable[[], float]:
@@ -85,18 +96,17 @@ class Core:
 
 
 class CoreInputs(NamedTuple):
-    """The parts of a server that exist before its core."""
+    """The parts of a server that exist before its core. cipher: encrypts the history, if it is encrypted."""
 
     offload: Offload
     metrics: Metrics
     serving: SecureServing
     host: HostProcess
+    cipher: Cipher | None
 
 
 def build_core(config: Config, store: Storage, is_stale: IsStale | None, inputs: CoreInputs) -> Core:
-    """Build the parts that most others share. is_stale: see `ObjectStorage`. is_stale: see
-    `ObjectStorage`.
-    """
+    """Build the parts that most others share. is_stale: see `ObjectStorage`. Raises CannotStart."""
     offload, metrics, serving = inputs.offload, inputs.metrics, inputs.serving
     brand, clock, loop = config.brand, inputs.host.clock, asyncio.get_running_loop()
     schemas = inputs.host.shared.schemas(config.release.version, brand.vendor)
@@ -111,16 +121,24 @@ def build_core(config: Config, store: Storage, is_stale: IsStale | None, inputs:
         else None,
     )
     own_writes = OwnWrites()
-    decode = ObjectDecoder(
+    decode = StoredVersionDecoder(
         own_writes, catalogue, metrics.storage.count_decode_error, prefix=config.storage.etcd_prefix
     )
+    history, cache = None, watch_cache(config, store, decode, metrics.storage, allocations)
+    if config.storage.history:
+        # Not needed otherwise.
+        from apiserver.app.history import open_history
+
+        history = open_history(config, store, catalogue, inputs.cipher, clock.time)
+        cache.follow(history.recorder)
     storage = ObjectStorage(
         store=store,
-        cache=watch_cache(config, store, decode, metrics.storage, allocations),
+        cache=cache,
         own_writes=own_writes,
         prefix=config.storage.etcd_prefix,
         is_stale=is_stale,
         observers=WriteObservers(allocations, metrics.storage.lease_objects.observe),
+        note=None if history is None else history.note,
     )
     metrics.served_names.table = served = ServedTable(
         catalogue.resources(RuntimeConfig(config.api.runtime_config), config.api.emulate_removal)
@@ -144,6 +162,7 @@ def build_core(config: Config, store: Storage, is_stale: IsStale | None, inputs:
         allocations=allocations,
         forms=storage.forms,
         hooks=inputs.host.hooks,
+        extensions=ExtensionHooks(metrics.extensions),
         origins=origins,
         streams=WatchStreams(
             metrics.requests,
@@ -152,9 +171,11 @@ def build_core(config: Config, store: Storage, is_stale: IsStale | None, inputs:
             watches_max=config.serving.max_watches,
             make_stream=inputs.host.hooks.watch_stream,
         ),
+        history=history,
         loop=loop,
         clock=clock.time,
         has_initial_state=inputs.host.initial_state is not None,
+        has_own_process=inputs.host.is_own,
     )
 
 

@@ -36,6 +36,7 @@ from apiserver.wire.configuration_fields import InvalidConfiguration
 
 if TYPE_CHECKING:
     from apiserver.storage.encryption.kms import KmsProvider
+    from apiserver.storage.history.changes import Cipher
 
 log = logging.getLogger(__name__)
 
@@ -138,6 +139,13 @@ class EncryptionAtRest:
         return self._encryption.encrypts(resource.group, resource.resource)
 
     @property
+    def history_cipher(self) -> Cipher:
+        """Encrypts the history as the objects themselves are encrypted."""
+        from apiserver.storage.encryption.history_cipher import HistoryCipher
+
+        return HistoryCipher(self._encryption)
+
+    @property
     def has_plugins(self) -> bool:
         return bool(self._plugins.providers)
 
@@ -167,11 +175,11 @@ class EncryptionAtRest:
             self._changed.clear()
             try:
                 while await self._any_readable():
-                    log.info("more values can be decrypted now; reading all values again")
+                    log.info("the server can now decrypt more values; reading all values again")
                     await refill()
                     await asyncio.sleep(REFILL_S)
             except StorageError as error:
-                log.warning("cannot retry the values that could not be decrypted: %s", error)
+                log.warning("cannot retry the decryption of values: %s", error)
                 self._changed.set()
                 await asyncio.sleep(REFILL_S)
 

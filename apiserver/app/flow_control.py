@@ -9,15 +9,16 @@ from apiserver.app.background import BackgroundTask
 from apiserver.app.core import Core
 from apiserver.catalogue.flowcontrol.flow_schemas import MANDATORY_FLOW_SCHEMAS
 from apiserver.catalogue.flowcontrol.priority_level_configurations import MANDATORY_PRIORITY_LEVELS
-from apiserver.controllers import flow_control_configuration, flow_control_objects
-from apiserver.controllers.flow_control_configuration import FlowControlConfiguration
+from apiserver.controllers import flow_control_objects
 from apiserver.controllers.flow_control_objects import FlowControlObjects, maintained
+from apiserver.endpoints import flow_control_configuration
+from apiserver.endpoints.flow_control_configuration import FlowControlConfiguration
+from apiserver.endpoints.flowcontrol.flow_control import FlowControl
+from apiserver.endpoints.flowcontrol.flow_schemas import FlowSchema
+from apiserver.endpoints.flowcontrol.priority_levels import LevelSpec
+from apiserver.endpoints.flowcontrol.work_estimates import ResourceSize
 from apiserver.endpoints.health import Health
 from apiserver.endpoints.priority_and_fairness import Fairness
-from apiserver.flowcontrol.flow_control import FlowControl
-from apiserver.flowcontrol.flow_schemas import FlowSchema
-from apiserver.flowcontrol.priority_levels import LevelSpec
-from apiserver.flowcontrol.work_estimates import ResourceSize
 from apiserver.meta.vocabulary import RequestInfo
 from apiserver.registry.object_sizes import ObjectSizes
 
@@ -43,7 +44,7 @@ def build_fairness(core: Core) -> Fairness | None:
     sizes = ObjectSizes(core.registry.cache, monotonic)
 
     def size_of(target: RequestInfo) -> ResourceSize | None:
-        resource = core.served.find(target.group, target.version, target.resource)
+        resource = core.served.current.find(target.group, target.version, target.resource)
         return None if resource is None else ResourceSize(*sizes.of(core.registry.prefix_of(resource)))
 
     return Fairness(control, size_of, core.loop, request_timeout_s=config.serving.request_timeout_s)

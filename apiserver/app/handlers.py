@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver.admission.chain import AdmissionChain
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
@@ -11,6 +11,8 @@ from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.plugins import builtin_plugins
 from apiserver.app.access import Access
 from apiserver.app.core import Core
+from apiserver.app.serving.listening import CannotStart
+from apiserver.auth.authz.attributes import AuthorizationChain
 from apiserver.auth.authz.authorizer_modes import Authorizers
 from apiserver.endpoints.api_call import Handler
 from apiserver.endpoints.handlers.apply import Applier
@@ -34,24 +36,36 @@ from apiserver.endpoints.handlers.virtual_kinds import VirtualKinds, virtual_kin
 from apiserver.endpoints.handlers.watch import watch_handler
 from apiserver.endpoints.handlers.write_requests import WriteRequests
 from apiserver.endpoints.routes import ResourceHandlers, VerbHandlers
+from apiserver.extensions.errors import InvalidExtension
 from apiserver.registry.subresources import BINDING, EVICTION, OLD_ROLLBACKS, OLD_SCALES, SCALE, TOKEN_REQUEST
 from apiserver.webhooks.review_server import CallerFactory
+
+if TYPE_CHECKING:
+    from apiserver.app.virtual_resources import VirtualResources
 
 _DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 
 
 def build_admission(core: Core, authorizers: Authorizers, caller_with: CallerFactory) -> AdmissionChain:
-    """Build the enabled admission plugins. caller_with: makes the client that calls admission webhooks."""
-    context = PluginContext(core.registry, core.served, core.brand, authorizers, core.offload)
-    config, metrics = core.config, core.metrics.admission
-    plugins = builtin_plugins(
-        context,
-        config.admission.plugin_configurations,
-        caller_with,
-        metrics,
-        config.admission.runs_admission_plugin,
-        config.gates,
+    """Build the enabled admission plugins.
+
+    caller_with: makes the client that calls admission webhooks. Raises CannotStart.
+    """
+    context = PluginContext(
+        core.registry, core.served, core.brand, authorizers, core.offload, core.extensions
     )
+    config, metrics = core.config, core.metrics.admission
+    try:
+        plugins = builtin_plugins(
+            context,
+            config.admission.plugin_configurations,
+            caller_with,
+            metrics,
+            config.admission.runs_admission_plugin,
+            config.gates,
+        )
+    except InvalidExtension as error:
+        raise CannotStart(str(error)) from None
     return AdmissionChain(plugins, metrics)
 
 
@@ -61,6 +75,7 @@ def build_handlers(
     lifecycle: NamespaceLifecycle,
     admission: AdmissionChain,
     connectors: Mapping[str, Connector],
+    virtual_resources: VirtualResources,
 ) -> ResourceHandlers:
     """Build the handlers of all verbs, subresources and reviews. connectors: see `build_connectors`."""
     config, brand, registry = core.config, core.brand, core.registry
@@ -96,6 +111,22 @@ def build_handlers(
             registry, encoders, options_reader, brand, requests, deviations
         ),
     )
+    if virtual_resources:
+        from apiserver.endpoints.handlers.virtual_resources import VirtualHandlers
+
+        virtual_handlers = VirtualHandlers(
+            registry,
+            encoders,
+            decoder,
+            requests,
+            lifecycle,
+            options_reader,
+            chain,
+            brand,
+            core.streams,
+            config.serving.min_request_timeout_s,
+        )
+        verbs = virtual_handlers.before(verbs, virtual_resources)
     virtual = VirtualKinds(decoder, encoders, requests, virtual_kinds(core.schemas, brand))
     policy = access.authorizers.rbac_policy if deviations.explains_own_reviews else None
     reviews = all_reviews(
@@ -113,7 +144,19 @@ def build_handlers(
             **review_handlers(virtual, reviews),
         },
         connect=connect_handler(requests, connectors, core.metrics.requests),
+        **_past_handlers(core, encoders, chain),
     )
+
+
+def _past_handlers(core: Core, encoders: Encoders, authorize: AuthorizationChain) -> Mapping[str, Handler]:
+    """Returns the handlers that read the history, if there is one."""
+    if core.history is None:
+        return {}
+    from apiserver.endpoints.handlers.history import PastHandlers
+
+    reads = core.history.reads(core.registry, core.config.storage.etcd_prefix, core.clock)
+    handlers = PastHandlers(reads, encoders, core.brand, authorize)
+    return {"past": handlers.state, "versions": handlers.versions}
 
 
 def _subresources(

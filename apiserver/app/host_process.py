@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 import ssl
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from apiserver.app.hooks import Hooks, InitialState
 from apiserver.app.serving.listening import Sockets
@@ -18,11 +18,14 @@ from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.catalogue.shared_values import SharedValues
 from apiserver.cli.config import Config
 from apiserver.load import process_memory
+from apiserver.meta.releases.emulation import EmulatedRelease
+from apiserver.meta.releases.lifecycles import lifecycle_of
 from apiserver.registry.clock import SYSTEM_CLOCK, Clock
-from apiserver.releases.emulation import EmulatedRelease
-from apiserver.releases.lifecycles import lifecycle_of
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.webhooks.tls import load_certificate
+
+if TYPE_CHECKING:
+    from apiserver.extensions import Extension
 
 # Servers for tests are mostly of one release.
 SCHEMAS_MAX: Final = 8
@@ -129,6 +132,7 @@ class HostProcess:
     sockets: bound sockets to serve on, which stay open; if there are none, the server binds its own.
     clock: the server's clock, which also makes its event loop.
     hooks: the server's hooks for tests.
+    extensions: those that run in this process, beside those of the flags.
     """
 
     is_own: bool = True
@@ -137,3 +141,4 @@ class HostProcess:
     sockets: Sockets = ()
     clock: Clock = SYSTEM_CLOCK
     hooks: Hooks = field(default_factory=Hooks)
+    extensions: Sequence[Extension] = ()

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from apiserver.aggregation.remote_versions import RemoteVersions
 from apiserver.app.access import Access
-from apiserver.app.audit import Audit
 from apiserver.app.background import BackgroundTask
 from apiserver.app.core import Core
-from apiserver.app.encryption import EncryptionAtRest
+from apiserver.app.hooks import DebugPaths
 from apiserver.app.outbound import Outbound
+from apiserver.app.serving import logs
 from apiserver.cli.flag_texts import flag_texts
 from apiserver.endpoints import middleware
-from apiserver.endpoints.api_call import Handler
+from apiserver.endpoints.aggregation.remote_versions import RemoteVersions
+from apiserver.endpoints.api_call import Handler, Middleware
 from apiserver.endpoints.body_limits import BodyLimits
+from apiserver.endpoints.client_requests import CLIENTS_PATH, ClientRequests
 from apiserver.endpoints.connection import Server
 from apiserver.endpoints.cors import cors
+from apiserver.endpoints.debug_flags import DebugFlags
 from apiserver.endpoints.deprecated_requests import DeprecatedRequests
 from apiserver.endpoints.discovery import Discovery
 from apiserver.endpoints.handlers.extension_servers import forward_handler
@@ -32,16 +34,22 @@ from apiserver.endpoints.openapi.document_cache import DocumentCache
 from apiserver.endpoints.openapi.operations import Operations
 from apiserver.endpoints.openid import OpenId
 from apiserver.endpoints.priority_and_fairness import Fairness
+from apiserver.endpoints.profiles import Profiles
 from apiserver.endpoints.removal_rehearsal import RemovalRehearsal
 from apiserver.endpoints.representation import StatusEncoder
 from apiserver.endpoints.request_handler import request_handler
+from apiserver.endpoints.request_log import sample_traces
 from apiserver.endpoints.request_slots import SlotLimits
 from apiserver.endpoints.routes import AggregatedVersions, NonResourceEndpoints, ResourceHandlers, Routes
 from apiserver.endpoints.version import version_document
+from apiserver.endpoints.worker_identity import worker_identity
 from apiserver.endpoints.zpages import FLAGZ, STATUSZ, ZPages, ZPagesServer
 from apiserver.meta.vocabulary import GroupResource
 from apiserver.registry.served_resource import ServedTable
 from apiserver.wire.media_types import APPLY_YAML, supported_media_types
+
+if TYPE_CHECKING:
+    from apiserver.app.encryption import EncryptionAtRest
 
 _SECRETS: Final = GroupResource("", "secrets")
 
@@ -80,6 +88,7 @@ def build_endpoints(
     remote: the versions that extension servers serve. metrics: returns the text of /metrics in slices.
     """
     config = core.config
+    worker = worker_identity(config.serving.workers)
     return NonResourceEndpoints(
         discovery=_discovery(core, core.served, remote),
         openapi=_openapi(core, core.served, remote),
@@ -87,12 +96,24 @@ def build_endpoints(
         health=health,
         version=version_document(config.release),
         metrics=metrics,
-        deprecated_requests=DeprecatedRequests(config.release, core.clock, config.serving.workers),
-        debugging={} if fairness is None else fairness.dump_handlers,
+        deprecated_requests=DeprecatedRequests(config.release, core.clock, worker),
+        debugging={
+            CLIENTS_PATH: ClientRequests(core.metrics.clients, core.streams, worker).respond,
+            **({} if fairness is None else fairness.dump_handlers),
+        },
         zpages=_zpages(core),
         slis=health.metrics if config.gates.is_on("ComponentSLIs") else None,
-        debug_paths=core.hooks.debug_paths(core),
+        debug_paths={**core.hooks.debug_paths(core), **_debug_paths(core)},
     )
+
+
+def _debug_paths(core: Core) -> DebugPaths:
+    """Returns the handlers of profiles and of the log level, which concern the whole process."""
+    if not (core.config.serving.profiling and core.has_own_process):
+        return {}
+    worker = core.serving.worker
+    set_verbosity = logs.set_verbosity if worker is None else worker.set_verbosity
+    return {"pprof": Profiles(core.loop, core.metrics.event_loop), "flags": DebugFlags(set_verbosity)}
 
 
 def _zpages(core: Core) -> ZPages:
@@ -152,20 +173,26 @@ def build_routes(
     return RemovalRehearsal(routes, core.served, routes_of, core.config.release)
 
 
+def _authorship(core: Core) -> Sequence[Middleware]:
+    """Returns what makes the authors of writes known to the history, if there is one."""
+    if core.history is None:
+        return ()
+    from apiserver.endpoints.authorship import note_author
+
+    return (note_author,)
+
+
 def build_http_server(
     core: Core,
     access: Access,
     routes: Handler,
     limits: RequestLimits,
-    audit: Audit | None,
+    outbound: Outbound,
     encryption: EncryptionAtRest | None,
 ) -> Server:
-    """Build the HTTP server.
-
-    audit: None if no request is recorded. encryption: None if nothing is encrypted.
-    """
+    """Build the HTTP server. encryption: None if nothing is encrypted."""
     config, authorize, fairness = core.config, access.authorizers.chain, limits.fairness
-    auditor = None if audit is None else audit.auditor
+    auditor, tracer = None if outbound.audit is None else outbound.audit.auditor, outbound.tracer
     slots = SlotLimits(
         core.metrics.requests.in_flight,
         read_only_max=config.serving.max_requests_inflight,
@@ -192,6 +219,8 @@ def build_http_server(
         *((fairness.classify(),) if fairness is not None else ()),
         middleware.authorize(authorize, core.metrics.authorization),
         *((hooks.authorized_request,) if hooks.authorized_request is not None else ()),
+        *_authorship(core),
+        *((sample_traces(tracer),) if tracer is not None else ()),
         middleware.limit_in_flight(slots, limits.bodies, fairness),
     )
     handle: Handler = routes
@@ -204,7 +233,9 @@ def build_http_server(
             core.loop_clock,
             core.offload,
             status_encoder,
+            serves_past=core.history is not None,
             follows_item_watch=config.deviations.item_watch,
+            goaway_chance=config.serving.goaway_chance,
         ),
         loop_monitor=core.metrics.event_loop,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import platform
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ from apiserver.metrics.audit import AuditMetrics
 from apiserver.metrics.authentication import AuthenticationMetrics
 from apiserver.metrics.authorization import AuthorizationMetrics
 from apiserver.metrics.certificates import CertificateMetrics
+from apiserver.metrics.client_usage import ClientUsage
 from apiserver.metrics.controllers import (
     GarbageCollectorMetrics,
     LeaderElectionMetrics,
@@ -27,6 +29,7 @@ from apiserver.metrics.conversion_webhooks import ConversionWebhookMetrics
 from apiserver.metrics.encryption import EncryptionMetrics
 from apiserver.metrics.event_loop import EventLoopMonitor
 from apiserver.metrics.expressions import ExpressionMetrics
+from apiserver.metrics.extensions import ExtensionMetrics
 from apiserver.metrics.request_filters import ImpersonationMetrics
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.metrics.resource_series import ServedNames
@@ -41,10 +44,12 @@ class Metrics:
 
     resource_of: returns the group and the resource whose keys begin with a prefix.
     served_names: which resources have series.
+    clients: the requests of the last minutes by client.
     """
 
     resource_of: Callable[[str], GroupResource]
     served_names: ServedNames
+    clients: ClientUsage
     requests: RequestMetrics
     admission: AdmissionMetrics = field(default_factory=AdmissionMetrics)
     authentication: AuthenticationMetrics
@@ -55,6 +60,7 @@ class Metrics:
     storage: StorageMetrics
     encryption: EncryptionMetrics
     conversion_webhooks: ConversionWebhookMetrics = field(default_factory=ConversionWebhookMetrics)
+    extensions: ExtensionMetrics = field(default_factory=ExtensionMetrics)
     storage_migrations: StorageMigrationMetrics = field(default_factory=StorageMigrationMetrics)
     validation: ValidationMetrics = field(default_factory=ValidationMetrics)
     expressions: ExpressionMetrics = field(default_factory=ExpressionMetrics)
@@ -70,10 +76,12 @@ def build_metrics(config: Config, serving: SecureServing) -> Metrics:
     resource_of = resources_of_keys(config.storage.etcd_prefix)
     served_names = ServedNames()
     calls = CallsUnderWay()
+    clients = ClientUsage(time.monotonic)
     return Metrics(
         resource_of=resource_of,
         served_names=served_names,
-        requests=RequestMetrics(served_names),
+        clients=clients,
+        requests=RequestMetrics(served_names, clients),
         authentication=AuthenticationMetrics(socket.gethostname()),
         authorization=AuthorizationMetrics(socket.gethostname()),
         certificates=CertificateMetrics(lambda: serving.failed_handshakes),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
+from apiserver import __version__
 from apiserver.app.aggregation import Aggregation, build_aggregation
 from apiserver.app.audit import Audit, build_audit
 from apiserver.app.core import Core
@@ -14,11 +19,15 @@ from apiserver.app.serving import pki
 from apiserver.endpoints.reverse_proxy.backends import BackendConnector
 from apiserver.endpoints.reverse_proxy.forwarder import Forwarder
 from apiserver.endpoints.reverse_proxy.headers import IdentityHeaders
+from apiserver.tracing.request_trace import Tracer
 from apiserver.webhooks.cached_services import CachedServices
 from apiserver.webhooks.caller import AdmissionCaller
 from apiserver.webhooks.client import WebhookClient
 from apiserver.webhooks.document_fetcher import DocumentFetcher
 from apiserver.webhooks.review_server import CallerFactory
+
+if TYPE_CHECKING:
+    from apiserver.tracing.open_telemetry import OpenTelemetryTracer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -34,6 +43,7 @@ class Outbound:
     forwarder: Forwarder
     aggregation: Aggregation
     audit: Audit | None
+    tracer: Tracer | None
 
     @property
     def caller_with(self) -> CallerFactory:
@@ -65,10 +75,30 @@ async def open_outbound(
         stack.push_async_callback(backends.close)
         aggregation = build_aggregation(core, services, certificates, require_pair)
         stack.push_async_callback(aggregation.client.close)
+        tracer = _open_tracer(core)
+        if tracer is not None:
+            stack.push_async_callback(asyncio.to_thread, tracer.close)
         yield Outbound(
             webhooks=webhooks,
             fetcher=fetcher,
             forwarder=Forwarder(backends, IdentityHeaders.of(config.authentication.request_header_names)),
             aggregation=aggregation,
             audit=audit,
+            tracer=tracer,
         )
+
+
+def _open_tracer(core: Core) -> OpenTelemetryTracer | None:
+    """Returns the tracer, which is to be closed; None if no request becomes a span."""
+    tracing = core.config.logs.tracing
+    if tracing is None:
+        return None
+    from apiserver.tracing.open_telemetry import OpenTelemetryTracer
+
+    return OpenTelemetryTracer(
+        tracing.endpoint,
+        tracing.sampled_per_million,
+        name="apiserver",
+        version=__version__,
+        instance=f"{socket.gethostname()}:{core.serving.port}/{os.getpid()}",
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.plugin_names import AUTO_PROVISION
@@ -23,8 +24,7 @@ from apiserver.app.cluster import (
 from apiserver.app.connectors import build_connectors
 from apiserver.app.controllers import ControllerContext, PublishedCa, build_controller_manager
 from apiserver.app.core import Core
-from apiserver.app.custom_resources import build_definitions
-from apiserver.app.encryption import EncryptionAtRest
+from apiserver.app.custom_resources import build_definitions, extension_definitions
 from apiserver.app.exposition import build_exposition
 from apiserver.app.flow_control import build_fairness, flow_control_tasks
 from apiserver.app.handlers import build_admission, build_handlers
@@ -35,19 +35,26 @@ from apiserver.app.serving import pki
 from apiserver.app.serving.certificate_keeper import CertificateKeeper
 from apiserver.app.serving.listening import AdminKubeconfig, renew_certificates
 from apiserver.app.serving.serving_tls import ServingTls
+from apiserver.app.watch_balance import WatchBalance
 from apiserver.auth.authz.authorizer_modes import Authorizers
 from apiserver.catalogue.rbac.roles import GROUP as RBAC_GROUP
 from apiserver.controllers.bootstrap import BootstrapHook, bootstrap_hooks
-from apiserver.controllers.controller_manager import ControllerManager
+from apiserver.controllers.controller_manager import ControllerManager, ControllerSpec
 from apiserver.controllers.kubernetes_service import KubernetesServiceReconciler
 from apiserver.controllers.rbac_bootstrap import RbacBootstrapHook, rbac_bootstrap_hooks
 from apiserver.controllers.rbac_policy import RbacPolicyInformer
 from apiserver.controllers.replicas import Replicas
+from apiserver.custom_resources.serving.definition_controller import DefinitionController
 from apiserver.endpoints.connection import Server
 from apiserver.endpoints.health import Health, PostStartHook
 from apiserver.endpoints.reverse_proxy.forwarder import Forwarder
-from apiserver.metrics.storage_size import StorageSizeMetric
+from apiserver.metrics.storage_state import StorageStateMetrics
+from apiserver.metrics.watch_cache import CacheLag
 from apiserver.storage.auto_compaction import AutoCompactor
+
+if TYPE_CHECKING:
+    from apiserver.app.encryption import EncryptionAtRest
+    from apiserver.app.virtual_resources import VirtualResources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -81,6 +88,7 @@ def build_parts(
 ) -> Parts:
     """Build all parts of a server around its core. Raises CannotStart."""
     aggregation, caller_with = outbound.aggregation, outbound.caller_with
+    virtual = _virtual_resources(core)
     bootstrap = _Bootstrap(core, health)
     authorizers = build_authorizers(core, bootstrap.has_default_roles, caller_with)
     foreign = ForeignTokens(outbound.fetcher, caller_with, core.metrics.authentication)
@@ -89,14 +97,17 @@ def build_parts(
     admission = build_admission(core, authorizers, caller_with)
     definitions = build_definitions(core, outbound.webhooks)
     definitions_hook = health.add_post_start_hook("crd-informer-synced")
-    replicas = build_replicas(core, access.accounts, tls, ReleaseSharing(core, definitions).share)
+    balance = WatchBalance(core.streams)
+    sharing = ReleaseSharing(core, definitions)
+    replicas = build_replicas(core, access.accounts, tls, sharing.share, balance.note_join)
     connectors = build_connectors(core, outbound.forwarder, authorizers.chain)
-    storage_size = _storage_size(core)
+    storage_state = _storage_state(core)
+    cache_lag = CacheLag(core.store, core.registry.cache, core.loop_clock)
     fairness = build_fairness(core)
     limits = RequestLimits.of(core, fairness)
-    handlers = build_handlers(core, access, lifecycle, admission, connectors.by_name)
+    handlers = build_handlers(core, access, lifecycle, admission, connectors.by_name, virtual)
     openid = build_openid(core, access.accounts)
-    exposition = build_exposition(core, storage_size, aggregation.metrics, fairness)
+    exposition = build_exposition(core, storage_state, cache_lag, aggregation.metrics, fairness)
     endpoints = build_endpoints(core, aggregation.remote, health, openid, exposition, fairness)
     routes = build_routes(
         core, handlers, endpoints, outbound, lambda: definitions_hook.is_done and aggregation.is_complete
@@ -112,13 +123,16 @@ def build_parts(
     service_hook = health.add_post_start_hook("bootstrap-controller")
     controllers = build_controller_manager(
         ControllerContext(core, lifecycle, access, aggregation, PublishedCa(tls, certificates)),
-        core.hooks.controllers(core, lifecycle, admission),
+        [
+            *core.hooks.controllers(core, lifecycle, admission),
+            *_reconcilers(core, health),
+        ],
     )
     roles, count_reload = _rbac_informer(core, authorizers), core.metrics.certificates.count_reload
     return Parts(
         core=core,
         health=health,
-        http_server=build_http_server(core, access, routes, limits, outbound.audit, encryption),
+        http_server=build_http_server(core, access, routes, limits, outbound, encryption),
         forwarder=outbound.forwarder,
         certificate_keeper=certificate_keeper,
         kubeconfig=kubeconfig,
@@ -126,9 +140,10 @@ def build_parts(
         controllers=controllers,
         replicas=replicas,
         tasks=(
-            *_storage_tasks(core, health, storage_size),
+            *_storage_tasks(core, health, storage_state, cache_lag),
             *bootstrap.tasks(roles),
             BackgroundTask.hooked(definitions_hook, definitions.run, definitions.queues),
+            *_extension_tasks(core, health, lifecycle, definitions, virtual),
             *limits.tasks(),
             BackgroundTask("certificates", certificate_keeper.run),
             *(BackgroundTask("watched-files", each.run) for each in tls.watched(count_reload)),
@@ -139,25 +154,29 @@ def build_parts(
             *authorization_tasks(core, authorizers, caller_with, roles),
             *access.authentication.tasks,
             *(() if replicas is None else (BackgroundTask("replicas", replicas.run),)),
+            *(() if replicas is None else (BackgroundTask("watch-balance", balance.run),)),
             *aggregation_tasks(core, aggregation),
             *(() if encryption is None else encryption.tasks(core.config, core.registry.cache.refill)),
             *service_tasks(core, health, lifecycle),
+            *(() if core.history is None else core.history.tasks()),
             authentication_info_task(core, health, certificates, tls),
             BackgroundTask("controllers", controllers.run, is_upkeep=True),
         ),
     )
 
 
-def _storage_size(core: Core) -> StorageSizeMetric:
+def _storage_state(core: Core) -> StorageStateMetrics:
     storage = core.config.storage
-    return StorageSizeMetric(
+    return StorageStateMetrics(
         "etcd-0" if storage.etcd_servers else "embedded",
-        core.store.size_bytes,
+        core.store,
         storage.etcd_db_metric_poll_interval_s,
     )
 
 
-def _storage_tasks(core: Core, health: Health, size: StorageSizeMetric) -> Iterator[BackgroundTask]:
+def _storage_tasks(
+    core: Core, health: Health, state: StorageStateMetrics, lag: CacheLag
+) -> Iterator[BackgroundTask]:
     """Yields the tasks that fill the watch cache, and compact and measure the store."""
     cache, storage = core.registry.cache, core.config.storage
     hook = health.add_post_start_hook("generic-apiserver-start-informers")
@@ -167,12 +186,13 @@ def _storage_tasks(core: Core, health: Health, size: StorageSizeMetric) -> Itera
         hook.done()
 
     yield BackgroundTask("watch-cache", cache.run)
+    yield BackgroundTask("watch-cache-lag", lag.run, is_upkeep=True)
     yield BackgroundTask(hook.name, wait_until_filled)
     if interval_s := storage.etcd_compaction_interval_s:
         compactor = AutoCompactor(core.store, prefix=storage.etcd_prefix, interval_s=interval_s)
         yield BackgroundTask("compaction", compactor.run)
     if storage.etcd_db_metric_poll_interval_s:
-        yield BackgroundTask("storage-size", size.run, is_upkeep=True)
+        yield BackgroundTask("storage-state", state.run, is_upkeep=True)
 
 
 def _namespace_lifecycle(core: Core) -> NamespaceLifecycle:
@@ -180,6 +200,40 @@ def _namespace_lifecycle(core: Core) -> NamespaceLifecycle:
     assert namespaces is not None
     provisions = core.config.admission.runs_admission_plugin(AUTO_PROVISION)
     return NamespaceLifecycle(core.registry, namespaces, provisions=provisions)
+
+
+# Few servers have extensions. The modules that only these need take 1 MB, so they are imported late.
+
+
+def _virtual_resources(core: Core) -> VirtualResources:
+    if not core.extensions:
+        return {}
+    from apiserver.app.virtual_resources import add_virtual_resources
+
+    return add_virtual_resources(core)
+
+
+def _reconcilers(core: Core, health: Health) -> Iterator[ControllerSpec]:
+    if core.extensions:
+        from apiserver.controllers.extension_reconcilers import reconcilers
+
+        yield from reconcilers(core.extensions, core.registry, core.served, health.wait_for_hooks)
+
+
+def _extension_tasks(
+    core: Core,
+    health: Health,
+    lifecycle: NamespaceLifecycle,
+    definitions: DefinitionController,
+    virtual: VirtualResources,
+) -> Iterator[BackgroundTask]:
+    if core.extensions:
+        from apiserver.app.extensions import extension_tasks
+        from apiserver.app.virtual_resources import virtual_resource_tasks
+
+        yield from extension_definitions(core, health, definitions)
+        yield from virtual_resource_tasks(virtual, health, definitions)
+        yield from extension_tasks(core, lifecycle)
 
 
 def _certificate_keeper(core: Core, kubeconfig: AdminKubeconfig, tls: ServingTls) -> CertificateKeeper:
@@ -204,7 +258,7 @@ class _Bootstrap:
         table, brand = core.served.current, core.brand
         self._core = core
         every: list[BootstrapHook | RbacBootstrapHook] = [
-            *bootstrap_hooks(table, brand),
+            *bootstrap_hooks(table, brand, registers_api_services=not core.config.shares_with_kube_apiserver),
             *rbac_bootstrap_hooks(table, brand, core.config.gates.is_on),
         ]
         self._objects = [(health.add_post_start_hook(each.name), each) for each in every]

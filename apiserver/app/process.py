@@ -10,17 +10,20 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from apiserver import __version__
-from apiserver.app.serving import exit_codes, logs
+from apiserver.app.serving import exit_codes, logs, service_manager
+from apiserver.app.serving.service_manager import ServiceManager, own_service_manager
 from apiserver.cli import flag_values
 from apiserver.cli.config import Config
+from apiserver.cli.flag_texts import changed_flag_texts
 from apiserver.cli.printable_text import printable_lines
-from apiserver.cli.printing import print_error
+from apiserver.cli.printing import print_error, write_output
 from apiserver.load.collection_pause import lasting_imports
 from apiserver.load.process_memory import Allocator
 from apiserver.registry.clock import SYSTEM_CLOCK, Clock
@@ -28,6 +31,7 @@ from apiserver.registry.clock import SYSTEM_CLOCK, Clock
 if TYPE_CHECKING:
     from apiserver.app.hooks import Hooks
     from apiserver.app.host_process import HostProcess
+    from apiserver.app.server import App
     from apiserver.app.workers.worker import SupervisorClient
 
 log = logging.getLogger(__name__)
@@ -35,6 +39,16 @@ log = logging.getLogger(__name__)
 # Requests create few reference cycles; collecting every 700 allocations, Python's default, costs 10 % of CPU.
 # But everybody waits while all that is new is looked at: 50,000 objects, the first two together, take 30 ms.
 GC_THRESHOLDS: Final = (10_000, 5, 400)
+
+# Environment variables that are set while libraries are imported.
+_WHILE_IMPORTING: Final = {
+    # The file of the CA certificates that OpenSSL trusts by default. aiohttp makes two TLS contexts when it
+    # is imported, which would take a twentieth of the start and 1.5 MB. None of the server's clients uses
+    # them: each gets a separate one.
+    "SSL_CERT_FILE": os.devnull,
+    # aiohttp's lists of hooks, which no request uses, are a module in C++, whose library takes 1 MB.
+    "FROZENLIST_NO_EXTENSIONS": "1",
+}
 
 # Called in each process that serves, with the clock of its server.
 MakeHooks: TypeAlias = Callable[[Clock], "Hooks"]
@@ -52,7 +66,7 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 def announce_ready(config: Config, url: str, kubeconfig: Path) -> None:
     """Print the ready line, which is the only line on stdout and which scripts wait for.
 
-    A summary follows on stderr if that is a terminal.
+    A summary follows on stderr if that is a terminal, and is logged otherwise.
     """
     path = str(kubeconfig.resolve())
     as_json = config.logs.logging_format == "json"
@@ -63,32 +77,59 @@ def announce_ready(config: Config, url: str, kubeconfig: Path) -> None:
     try:
         if sys.stdout is not None:
             # The path as the file system has it, whatever the encoding of the output is.
-            sys.stdout.buffer.write(os.fsencode(f"{line}\n"))
+            write_output(os.fsencode(f"{line}\n"))
             sys.stdout.flush()
-    except OSError as error:
-        # The server works even if nobody reads the line.
-        log.warning("cannot write the ready line to stdout: %s", error.strerror or error)
-    if not as_json and sys.stderr is not None and sys.stderr.isatty():
+    except (OSError, ValueError) as error:
+        # The server works even if nobody reads the line. ValueError: stdout is closed.
+        log.warning("cannot write the ready line to stdout: %s", getattr(error, "strerror", None) or error)
+    if not as_json and sys.stderr is not None and not sys.stderr.closed and sys.stderr.isatty():
         print(startup_summary(config, url, path), file=sys.stderr, flush=True)
+    else:
+        log.info("%s", started_message(config, url))
+
+
+def started_message(config: Config, url: str) -> str:
+    """Returns the log message of a start: versions, store, and the flags that differ from their defaults."""
+    flags = [f"--{name}={text}" for name, text in changed_flag_texts(config).items()]
+    return (
+        f"apiserver {__version__} serves Kubernetes {config.release} at {url}; store: {_store_of(config)}; "
+        f"flags: {', '.join(flags) or 'defaults'}"
+    )
 
 
 def startup_summary(config: Config, url: str, kubeconfig: str) -> str:
     """Returns the start-up summary for a user at a terminal."""
-    storage, data_dir = config.storage, config.serving.data_dir.resolve()
-    if storage.etcd_servers:
-        store = storage.etcd_name
-    elif storage.storage_backend == flag_values.MEMORY:
-        store = "in memory, gone when the server stops"
-    else:
-        store = f"embedded, in {data_dir / 'store'}"
     rows = {
-        "Store": store,
-        "Data directory": str(data_dir),
+        "Store": _store_of(config),
+        "Data directory": str(config.serving.data_dir.resolve()),
         "URL": url,
         "To use kubectl": f"export KUBECONFIG={shlex.quote(kubeconfig)}",
     }
     head = f"apiserver {__version__}, serves Kubernetes {config.release}"
     return printable_lines("\n".join([head, *(f"  {f'{name}:':<16}{text}" for name, text in rows.items())]))
+
+
+def _store_of(config: Config) -> str:
+    if config.storage.etcd_servers:
+        return config.storage.etcd_name
+    if config.storage.storage_backend == flag_values.MEMORY:
+        return "in memory (objects are lost when the server stops)"
+    return f"embedded, in {config.serving.data_dir.resolve() / 'store'}"
+
+
+@contextmanager
+def lean_libraries() -> Iterator[None]:
+    """Let libraries that are imported within it neither read nor load what the server does not use."""
+    before = {name: os.environ.get(name) for name in _WHILE_IMPORTING}
+    os.environ.update(_WHILE_IMPORTING)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def run(
@@ -106,8 +147,10 @@ def run(
     drain_s: how long requests under way may take after the signal, if it is a single process; by default as
         long as the request timeout.
     """
-    announce = announce or partial(announce_ready, config)
+    announce, manager = announce or partial(announce_ready, config), own_service_manager()
     logs.configure(as_json=config.logs.logging_format == "json", verbosity=config.logs.verbosity)
+    if config.logs.logging_format == "json":
+        logs.silence_grpc()
     for warning in config.warnings:
         log.warning("%s", warning)
     gc.set_threshold(*GC_THRESHOLDS)
@@ -121,12 +164,13 @@ def run(
         if config.serving.workers > 1:
             from apiserver.app.workers.supervisor import supervise
 
-            code = supervise(config, announce, loop_factory, partial(_serve_as_worker, make_hooks))
+            code = supervise(config, announce, loop_factory, partial(_serve_as_worker, make_hooks), manager)
             if code == 0:
                 log.info("stopped")
             return code
         with asyncio.Runner(loop_factory=clock.new_event_loop or loop_factory()) as runner:
-            code = runner.run(_serve(config, announce, drain_s, partial(_host, clock, make_hooks)))
+            make_host = partial(_host, clock, make_hooks)
+            code = runner.run(_serve(config, announce, drain_s, make_host, manager))
         log.info("stopped")
         return code
     except CannotStart as error:
@@ -156,6 +200,12 @@ def _host(clock: Clock, make_hooks: MakeHooks | None) -> HostProcess:
     return HostProcess(clock=clock, hooks=make_hooks(clock))
 
 
+def _reload_on_hangup(app: App, config: Config) -> None:
+    """Reload extensions on SIGHUP. Without extensions, the signal ends the process, as by default."""
+    if config.api.extension:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, app.reload)
+
+
 async def _serve_as_worker(make_hooks: MakeHooks | None, config: Config, client: SupervisorClient) -> int:
     """Serve until the supervisor says to stop. Returns the exit code."""
     from apiserver.app.server import App
@@ -164,6 +214,7 @@ async def _serve_as_worker(make_hooks: MakeHooks | None, config: Config, client:
 
     app = App(config, client, host=_host(SYSTEM_CLOCK, make_hooks))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, app.stop)
+    _reload_on_hangup(app, config)
     receiving = asyncio.create_task(client.receive(await client.connect(), app.stop), name="supervisor")
     try:
         await app.run(lambda *_: client.send(MessageKind.READY))
@@ -181,8 +232,9 @@ async def _serve(
     announce: Callable[[str, Path], None],
     drain_s: float | None,
     make_host: Callable[[], HostProcess],
+    manager: ServiceManager,
 ) -> int:
-    with lasting_imports():
+    with lasting_imports(), lean_libraries():
         from apiserver.app.server import App
 
         host = make_host()
@@ -197,9 +249,16 @@ async def _serve(
         if is_stopping:
             os._exit(exit_codes.SIGNALLED + number)
         is_stopping = True
+        manager.notify(service_manager.STOPPING)
         app.stop(drain_s)
+
+    def on_ready(url: str, kubeconfig: Path) -> None:
+        announce(url, kubeconfig)
+        manager.notify(service_manager.READY, f"STATUS=Serving {url}")
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)
-    await app.run(announce)
+    _reload_on_hangup(app, config)
+    manager.feed_watchdog(loop)
+    await app.run(on_ready)
     return 0

@@ -6,19 +6,22 @@ import logging
 
 from apiserver.app.core import Core
 from apiserver.custom_resources.serving.definition_controller import DefinitionController
+from apiserver.meta.releases.emulation import EmulatedRelease
 from apiserver.registry.served_resource import ServedResource
-from apiserver.releases.emulation import EmulatedRelease
 
 log = logging.getLogger(__name__)
 
 
 class ReleaseSharing:
     """Follows the oldest release on the store, and adapts the stored and served versions; see
-    `releases.sharing`.
+    `meta.releases.sharing`.
 
     Types that this release does not have are not served, nor are their stored objects, until the old server
     is gone. All others are served in all versions of this server's release, and stored in a version that both
     have. The server's own objects are written in any case.
+
+    The watch cache keeps what it has, and watches continue: values are converted when they are read, whatever
+    version is stored at the time.
     """
 
     def __init__(self, core: Core, definitions: DefinitionController) -> None:
@@ -34,7 +37,6 @@ class ReleaseSharing:
         core = self._core
         types = core.catalogue.share(oldest)
         core.forms.shared = types.forms
-        core.decode.forget_versions()
         withdrawn = tuple(each for each in self._builtin if each.stored_group_resource in types.unreadable)
         gone = [each for each in withdrawn if each not in self._withdrawn]
         back = [each for each in self._withdrawn if each not in withdrawn]
@@ -44,11 +46,8 @@ class ReleaseSharing:
             core.streams.end_all_of(frozenset(gone))
             core.streams.restore_all_of(back)
         log.info(
-            "objects are stored for Kubernetes %s and can be read by 1.%d; %d resources are not served",
+            "objects are stored for Kubernetes %s, and 1.%d can read them; %d resources are not served",
             oldest,
             oldest.min_compatible,
             len(withdrawn),
         )
-        if core.registry.cache.is_filled:
-            # It knows of each object whether it is stored as it should be; soon it will again.
-            await core.registry.cache.refill()

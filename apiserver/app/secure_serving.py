@@ -85,6 +85,18 @@ class SecureServing:
             self._listener.forget_connections()
 
     @property
+    def open_connections(self) -> int:
+        """The number of open connections, including those whose handshake is not finished."""
+        return 0 if self._listener is None else self._listener.open_count
+
+    @property
+    def connections_max(self) -> int:
+        """The limit on open connections, lowered to the number of files that the process may open; 0 for
+        none.
+        """
+        return 0 if self._listener is None else self._listener.limits.total
+
+    @property
     def refused_connections(self) -> int:
         """The number of connections that were refused for lack of room."""
         return 0 if self._listener is None else self._listener.refused_total

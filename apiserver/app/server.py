@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.app import background
 from apiserver.app.core import Core, CoreInputs, build_core
-from apiserver.app.encryption import EncryptionAtRest
 from apiserver.app.host_process import HostProcess
 from apiserver.app.metrics import build_metrics
 from apiserver.app.outbound import open_outbound
@@ -28,6 +27,7 @@ from apiserver.app.serving.listening import (
     serving_tls,
     url,
 )
+from apiserver.app.serving.prefix_check import require_no_copy, require_usable_prefix
 from apiserver.app.serving.serving_tls import ServingTls
 from apiserver.app.stores import open_store, release_memory
 from apiserver.app.waiting_room import waiting_room
@@ -39,21 +39,26 @@ from apiserver.golang.durations import short_duration
 from apiserver.load import process_memory
 from apiserver.load.memory_keeper import MemoryKeeper
 from apiserver.load.offload import Offload
+from apiserver.metrics.encryption import EncryptionMetrics
 from apiserver.metrics.health_checks import HealthCheckMetrics
 from apiserver.metrics.storage import ObservedStorage
 from apiserver.storage.errors import StorageError
 from apiserver.storage.interface import Storage
 
+if TYPE_CHECKING:
+    from apiserver.app.encryption import EncryptionAtRest
+
 READY_POLL_S: Final = 0.01
 # A server that stops is in a hurry; its record expires by itself, too.
 LEAVE_WITHIN_S: Final = 1.0
+# At least so many watches end in a second when the server stops, as with kube-apiserver.
+WATCHES_ENDED_PER_S: Final = 200
 # How long to wait for the store before probes are answered without it.
 PATIENCE_S: Final = 1.0
 
 
 class App:
-    """Runs one server: `run` serves until `stop` is called, which may be at any time. `run` serves until
-    `stop` is called, which may be at any time.
+    """Runs one server: `run` serves until `stop` is called, which may be at any time.
 
     worker: the client of the supervisor, if the server is one of several processes on one port.
     host: the process that the server runs in.
@@ -70,6 +75,7 @@ class App:
         self._drain_s = config.serving.request_timeout_s
         self._stopping = asyncio.Event()
         self._offload = Offload()
+        self._waits_silently = worker is not None and worker.is_silent
         self._serving = SecureServing(config, worker, self._host.sockets, self._host.hooks.refuses_handshake)
         self._metrics = build_metrics(config, self._serving)
 
@@ -81,6 +87,11 @@ class App:
         if drain_s is not None:
             self._drain_s = drain_s
         self._stopping.set()
+
+    def reload(self) -> None:
+        """Reload the code of extensions, if the server is ready."""
+        if self._running is not None:
+            self._running[1].extensions.wants_reload.set()
 
     @property
     def running(self) -> tuple[Storage, Core]:
@@ -105,9 +116,12 @@ class App:
             stack.callback(self._serving.close)
             self._serving.bind()
             observed = ObservedStorage(self._host.hooks.store(store), metrics.storage)
-            encryption = await EncryptionAtRest.start(config, metrics.encryption)
+            encryption = await _start_encryption(config, metrics.encryption)
+            cipher = None if encryption is None else encryption.history_cipher
             make_core = partial(
-                build_core, config, inputs=CoreInputs(self._offload, metrics, self._serving, self._host)
+                build_core,
+                config,
+                inputs=CoreInputs(self._offload, metrics, self._serving, self._host, cipher),
             )
             if encryption is None:
                 core = make_core(observed, None)
@@ -130,18 +144,25 @@ class App:
                 else make_certificates(config, identity)
             )
             tls = self._serving_tls(certificates)
+            if config.api.extension or self._host.extensions:
+                # Few servers have extensions, whose modules take 1 MB.
+                from apiserver.app.extensions import running_extensions
+
+                await stack.enter_async_context(
+                    running_extensions(core, health, self._host.extensions, certificates, tls)
+                )
             outbound = await stack.enter_async_context(
                 open_outbound(core, certificates, self._host.shared.require_pair)
             )
             parts = build_parts(core, health, outbound, certificates, tls, encryption)
-            if parts.replicas is not None and not await self._join(parts.replicas):
+            if parts.replicas is not None and not await self._join(core, parts.replicas):
                 return
             tls.subscribe(lambda _: self._use_tls(tls, parts))
             stack.callback(clock.subscribe(parts.http_server.prolong_idleness))
             if not self._serving.listens_when_ready:
                 self._serving.listen(parts.http_server, tls)
             parts.kubeconfig.write_first(tls.content)
-            async with asyncio.TaskGroup() as tasks:
+            async with _raising_cannot_start(), asyncio.TaskGroup() as tasks:
                 # The server begins with objects that another server's controllers have reconciled. Clients
                 # need not wait until this server's controllers have looked at all of them.
                 is_announced = asyncio.Event()
@@ -182,7 +203,20 @@ class App:
         etcd = config.storage.etcd_name
         timeout_s = config.storage.etcd_start_timeout_s
         fetching = asyncio.create_task(
-            fetch_identity(core.store, config.storage.etcd_prefix, partial(local_identity, config), etcd)
+            fetch_identity(
+                core.store,
+                config.storage.etcd_prefix,
+                partial(local_identity, config),
+                etcd,
+                is_silent=self._waits_silently,
+                check=partial(
+                    require_usable_prefix,
+                    core.store,
+                    config.storage.etcd_prefix,
+                    etcd,
+                    adopts=config.storage.adopt,
+                ),
+            )
         )
         try:
             async with asyncio.timeout(timeout_s or None):
@@ -197,23 +231,30 @@ class App:
             return fetching.result() if fetching.done() else None
         except TimeoutError:
             waited = short_duration(timeout_s)
-            raise CannotStart(f"cannot reach {etcd} within {waited} (--etcd-start-timeout)") from None
+            raise CannotStart(
+                f"cannot get the identity of the cluster from {etcd} within {waited} (--etcd-start-timeout)"
+            ) from None
         except UnusableStoredIdentity as error:
             raise CannotStart(str(error)) from None
         finally:
             fetching.cancel()
 
-    async def _join(self, replicas: Replicas) -> bool:
+    async def _join(self, core: Core, replicas: Replicas) -> bool:
         """Join the other servers on the store. Returns False if the server is stopped before.
 
         Raises CannotStart.
         """
-        joining = asyncio.create_task(replicas.join())
+        storage = self._config.storage
+        check = partial(require_no_copy, core.store, storage.etcd_prefix, storage.etcd_name)
+        joining = asyncio.create_task(replicas.join(check))
         try:
             await self._done_or_stopped(joining)
             if joining.done():
                 joining.result()
             return joining.done()
+        except CannotStart:
+            await replicas.leave()
+            raise
         except ReplicasDisagree as error:
             raise CannotStart(str(error)) from None
         finally:
@@ -283,15 +324,45 @@ class App:
                     await parts.kubernetes_service.leave()
 
     async def _drain(self, parts: Parts) -> None:
-        """Fail /readyz, keep serving for the delay, then stop accepting connections and finish requests under
-        way.
+        """Fail /readyz, and serve each connection only once more, for the delay. Then stop accepting
+        connections, end watches, and finish requests under way.
         """
         parts.health.is_shutting_down = True
-        await asyncio.sleep(self._config.serving.shutdown_delay_s)
+        parts.http_server.close_after_answers()
+        serving, streams = self._config.serving, parts.core.streams
+        await asyncio.sleep(serving.shutdown_delay_s)
         self._serving.close()
-        parts.core.streams.end_all()
+        with suppress(StorageError, TimeoutError):
+            async with asyncio.timeout(LEAVE_WITHIN_S):
+                await parts.core.registry.cache.revision_at()  # for the last bookmarks of watches
+        grace_s = serving.shutdown_watch_termination_grace_s
+        await streams.end_gradually(min(grace_s, streams.open_count / WATCHES_ENDED_PER_S))
+        streams.end_all()
         parts.forwarder.stop()
         await parts.http_server.drain(self._drain_s)
+
+
+@asynccontextmanager
+async def _raising_cannot_start() -> AsyncIterator[None]:
+    """Raises the CannotStart of a task in place of the group of errors that it is in."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        if (found := group.subgroup(CannotStart)) is None:
+            raise
+        first: BaseException = found
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from None
+
+
+async def _start_encryption(config: Config, metrics: EncryptionMetrics) -> EncryptionAtRest | None:
+    if config.storage.encryption is None:
+        return None
+    # Imported only by servers that encrypt.
+    from apiserver.app.encryption import EncryptionAtRest
+
+    return await EncryptionAtRest.start(config, metrics)
 
 
 def _health(core: Core, encryption: EncryptionAtRest | None) -> Health:

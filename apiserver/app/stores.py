@@ -5,16 +5,22 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.app.serving.listening import CannotStart
+from apiserver.app.serving.prefix_check import require_usable_prefix
 from apiserver.cli import flag_values
 from apiserver.cli.config import Config
 from apiserver.metrics.storage import StorageMetrics
 from apiserver.registry.clock import Clock
-from apiserver.registry.object_decoder import ObjectDecoder
 from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.stored_version_decoder import StoredVersionDecoder
 from apiserver.storage.embedded import EmbeddedStore
 from apiserver.storage.errors import StorageError
 from apiserver.storage.interface import Storage
-from apiserver.storage.watch_cache import HistoryLimits, NonObjectKeys, WatchCache, WatchCacheOptions
+from apiserver.storage.watch_cache import (
+    HistoryLimits,
+    NonObjectKeys,
+    WatchCache,
+    WatchCacheOptions,
+)
 from apiserver.storage.watch_cache.options import CHECK_INTERVAL_S
 
 # The memory that one object takes beside its tail.
@@ -27,9 +33,7 @@ async def open_store(config: Config, clock: Clock) -> Storage:
         try:
             if config.storage.storage_backend == flag_values.MEMORY:
                 return await EmbeddedStore.in_memory(monotonic=clock.monotonic, wall=clock.time)
-            return await EmbeddedStore.open(
-                config.serving.data_dir / "store", monotonic=clock.monotonic, wall=clock.time
-            )
+            return await _open_directory(config, clock)
         except StorageError as error:
             raise CannotStart(str(error)) from None
     # Not needed otherwise, and it takes time to import.
@@ -43,6 +47,18 @@ async def open_store(config: Config, clock: Clock) -> Storage:
     return EtcdStore(client, prefix=config.storage.etcd_prefix)
 
 
+async def _open_directory(config: Config, clock: Clock) -> EmbeddedStore:
+    """Opens the embedded store. Raises CannotStart, StorageError."""
+    directory = config.serving.data_dir / "store"
+    store = await EmbeddedStore.open(directory, monotonic=clock.monotonic, wall=clock.time)
+    try:
+        await require_usable_prefix(store, config.storage.etcd_prefix, str(directory), adopts=True)
+    except BaseException:
+        await store.close()
+        raise
+    return store
+
+
 def release_memory(store: Storage) -> None:
     """Release memory that a store can do without."""
     if isinstance(store, EmbeddedStore):
@@ -52,7 +68,7 @@ def release_memory(store: Storage) -> None:
 def watch_cache(
     config: Config,
     store: Storage,
-    decode: ObjectDecoder,
+    decode: StoredVersionDecoder,
     metrics: StorageMetrics,
     others: NonObjectKeys | None = None,
 ) -> WatchCache[StoredObject]:

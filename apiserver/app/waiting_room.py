@@ -57,13 +57,12 @@ def _probes(checks: Health) -> Handler:
     async def handle(call: ApiCall) -> None:
         endpoint, _, name = call.info.path.removeprefix("/").partition("/")
         if call.info.method in ("GET", "HEAD") and endpoint in _ENDPOINTS:
-            of_endpoint = checks.checks(endpoint)
             if not name:
-                await health.respond_all(call, endpoint, of_endpoint, checks.metrics)
+                await health.respond_all(call, endpoint, checks)
                 return
-            if name in of_endpoint:
-                await health.respond_one(call, of_endpoint[name])
+            if check := checks.checks(endpoint).get(name):
+                await health.respond_one(call, check)
                 return
-        raise ServiceUnavailable("the server waits for its store")
+        raise ServiceUnavailable("the server is waiting for its store")
 
     return handle

@@ -8,26 +8,36 @@ flags                        the sections of flags together, and the parser that
 flag                         a flag: how it is written, parsed and explained
 flag_sections                the flags and their defaults, a module for each section of `--help`
 flag_values                  parses single values
-flag_texts                   the values of flags as text, for `/flagz`
+flag_texts                   the values of flags as text, for `/flagz` and the log
 command_line                 a command line and its configuration file to a checked `Config`
 authentication_files         who authenticates tokens of others, by a file or by flags
+tracing_configuration        the file of `--tracing-config-file`, parsed and checked
 authorization_configuration  the file of `--authorization-config`, parsed and checked
 encryption_configuration     the file of `--encryption-provider-config`, parsed and checked
 kube_apiserver_flags         flags of kube-apiserver that have no effect, or are refused
 audit                        `apiserver audit summary`
 convert                      `apiserver convert`
+crd                          `apiserver crd`: checks and compares definitions of custom resources
+extensions                   `apiserver extensions check`
+types_generate               `apiserver types generate`
 completion                   `apiserver completion`
 version                      `apiserver version`
 snapshot                     `apiserver snapshot`
 storage                      `apiserver storage rewrite`, which is also `apiserver migrate`
+storage_copy                 `apiserver storage copy`
 deprecations                 `apiserver deprecations`
+top                          `apiserver top`
+worker_answers               asks all workers of a server, for these two
 conformance                  `apiserver conformance`
-printing                     prints what subcommands tell, without what a terminal obeys
+printing                     prints the output of subcommands, with control characters escaped
 printable_text               texts of others as terminals and logs can show them
-subcommand                   runs a subcommand, whatever becomes of its output
+subcommand                   runs a subcommand until it or its output ends, or a signal interrupts it
 intermixed_parser            the parser of subcommands: options anywhere
 auth_explain                 `apiserver auth explain`
 named_resources              finds the resource that a name is of, for subcommands
-server_options               which server a subcommand asks, and as whom
+manifest_files               the manifests in files and directories, for `convert` and `crd`
+bounded_files                reads the files that a command line names, up to a length
+server_options               the server that a subcommand asks, and the credentials
+limited_connection           an HTTP connection with limits on the time and size of responses
 api_client                   asks a running server, for subcommands
 """

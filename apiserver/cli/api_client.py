@@ -7,13 +7,16 @@ import http.client
 import ssl
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
-from typing import Any, Final
-from urllib.parse import quote, urlencode, urlsplit
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote, urlencode
 
 import orjson
 
 from apiserver import __version__
-from apiserver.cli.server_options import ServerAccess, ServerOptions, read_bounded
+from apiserver.cli.bounded_files import read_bounded
+from apiserver.cli.limited_connection import AnswerLimits, LimitedConnection, NoAnswer, reason_of
+from apiserver.cli.server_options import ServerAccess, ServerOptions
+from apiserver.golang.urls import redacted_urls
 from apiserver.webhooks.credentials import ClientCredentials, PemText
 from apiserver.webhooks.kubeconfig import KubeconfigCluster
 from apiserver.webhooks.tls import UnusableBundle, UnusableCertificate, client_context
@@ -21,6 +24,8 @@ from apiserver.wire.configuration_fields import InvalidConfiguration
 
 TIMEOUT_S: Final = 30
 PAGE: Final = 500
+# A list of a million objects has fewer.
+PAGES_MAX: Final = 2_500
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
 _JSON: Final = "application/json"
 
@@ -35,27 +40,47 @@ def user_agent(command: str) -> str:
 
 
 class RequestFailed(Exception):
-    """The server could not be asked, or has refused. status: of its answer; 0 if there was none."""
+    """A server could not be reached, or refused a request. status: of its response; 0 if there was none."""
 
     def __init__(self, message: str, status: int = 0) -> None:
-        super().__init__(message)
+        super().__init__(redacted_urls(message))
         self.status = status
+
+
+class TextAnswer(NamedTuple):
+    """A response that is not a document of the API. headers: by their names in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    text: str
 
 
 class ApiClient:
     """Asks the server that a command line names, on one connection.
 
-    namespace: the context's; empty if it has none.
+    namespace: the context's; empty if it has none. server: the URL of the server, without a password.
     """
 
-    def __init__(self, options: ServerOptions, command: str) -> None:
-        """Read the kubeconfig, and connect nowhere yet. command: for the user agent. Raises RequestFailed."""
+    def __init__(
+        self,
+        options: ServerOptions,
+        command: str,
+        timeout_s: float = TIMEOUT_S,
+        bytes_max: int = ANSWER_BYTES_MAX,
+    ) -> None:
+        """Read the kubeconfig, and connect nowhere yet. command: for the user agent. Raises RequestFailed.
+
+        timeout_s: how long the server may take until its answer begins, and then until it ends.
+        bytes_max: how long it may be.
+        """
         target, headers, context = read_access(options)
         self._headers = [("User-Agent", user_agent(command)), *headers]
         self.namespace = target.namespace
-        self._source, self._server = target.source, target.cluster.server
-        self._prefix = urlsplit(self._server).path.rstrip("/")
-        self._connection = _Connection(target.cluster, context)
+        self._source, self.server = target.source, redacted_urls(target.cluster.server)
+        limits = AnswerLimits(timeout_s, timeout_s, bytes_max)
+        self._connection = LimitedConnection(
+            target.cluster.server, context, target.cluster.tls_server_name, limits
+        )
 
     def close(self) -> None:
         self._connection.close()
@@ -69,58 +94,76 @@ class ApiClient:
         try:
             body = orjson.dumps(document)
         except orjson.JSONEncodeError as error:  # An argument is no Unicode.
-            raise RequestFailed(f"what was given cannot be sent: {error}") from None
+            raise RequestFailed(f"the request cannot be sent: {error}") from None
         return self._ask("POST", path, body, _JSON)
 
     def delete(self, path: str) -> Any:
         """Delete what is at a path, and return the answer's document. Raises RequestFailed."""
         return self._ask("DELETE", path, None, _JSON)
 
-    def items(self, path: str) -> Iterator[Any]:
+    def text(self, path: str) -> TextAnswer:
+        """Returns the answer of a path that serves text, whatever its status. Raises RequestFailed."""
+        response, content = self._exchange("GET", path, None, "text/plain, */*;q=0.1")
+        headers = {name.lower(): value for name, value in response.getheaders()}
+        return TextAnswer(response.status, headers, content.decode(errors="replace"))
+
+    def items(self, path: str, page_size: int = PAGE) -> Iterator[Any]:
         """Yields the objects of a list. Raises RequestFailed."""
-        query = {"limit": str(PAGE)}
-        while True:
+        query = {"limit": str(page_size)}
+        for _ in range(PAGES_MAX):
             page = self.get(path, query)
             items, meta = page.get("items") or [], page.get("metadata") or {}
             if not isinstance(items, list) or not isinstance(meta, dict):
-                raise RequestFailed(f"the server's answer to {path} is no list")
+                raise RequestFailed(f"the server's response to {path} is not a list")
             yield from items
             token = meta.get("continue")
             if not token:
                 return
             query["continue"] = str(token)
+        raise RequestFailed(f"the server's list at {path} does not end")
 
     def _ask(self, method: str, path: str, body: bytes | None, accept: str) -> Any:
-        headers = [*self._headers, ("Accept", accept)]
-        if body is not None:
-            headers += [("Content-Type", _JSON), ("Content-Length", str(len(body)))]
-        try:
-            self._connection.putrequest(method, self._prefix + path)
-            # One by one: groups of impersonation have the same name.
-            for name, value in headers:
-                self._connection.putheader(name, value)
-            self._connection.endheaders(body)
-            response = self._connection.getresponse()
-            content = response.read(ANSWER_BYTES_MAX + 1)
-        # ValueError: of a header or a path that cannot be sent.
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            self._connection.close()
-            raise RequestFailed(f"{self._server} cannot be asked: {reason_of(error)}") from None
-        if len(content) > ANSWER_BYTES_MAX:
-            raise RequestFailed("the server's answer is too long")
+        response, content = self._exchange(method, path, body, accept)
         try:
             document = orjson.loads(content)
         except orjson.JSONDecodeError:
             document = None
         if response.status == HTTPStatus.UNAUTHORIZED:
             raise RequestFailed(
-                f"{self._server} does not accept the credentials of {self._source}: Unauthorized",
+                f"{self.server} does not accept the credentials of {self._source}: Unauthorized",
                 response.status,
             )
-        if response.status >= 300 or not isinstance(document, dict):
-            message = document.get("message") if isinstance(document, dict) else None
-            raise RequestFailed(message or f"the server has answered {response.status}", response.status)
-        return document
+        fields = document if isinstance(document, dict) else {}
+        if response.status >= 300:
+            message = fields.get("message")
+            answered = f"{response.status} {http.client.responses.get(response.status, '')}".rstrip()
+            told = (
+                message if isinstance(message, str) and message else f"the server responded with {answered}"
+            )
+            raise RequestFailed(told, response.status)
+        if fields is not document:
+            raise RequestFailed(f"{self.server} is not an API server: its response is not a JSON object")
+        return fields
+
+    def _exchange(
+        self, method: str, path: str, body: bytes | None, accept: str
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        headers = [*self._headers, ("Accept", accept)]
+        if body is not None:
+            headers += [("Content-Type", _JSON), ("Content-Length", str(len(body)))]
+        try:
+            self._connection.putrequest(method, path)
+            # One by one: groups of impersonation have the same name.
+            for name, value in headers:
+                self._connection.putheader(name, value)
+            self._connection.endheaders(body)
+            response = self._connection.getresponse()
+            content = response.read()
+        # ValueError: of a header or a path that cannot be sent.
+        except (OSError, http.client.HTTPException, NoAnswer, ValueError) as error:
+            self._connection.close()
+            raise RequestFailed(f"the request to {self.server} failed: {reason_of(error)}") from None
+        return response, content
 
 
 def read_access(options: ServerOptions) -> tuple[ServerAccess, list[tuple[str, str]], ssl.SSLContext]:
@@ -145,35 +188,6 @@ def read_access(options: ServerOptions) -> tuple[ServerAccess, list[tuple[str, s
     except (UnusableBundle, UnusableCertificate, UnicodeDecodeError) as error:
         raise RequestFailed(f"{target.source}: {error}") from None
     return target, headers, context
-
-
-class _Connection(http.client.HTTPSConnection):
-    """Expects the certificate of the name that a kubeconfig says, which may be another than the host's."""
-
-    def __init__(self, cluster: KubeconfigCluster, context: ssl.SSLContext) -> None:
-        url = urlsplit(cluster.server)
-        assert url.hostname is not None
-        super().__init__(url.hostname, url.port or 443, context=context, timeout=TIMEOUT_S)
-        self._tls, self._name = context, cluster.tls_server_name or url.hostname
-
-    def connect(self) -> None:
-        http.client.HTTPConnection.connect(self)
-        self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._name)
-
-
-def reason_of(error: Exception) -> str:
-    """Returns why a server has not answered, in a few words."""
-    match error:
-        case ssl.SSLCertVerificationError():
-            return f"its certificate is not trusted: {error.verify_message}"
-        case ssl.SSLError():
-            return error.reason or str(error)
-        case OSError():
-            return error.strerror or str(error)
-        case http.client.BadStatusLine():
-            return "its answer is not HTTP"
-        case _:
-            return str(error) or type(error).__name__
 
 
 def segment(name: str) -> str:
@@ -205,7 +219,7 @@ def _pem(source: PemText) -> bytes:
 
 
 def _headers(credentials: ClientCredentials) -> Iterator[tuple[str, str]]:
-    """Yields the headers that tell who asks. Raises OSError, UnicodeDecodeError, InvalidConfiguration."""
+    """Yields the headers with the credentials. Raises OSError, UnicodeDecodeError, InvalidConfiguration."""
     yield from credentials.headers
     token = credentials.token
     if credentials.token_file is not None:
@@ -217,7 +231,7 @@ def _headers(credentials: ClientCredentials) -> Iterator[tuple[str, str]]:
     if token:
         if not token.isprintable():
             # Else an error of the library would show it.
-            raise InvalidConfiguration("the token must not have control characters")
+            raise InvalidConfiguration("the token must not contain control characters")
         yield "Authorization", f"Bearer {token}"
     elif credentials.basic is not None:
         pair = ":".join(credentials.basic).encode()

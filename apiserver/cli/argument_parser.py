@@ -11,6 +11,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Final
 
 # Longer lines are hard to read.
@@ -44,6 +45,30 @@ def hint_for(word: str, known: Iterable[str], command: str = "apiserver") -> str
 
     near = get_close_matches(word, list(known), n=1)
     return f"{f'; did you mean {near[0]}?' if near else '.'} {help_hint(command)}"
+
+
+def nonempty(text: str) -> str:
+    """Checks a path. An empty one, as of a variable that is not set, would be the current directory."""
+    if not text:
+        raise argparse.ArgumentTypeError("the path must not be empty")
+    if "\0" in text:  # From a configuration file.
+        raise argparse.ArgumentTypeError("the path must not contain a null byte")
+    return text
+
+
+def path(text: str) -> Path:
+    return Path(nonempty(text))
+
+
+def add_output_option(parser: argparse.ArgumentParser, *formats: str, what: str = "output format") -> None:
+    """Have a parser take `-o`. formats: the first one is the default. what: what the help calls it."""
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=formats,
+        default=formats[0],
+        help=f"The {what}. (default {formats[0]})",
+    )
 
 
 def help_width() -> int:
@@ -111,7 +136,7 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *, add_help: bool = True, **options: Any) -> None:
         defaults = {"formatter_class": HelpFormatter, "allow_abbrev": False}
         super().__init__(**{**defaults, **options}, add_help=False)
-        self.color = False  # Python 3.14 would colour parts of the help.
+        self.color = False  # Python 3.14 would color parts of the help.
         self._positionals.title, self._optionals.title = "Arguments", "Flags"
         if add_help:
             self.add_argument("-h", "--help", action="help", help="Print this help.")

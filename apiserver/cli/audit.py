@@ -6,28 +6,28 @@ import argparse
 import gzip
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
 from apiserver.audit.summary import DIMENSIONS, NAMES_TOLD_MAX, Summary, SummaryRow
-from apiserver.cli.argument_parser import UsageError
-from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
-from apiserver.cli.printing import print_error, print_json, print_lines
+from apiserver.cli.argument_parser import UsageError, add_output_option, nonempty
+from apiserver.cli.intermixed_parser import IntermixedParser, described_parser, run_subcommand
+from apiserver.cli.printing import aligned, print_error, print_json, print_lines
 
 _SUMMARY: Final = """
-Counts the requests in the files of an audit log, by user, verb and resource or other fields. The files may
-be compressed with gzip; `-` is the standard input. The log must have the format json.
+Counts the requests in audit log files. By default, the command groups requests by user, verb and resource.
+The files can be compressed with gzip. `-` means standard input. The audit log must be in JSON format.
 
-A request counts once, by its last event. Memory is bounded: after 100,000 rows, further ones are combined.
+The command counts each request once, based on its last audit event. To limit memory use, the command combines
+all rows after the first 100,000 into one row.
 
-The exit code is 1 if a file cannot be read to its end.
+The exit code is 1 if the command cannot read a file completely.
 """
 # A longer line is malformed. An event has at most the objects of a request and of an answer.
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
 ROWS_TOLD: Final = 50
 _GZIP_MAGIC: Final = b"\x1f\x8b"
-_COLUMN_WIDTH_MAX: Final = 60
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -35,42 +35,38 @@ def run(arguments: Sequence[str]) -> int:
 
     Returns the exit code: 1 if a file cannot be read as a whole. Raises UsageError; exits for --help.
     """
-    given = parser().parse_args(arguments)
-    command: Callable[[argparse.Namespace], int] = given.command
-    return command(given)
+    return run_subcommand(parser(), arguments)
 
 
 def parser() -> IntermixedParser:
     parser = described_parser("audit", "Summarizes audit logs.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    summary = commands.add_parser("summary", description=_SUMMARY, help="Show who did what to which objects.")
+    summary = commands.add_parser("summary", description=_SUMMARY, help="Count the requests in an audit log.")
     summary.add_argument(
-        "files", nargs="+", metavar="FILE", help="A file of the log, or - for the standard input."
+        "files",
+        type=nonempty,
+        nargs="+",
+        metavar="FILE",
+        help="An audit log file, or - for standard input.",
     )
     summary.add_argument(
         "--by",
         default="user,verb,resource",
         metavar="list",
-        help=f"The fields to group by, comma separated: {', '.join(DIMENSIONS)}. "
+        help=f"A comma-separated list of the fields to group by. Possible fields: {', '.join(DIMENSIONS)}. "
         "(default user,verb,resource)",
     )
     summary.add_argument(
-        "--denied", action="store_true", help="Count only requests that were answered with 401 or 403."
+        "--denied", action="store_true", help="Count only requests that the server rejected with 401 or 403."
     )
     summary.add_argument(
         "--top",
         type=int,
         default=ROWS_TOLD,
         metavar="int",
-        help=f"The number of rows to show; 0 shows all. (default {ROWS_TOLD})",
+        help=f"The number of rows to show. 0 shows all rows. (default {ROWS_TOLD})",
     )
-    summary.add_argument(
-        "-o",
-        "--output",
-        choices=("table", "json"),
-        default="table",
-        help="The output format. (default table)",
-    )
+    add_output_option(summary, "table", "json")
     summary.set_defaults(command=_summary)
     return parser
 
@@ -107,6 +103,8 @@ def _lines(name: str) -> Iterator[bytes]:
     Raises OSError, EOFError, zlib.error.
     """
     if name == "-":
+        if sys.stdin is None:
+            raise OSError("there is no standard input")
         yield from _lines_of(sys.stdin.buffer)
         return
     with Path(name).open("rb") as file:
@@ -160,17 +158,12 @@ def _table(summary: Summary, by: Sequence[str], top: int) -> str:
         for values, row in summary.rows(top)
     ]
     heads = (*(name.upper() for name in by), "REQUESTS", "DENIED", "FAILED", "OBJECTS")
-    shown = [tuple(_shortened(cell) for cell in row) for row in (heads, *rows)]
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    lines = [
-        "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in shown
-    ]
+    lines = list(aligned((heads, *rows)))
     hidden = summary.row_count - len(rows)
     if hidden:
         lines.append(f"... {hidden} more rows")
     if summary.others.requests:
-        lines.append(f"... {summary.others.requests} more requests, which have no row")
+        lines.append(f"... {summary.others.requests} more requests without a separate row")
     total = summary.total
     lines.append("")
     lines.append(
@@ -180,10 +173,6 @@ def _table(summary: Summary, by: Sequence[str], top: int) -> str:
     if total.first:
         lines.append(f"from {total.first} to {total.last}")
     return "\n".join(lines)
-
-
-def _shortened(cell: str) -> str:
-    return cell if len(cell) <= _COLUMN_WIDTH_MAX else f"{cell[: _COLUMN_WIDTH_MAX - 3]}..."
 
 
 def _objects(row: SummaryRow) -> str:

@@ -30,13 +30,16 @@ from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import AUTHENTICATED, Document, UserInfo
 
 _ABOUT: Final = """
-Explains why a user may or may not do something: which binding, role and rule allow it, or what nearly does.
-The command asks a running server as the kubeconfig's user, and says what that user may not read.
+Explains why a request is allowed or denied. If the request is allowed, the command prints the binding, the
+role and the rule that allow it. If the request is not allowed, the command prints the rules that come closest
+to allowing it. The command queries a running server as the user in the kubeconfig. If this user cannot read
+some of the roles and bindings, the command prints which kinds of these objects it could not read.
 
-RESOURCE is written as in kubectl (pods, pod, po, deployments.apps, pods/log), or is a path like /metrics.
-Without --as, the command explains the rights of the kubeconfig's user.
+RESOURCE is a resource name that kubectl accepts (pods, pod, po, deployments.apps, pods/log), or a path such
+as /metrics. If you do not set --as, the command explains the permissions of the user in the kubeconfig.
 
-The exit code is 0 if the user may, 1 if not, and 2 if the server does not answer or has no such resource.
+The exit code is 0 if the request is allowed, 1 if it is not allowed, and 2 if the server does not respond or
+does not serve the resource.
 """
 ALLOWED, NOT_ALLOWED, FAILED = 0, 1, 2
 # Of each kind of near misses.
@@ -71,38 +74,50 @@ def parser() -> IntermixedParser:
     parser = described_parser("auth", "Explains the decisions of the authorizer.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     explain = commands.add_parser(
-        "explain", help="Explain why a user may or may not do something.", description=_ABOUT
+        "explain", help="Explain why a request is allowed or denied.", description=_ABOUT
     )
     explain.add_argument(
-        "verb", metavar="VERB", help="For example get, list or create; for a path get, post and so on."
+        "verb",
+        metavar="VERB",
+        help="The verb, for example get, list or create. For a path, the verb is the HTTP method in "
+        "lowercase.",
     )
     explain.add_argument(
         "resource", metavar="RESOURCE[/SUBRESOURCE]", help="A resource, or a path that begins with /."
     )
     explain.add_argument("name", metavar="NAME", nargs="?", default="", help="The name of an object.")
-    explain.add_argument("--as", dest="user", metavar="USER", default="", help="The user to explain.")
+    explain.add_argument(
+        "--as",
+        dest="user",
+        metavar="USER",
+        default="",
+        help="The user whose permissions the command explains.",
+    )
     explain.add_argument(
         "--as-group",
         dest="groups",
         metavar="GROUP",
         action="append",
         default=[],
-        help="A group of the user; may be repeated.",
+        help="A group to which the user belongs. The flag can be repeated.",
     )
     explain.add_argument(
         "-n",
         "--namespace",
         metavar="NAMESPACE",
         default="",
-        help="The namespace; by default that of the context, or default.",
+        help="The namespace of the request. The default is the namespace of the kubeconfig context, or "
+        "`default` if the context has no namespace.",
     )
-    explain.add_argument("-A", "--all-namespaces", action="store_true", help="Ask about all namespaces.")
+    explain.add_argument(
+        "-A", "--all-namespaces", action="store_true", help="Explain a request across all namespaces."
+    )
     add_server_options(explain)
     explain.add_argument(
         "--group-domain",
         metavar="DOMAIN",
         default="",
-        help="The --group-domain of the server. (default k8s.io)",
+        help="The value of the server's --group-domain. (default k8s.io)",
     )
     return parser
 
@@ -143,7 +158,7 @@ def _who_am_i(client: ApiClient, brand: Brand) -> UserInfo:
 def _attributes(client: ApiClient, brand: Brand, user: UserInfo, given: argparse.Namespace) -> Attributes:
     if given.resource.startswith("/"):
         if given.name:
-            raise UsageError(f"auth explain: a path has no NAME: {given.name!r}")
+            raise UsageError(f"auth explain: a path cannot have a NAME: {given.name!r}")
         return Attributes(user, given.verb, is_resource=False, path=given.resource)
     whole, _, subresource = given.resource.partition("/")
     served = found(client, brand, whole)
@@ -200,7 +215,7 @@ def _read(client: ApiClient, brand: Brand, asked: Attributes) -> _Known:
             where = f"{root}/namespaces/{segment(asked.namespace)}/{plural}" if asked.namespace else ""
             if where:
                 _fill(known, kind, client.items(where), f"{kind}s")
-            known.unknown.append(f"{kind}s of other namespaces: they may not be read")
+            known.unknown.append(f"{kind}s in other namespaces cannot be read")
     return known
 
 
@@ -217,7 +232,7 @@ def _fill_from(known: _Known, kind: str, documents: Iterable[Any]) -> None:
         try:
             known.policy.put(kind, document)
         except Malformed:
-            known.unknown.append(f"a {kind} that is malformed")
+            known.unknown.append(f"a malformed {kind}")
 
 
 # ---- the report
@@ -237,10 +252,10 @@ def _told(
     yield f"{'yes' if is_allowed else 'no'}: {request}"
     yield f"about: {explanation.who(asked)}"
     if status is None:
-        yield f"The server's decision is not known: {problem}. Roles and bindings say this:"
+        yield f"The server's decision is unknown: {problem}. According to the roles and bindings:"
     else:
         word = "denied" if status.get("denied") else "allowed" if status.get("allowed") else "not allowed"
-        reason = status.get("reason") or "it gives no reason"
+        reason = status.get("reason") or "no reason given"
         yield f"the server: {word}; {reason}"
         if status.get("evaluationError"):
             yield f"with an error: {status['evaluationError']}"
@@ -248,13 +263,22 @@ def _told(
     if grant is not None:
         yield f"{grant.binding.describe(user)} has the rule {explanation.shown(grant.rule)}"
     elif is_allowed:
-        yield "no role or binding that is known allows it: it is another authorizer, or system:masters"
+        yield (
+            "no known role or binding allows the request: another authorizer or the group system:masters "
+            "allows it"
+        )
     else:
-        yield from _section("nearly:", iter(explanation.own_near_misses(policy, asked, rules_max=RULES_MAX)))
+        yield from _section(
+            "nearly allowed by:", iter(explanation.own_near_misses(policy, asked, rules_max=RULES_MAX))
+        )
         yield from _section("bound in other namespaces:", explanation.bound_elsewhere(policy, asked))
-        yield from _section("bound to others with names like it:", explanation.bound_to_others(policy, asked))
-        yield from _section("would allow it, if bound to the user:", explanation.unbound_roles(policy, asked))
-    yield from _section("not looked at:", iter(dict.fromkeys(known.unknown)))
+        yield from _section(
+            "bound to subjects with similar names:", explanation.bound_to_others(policy, asked)
+        )
+        yield from _section(
+            "would allow the request if bound to the user:", explanation.unbound_roles(policy, asked)
+        )
+    yield from _section("not checked:", iter(dict.fromkeys(known.unknown)))
 
 
 def _section(head: str, lines: Iterator[str]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from apiserver.auth.authn.authentication_configuration import (
     Issuer,
 )
 from apiserver.cli.argument_parser import UsageError, one_line
+from apiserver.cli.bounded_files import read_bounded
 from apiserver.cli.config import Config
 from apiserver.cli.flag_sections.authentication import AuthenticationFiles
 from apiserver.webhooks.credentials import ClientCredentials
@@ -43,8 +44,8 @@ def read_authentication(config: Config, given: Collection[str]) -> Authenticatio
             raise UsageError(f"--authentication-config: {path}: {one_line(error)}") from None
         if configuration.anonymous is not None and "anonymous_auth" in given:
             raise UsageError(
-                "--anonymous-auth cannot be set when the field anonymous is in the file of "
-                "--authentication-config"
+                "--anonymous-auth cannot be set if the file of --authentication-config has the field "
+                "anonymous"
             )
     elif has_oidc:
         configuration = _of_flags(config)
@@ -65,7 +66,7 @@ def _of_flags(config: Config) -> AuthenticationConfiguration:
     if options.oidc_ca_file is not None:
         authorities = _content("oidc-ca-file", options.oidc_ca_file)
         if not authorities:  # which would stand for those of the system
-            raise UsageError(f"--oidc-ca-file: there is no certificate in {options.oidc_ca_file}")
+            raise UsageError(f"--oidc-ca-file: {options.oidc_ca_file} contains no certificate")
     try:
         return authentication_configuration.of_flags(
             Issuer(
@@ -92,7 +93,7 @@ def _webhook(config: Config) -> tuple[KubeconfigCluster, ClientCredentials] | No
     if path is None:
         return None
     try:
-        return read_server(path, Path.read_bytes)
+        return read_server(path, read_bounded)
     except (InvalidConfiguration, OSError) as error:
         raise UsageError(f"--{flag}: {one_line(error)}") from None
 
@@ -100,6 +101,6 @@ def _webhook(config: Config) -> tuple[KubeconfigCluster, ClientCredentials] | No
 def _content(flag: str, path: Path) -> bytes:
     """Read the file of a flag. Raises UsageError."""
     try:
-        return path.read_bytes()
+        return read_bounded(path)
     except OSError as error:
         raise UsageError(f"--{flag}: cannot read {path}: {error.strerror or error}") from None

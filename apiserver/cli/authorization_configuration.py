@@ -170,7 +170,7 @@ def _connection(fields: ConfigurationObject, path: str, errors: Errors) -> Path:
     with fields:
         type_, file = fields.text("type"), fields.text("kubeConfigFile")
     if type_ == _IN_CLUSTER:
-        errors.append(invalid(f"{path}.type", type_, "this server is the cluster: it would ask itself"))
+        errors.append(invalid(f"{path}.type", type_, "the server cannot be its own authorization webhook"))
     else:
         _require(errors, f"{path}.type", type_, (_IN_CLUSTER, _KUBECONFIG_FILE))
     where = f"{path}.kubeConfigFile"

@@ -14,11 +14,10 @@ import argparse
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
-
-import yaml
 
 from apiserver.admission import plugin_names
 from apiserver.admission.configuration.admission_configuration import read_admission_configuration
@@ -31,24 +30,25 @@ from apiserver.cli import flag_values
 from apiserver.cli.argument_parser import UsageError, help_hint, hint_for, one_line
 from apiserver.cli.authentication_files import read_authentication
 from apiserver.cli.authorization_configuration import parse_authorization_configuration
+from apiserver.cli.bounded_files import read_bounded
 from apiserver.cli.commands import KUBE_APISERVER, SERVE
 from apiserver.cli.config import Config
-from apiserver.cli.encryption_configuration import read_encryption_configuration
 from apiserver.cli.flag_sections.auditing import AuditOptions
 from apiserver.cli.flags import SECTIONS, build_parser
 from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED, REFUSED
+from apiserver.cli.tracing_configuration import parse_tracing_configuration
 from apiserver.golang import urls
 from apiserver.golang.tls import INSECURE_SUITES
 from apiserver.meta.brand import Brand
+from apiserver.meta.releases.deviations import KUBERNETES
+from apiserver.meta.releases.emulation import DEFAULT_MINOR, EmulatedRelease, InvalidEmulation
+from apiserver.meta.releases.gate_effects import effective_gates
+from apiserver.meta.releases.gates import STAGE_GATES, FeatureGates, InvalidGates
+from apiserver.meta.releases.lifecycles import has_api, last_known_removal
 from apiserver.meta.vocabulary import GroupVersion
 from apiserver.metrics.registry import MetricsConfiguration
-from apiserver.releases.deviations import KUBERNETES
-from apiserver.releases.emulation import DEFAULT_MINOR, EmulatedRelease, InvalidEmulation
-from apiserver.releases.gate_effects import effective_gates
-from apiserver.releases.gates import STAGE_GATES, FeatureGates, InvalidGates
-from apiserver.releases.lifecycles import has_api, last_known_removal
 from apiserver.webhooks.kubeconfig import read_kubeconfig, require_https
-from apiserver.wire.configuration_fields import InvalidConfiguration
+from apiserver.wire.configuration_fields import InvalidConfiguration, decode
 
 _KUBE_APISERVER_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
     {
@@ -147,7 +147,7 @@ def parse(arguments: Sequence[str]) -> Config:
     _check_leader_election(config)
     _check_files(config)
     _check_audit(config)
-    config = _with_audit(_with_encryption(_with_plugin_configurations(config)))
+    config = _with_tracing(_with_audit(_with_encryption(_with_plugin_configurations(config))))
     return replace(
         config,
         authentication=replace(config.authentication, files=read_authentication(config, values.keys())),
@@ -269,6 +269,9 @@ def _with_encryption(config: Config) -> Config:
                 "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config"
             )
         return config
+    # Imported only by servers that encrypt.
+    from apiserver.cli.encryption_configuration import read_encryption_configuration
+
     try:
         return replace(
             config,
@@ -283,7 +286,7 @@ def _with_plugin_configurations(config: Config) -> Config:
     path = config.admission.admission_control_config_file
     try:
         configurations, warnings = read_admission_configuration(
-            path, config.brand, config.admission.runs_admission_plugin
+            path, config.brand, config.admission.runs_admission_plugin, read_bounded
         )
     except InvalidConfiguration as error:
         raise UsageError(f"--admission-control-config-file: {one_line(error)}") from None
@@ -302,7 +305,7 @@ def _with_authorizers(config: Config) -> Config:
     if path is None:
         return config
     try:
-        content = path.read_bytes()
+        content = read_bounded(path)
         authorizers = parse_authorization_configuration(
             content, config.brand, has_selectors=config.gates.is_on("AuthorizeWithSelectors")
         )
@@ -339,10 +342,24 @@ def _with_audit(config: Config) -> Config:
     return replace(config, auditing=auditing, warnings=warnings)
 
 
+def _with_tracing(config: Config) -> Config:
+    """Reads which requests are traced. Raises UsageError."""
+    file = config.logs.tracing_config_file
+    if file is None:
+        return config
+    if find_spec("opentelemetry.sdk") is None or find_spec("opentelemetry.exporter.otlp") is None:
+        raise UsageError("--tracing-config-file requires this package's extra 'tracing'")
+    try:
+        tracing = parse_tracing_configuration(_content(file), config.brand)
+    except InvalidConfiguration as error:
+        raise UsageError(f"--tracing-config-file: {file}: {one_line(error)}") from None
+    return replace(config, logs=replace(config.logs, tracing=tracing))
+
+
 def _content(path: Path) -> bytes:
     """Read a file. Raises InvalidConfiguration."""
     try:
-        return path.read_bytes()
+        return read_bounded(path)
     except OSError as error:
         raise InvalidConfiguration(f"cannot be read: {error.strerror or error}") from None
 
@@ -356,7 +373,7 @@ def _unneeded(unknown: Iterable[str]) -> Iterator[str]:
     takes_value = has_command = False
     must_be_zero = ""
     for argument in unknown:
-        if not argument.startswith("-") or argument == "-":
+        if not argument.startswith("-") or argument in ("-", "--"):
             if must_be_zero:
                 _require_zero(must_be_zero, argument)
                 must_be_zero = ""
@@ -385,7 +402,8 @@ def _unneeded(unknown: Iterable[str]) -> Iterator[str]:
             if life is not None:
                 raise UsageError(life.refusal)
             known = [flag.name for flags in SECTIONS.values() for flag in flags]
-            raise UsageError(f"unknown flag: --{name}", hint_for(f"--{name}", [*known, "--help", "--config"]))
+            given = argument.partition("=")[0]
+            raise UsageError(f"unknown flag: {given}", hint_for(given, [*known, "--help", "--config"]))
         yield name
         takes_value = not equals
 
@@ -402,7 +420,7 @@ def _read_file(parser: argparse.ArgumentParser, path: Path) -> tuple[dict[str, A
     for name, value in _yaml_mapping(path, "flags to values").items():
         flag = f"--{str(name).lstrip('-')}"
         if flag == "--config" or value is None or isinstance(value, dict):
-            raise UsageError(f"{path}: {flag} cannot have the value {value!r}")
+            raise UsageError(f"{path}: {flag} must have a value or a list of values")
         if isinstance(value, bool):
             value = str(value).lower()
         elif isinstance(value, list) and flag not in _NO_LISTS:
@@ -420,10 +438,10 @@ def _read_file(parser: argparse.ArgumentParser, path: Path) -> tuple[dict[str, A
 def _yaml_mapping(path: Path, what: str) -> dict[Any, Any]:
     """Returns what a file maps. Raises UsageError."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}") from None
-    except yaml.YAMLError as error:
+        content = decode(read_bounded(path)) or {}
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
+    except InvalidConfiguration as error:
         raise UsageError(f"{path} is not valid YAML: {one_line(error)}") from None
     if not isinstance(content, dict):
         raise UsageError(f"{path} must contain a mapping of {what}")
@@ -491,7 +509,16 @@ def _check_combinations(config: Config) -> None:
             raise UsageError(f"--{certificate} and --{key} must be given together")
     storage = config.storage
     if storage.storage_backend in (flag_values.EMBEDDED, flag_values.MEMORY) and storage.etcd_servers:
-        raise UsageError(f"--storage-backend={storage.storage_backend} and --etcd-servers exclude each other")
+        raise UsageError(
+            f"--storage-backend={storage.storage_backend} and --etcd-servers cannot be set together"
+        )
+    if config.shares_with_kube_apiserver:
+        for name in flag_values.OFF_WITH_ADOPT:
+            if not {name, flag_values.CONTROLLERS[name]}.isdisjoint(config.api.controllers):
+                raise UsageError(
+                    f"--controllers: --adopt excludes {name}, because this controller would delete objects "
+                    "of the kube-apiserver"
+                )
     if config.simulation.simulate_stages and not config.simulation.simulate_nodes:
         raise UsageError("--simulate-stages requires --simulate-nodes")
     if config.api.cluster_signing_duration_s < SIGNING_DURATION_S_MIN:
@@ -537,8 +564,8 @@ def _check_leader_election(config: Config) -> None:
     # client-go's rule: an attempt that comes late by chance must not be the last before the deadline.
     if not 0 < options.leader_elect_retry_period_s * RETRY_JITTER < options.leader_elect_renew_deadline_s:
         raise UsageError(
-            "--leader-elect-renew-deadline must be greater than --leader-elect-retry-period, "
-            f"{RETRY_JITTER} times, and both must be greater than zero"
+            f"--leader-elect-renew-deadline must be greater than {RETRY_JITTER} times "
+            "--leader-elect-retry-period, and both must be greater than zero"
         )
     if options.leader_elect_renew_deadline_s >= options.leader_elect_lease_duration_s:
         raise UsageError("--leader-elect-lease-duration must be greater than --leader-elect-renew-deadline")

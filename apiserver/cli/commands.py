@@ -35,35 +35,45 @@ class Command(NamedTuple):
 
 COMMANDS: Final[Mapping[str, Command]] = MappingProxyType(
     {
-        SERVE: Command("Start the server; the default.", "apiserver.cli.flags", "build_parser"),
+        SERVE: Command(
+            "Start the server. This is the default command.", "apiserver.cli.flags", "build_parser"
+        ),
         KUBE_APISERVER: Command(
-            "Start the server with kube-apiserver's defaults.", "apiserver.cli.flags", "build_parser"
+            "Start the server as a replacement for kube-apiserver.", "apiserver.cli.flags", "build_parser"
         ),
         "snapshot": Command("Back up and restore the store.", "apiserver.cli.snapshot"),
-        "storage": Command("Rewrite stored objects in their current form.", "apiserver.cli.storage"),
+        "storage": Command("Rewrite stored objects, or copy one store to another.", "apiserver.cli.storage"),
         "migrate": Command(
-            "Rewrite stored objects after an upgrade; short for storage rewrite.",
+            "Alias for 'storage rewrite'.",
             "apiserver.cli.storage",
             "migrate_parser",
         ),
         "convert": Command(
             "Convert manifests to other API versions, without a server.", "apiserver.cli.convert"
         ),
-        "deprecations": Command("Show who calls deprecated APIs.", "apiserver.cli.deprecations"),
-        "auth": Command("Explain why a user may or may not do something.", "apiserver.cli.auth_explain"),
+        "crd": Command(
+            "Check, compare and generate definitions of custom resources.", "apiserver.cli.crd.command"
+        ),
+        "extensions": Command("Check extensions of the server.", "apiserver.cli.extensions"),
+        "types": Command("Generate Python classes from API types.", "apiserver.cli.types_generate"),
+        "doctor": Command("Find problems with a server and its environment.", "apiserver.app.doctor.command"),
+        "deprecations": Command("Show which clients call deprecated APIs.", "apiserver.cli.deprecations"),
+        "top": Command("Show which clients send the most requests.", "apiserver.cli.top"),
+        "auth": Command("Explain why a request is allowed or denied.", "apiserver.cli.auth_explain"),
         "conformance": Command(
-            "Measure how much of Kubernetes' API a server has.", "apiserver.cli.conformance.command"
+            "Measure how much of the Kubernetes API a server implements.", "apiserver.cli.conformance.command"
         ),
         "audit": Command("Summarize audit logs.", "apiserver.cli.audit"),
         "faults": Command(
-            "Inject faults into a test server, to test its clients.", "apiserver.testkit.faults.command"
+            "Inject faults into a test server to test clients.", "apiserver.testkit.faults.command"
         ),
         "envtest-assets": Command(
-            "Create the programs that envtest starts.", "apiserver.testkit.envtest.assets"
+            "Create a directory with the programs that envtest starts.",
+            "apiserver.testkit.envtest.assets",
         ),
         "completion": Command("Print a completion script for bash, zsh or fish.", "apiserver.cli.completion"),
         "version": Command("Print the version.", "apiserver.cli.version"),
-        HELP: Command("Print help about a command.", "apiserver.cli.help_page"),
+        HELP: Command("Print help for a command.", "apiserver.cli.help_page"),
     }
 )
 # Both start the server: they take its flags, and may be left out.

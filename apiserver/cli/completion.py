@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Final
 
+from apiserver.cli.argument_parser import path
 from apiserver.cli.commands import COMMANDS, SERVE, SERVERS
+from apiserver.cli.flag_values import PATH
 from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
 
 SHELLS: Final = ("bash", "zsh", "fish")
 _ABOUT: Final = """
-Prints a script with which a shell completes the commands and flags of apiserver. Load it when the shell
-starts:
+Prints a completion script for apiserver commands and flags. To load the script in each new shell, run the
+following command for your shell:
 
   bash   echo 'source <(apiserver completion bash)' >> ~/.bashrc
   zsh    apiserver completion zsh > "${fpath[1]}/_apiserver"
@@ -21,6 +22,7 @@ starts:
 """
 # What options call their values if these are paths.
 _FILES: Final = frozenset({"FILE", "PATH"})
+_PATHS: Final = (path, PATH.parse)
 _DIRECTORIES: Final = frozenset({"DIR"})
 
 
@@ -36,7 +38,9 @@ def run(arguments: Sequence[str]) -> int:
 
 def parser() -> IntermixedParser:
     built = described_parser("completion", _ABOUT)
-    built.add_argument("shell", metavar="|".join(SHELLS), choices=SHELLS, help="The shell.")
+    built.add_argument(
+        "shell", metavar="|".join(SHELLS), choices=SHELLS, help="The shell for which to print the script."
+    )
     return built
 
 
@@ -79,7 +83,7 @@ def _complete_paths(parser: argparse.ArgumentParser) -> None:
     for _, subparser in _subparsers(parser):
         _complete_paths(subparser)
     for action in parser._actions:
-        if action.type is Path or action.metavar in _FILES:
+        if action.type in _PATHS or action.metavar in _FILES:
             action.complete = shtab.FILE  # type: ignore[attr-defined]
         elif action.metavar in _DIRECTORIES:
             action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]

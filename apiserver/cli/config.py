@@ -19,10 +19,10 @@ from apiserver.cli.flag_sections.serving import ServingOptions
 from apiserver.cli.flag_sections.simulation import SimulationOptions
 from apiserver.cli.flag_sections.storage import StorageOptions
 from apiserver.meta.brand import Brand
+from apiserver.meta.releases.deviations import SPECIFIED, Deviations
+from apiserver.meta.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
+from apiserver.meta.releases.gates import FeatureGates, gates_of
 from apiserver.metrics.registry import MetricsConfiguration
-from apiserver.releases.deviations import SPECIFIED, Deviations
-from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
-from apiserver.releases.gates import FeatureGates, gates_of
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -80,6 +80,11 @@ class Config:
     def elects_leader(self) -> bool:
         """Whether this server may not be the only one on its store, and has to ask before it leads."""
         return bool(self.storage.etcd_servers) and self.leader_election.leader_elect
+
+    @property
+    def shares_with_kube_apiserver(self) -> bool:
+        """Whether a kube-apiserver may use the same keys, whose built-in objects this server does not see."""
+        return bool(self.storage.etcd_servers) and self.storage.adopt
 
     @property
     def is_for_tests(self) -> bool:

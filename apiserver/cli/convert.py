@@ -4,69 +4,53 @@ from __future__ import annotations
 
 import argparse
 import io
-import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import Any, Final
 
 import yaml as pyyaml
 
 from apiserver.catalogue.offline_conversion import ConvertedManifest, ManifestConverter, NotConvertible
-from apiserver.cli.argument_parser import UsageError
+from apiserver.cli.argument_parser import UsageError, add_output_option, nonempty
 from apiserver.cli.flag_values import release
 from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
-from apiserver.cli.printing import print_json, print_warning
-from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease, InvalidEmulation
+from apiserver.cli.manifest_files import Manifest, is_manifest, manifests
+from apiserver.cli.printing import print_json, print_warning, write_output
+from apiserver.meta.releases.emulation import DEFAULT_RELEASE, EmulatedRelease, InvalidEmulation
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.wire import yaml
 from apiserver.wire.yaml import InvalidYaml
 
 _ABOUT: Final = """
-Converts manifests to another version of their types: the one that --output-version names, if a type has it,
-or the one that a Kubernetes release prefers. Manifests that need no conversion are printed unchanged.
-Comments of converted manifests are kept if ruamel.yaml is installed (pip install ruamel.yaml). Defaults
-that the new version does not have are written out. stderr names the fields that are lost, the files that
-cannot be read, and the documents in directories that are skipped because they are not manifests.
+Converts manifests to another API version and prints the converted manifests. The command converts an object
+to --output-version if the object's type exists in that version. The command converts all other objects to the
+versions that the Kubernetes release in --release prefers. If a manifest needs no conversion, the command
+prints the manifest unchanged. If ruamel.yaml is installed (pip install ruamel.yaml), the command preserves
+comments in converted manifests. If the new version has no default for a field, the command writes the old
+version's default into the manifest. The command reports lost fields, unreadable files and skipped documents
+on stderr. When the command converts a directory, it skips Helm chart templates and documents that are not
+manifests. To convert a Helm chart, pipe the output of `helm template` to `apiserver convert -f -`.
 
-The exit code is 1 if a manifest cannot be converted, or with --strict if a field is lost.
+The exit code is 1 if the command cannot convert a manifest. With --strict, the exit code is also 1 if the
+conversion drops a field of a manifest.
 """
 CONVERTED, NOT_CONVERTED = 0, 1
-FILE_BYTES_MAX: Final = 64 * 1024 * 1024
-DOCUMENTS_MAX: Final = 100_000
-_SUFFIXES: Final = (".yaml", ".yml", ".json")
-_STDIN: Final = "-"
-# Where a document ends: nothing in it may begin a line so.
-_MARKER: Final = re.compile(rb"^---(?=[ \t\r\n]|$).*\n?", re.MULTILINE)
-
-
-class Manifest(NamedTuple):
-    """One document of a file.
-
-    number: which of its documents, from 1. text: as the file has it.
-    is_found: whether the file was found in a directory, rather than named.
-    """
-
-    file: str
-    number: int
-    text: bytes
-    is_found: bool
-
-    @property
-    def place(self) -> str:
-        return f"{self.file}, document {self.number}"
 
 
 @dataclass
 class _Results:
-    """The converted manifests, and how many documents of which files are no manifests."""
+    """The converted manifests, and what is none.
+
+    skipped: the number of other documents of each file. templates: files with templates of Helm charts.
+    """
 
     strict: bool
     texts: list[bytes] = field(default_factory=list)
     documents: list[Any] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
+    templates: list[str] = field(default_factory=list)
     has_failed: bool = False
 
     def tell(self, place: str, text: str, *, fails: bool) -> None:
@@ -78,7 +62,7 @@ def run(arguments: Sequence[str]) -> int:
     """Convert, and print the manifests. Returns the exit code. Raises UsageError; exits for --help."""
     given = parser().parse_args(arguments)
     if not given.files:
-        raise UsageError("convert: -f names no file; - is the standard input")
+        raise UsageError("convert: -f needs a file or directory, or - for the standard input")
     try:
         minor = EmulatedRelease.of(given.release).minor
     except InvalidEmulation as error:
@@ -87,8 +71,10 @@ def run(arguments: Sequence[str]) -> int:
     if given.output_version and not converter.has_version(given.output_version):
         raise UsageError(f"convert: --output-version: no release of Kubernetes has {given.output_version}")
     results = _Results(given.strict)
-    for manifest in _manifests(given.files, given.recursive):
+    for manifest in manifests("convert", given.files, results.templates, recursive=given.recursive):
         _convert(converter, manifest, given, minor, results)
+    for file in results.templates:
+        results.tell(file, "skipped a template of a Helm chart", fails=False)
     for file, count in results.skipped.items():
         documents = (
             "1 document that is not a manifest" if count == 1 else f"{count} documents that are not manifests"
@@ -96,57 +82,6 @@ def run(arguments: Sequence[str]) -> int:
         results.tell(file, f"skipped {documents} (no apiVersion and kind)", fails=False)
     _print(results, as_json=given.output == "json")
     return NOT_CONVERTED if results.has_failed else CONVERTED
-
-
-# ---- reading
-
-
-def _manifests(files: Iterable[str], recursive: bool) -> Iterator[Manifest]:
-    """Yields the manifests in files. Raises UsageError."""
-    count = 0
-    for name in files:
-        for path in _paths(name, recursive):
-            for number, text in enumerate(_documents(_content(path)), start=1):
-                if (count := count + 1) > DOCUMENTS_MAX:
-                    raise UsageError(f"convert: there are more than {DOCUMENTS_MAX} manifests")
-                yield Manifest(path, number, text, is_found=path != name)
-
-
-def _paths(name: str, recursive: bool) -> Iterator[str]:
-    path = Path(name)
-    if name == _STDIN or not path.is_dir():
-        yield name
-        return
-    found = path.rglob("*") if recursive else path.iterdir()
-    for each in sorted(found):
-        if each.suffix in _SUFFIXES and each.is_file():
-            yield str(each)
-
-
-def _content(name: str) -> bytes:
-    try:
-        if name == _STDIN:
-            if sys.stdin is None:
-                raise UsageError("convert: there is no standard input")
-            return _at_most(sys.stdin.buffer, name)
-        with Path(name).open("rb") as file:
-            return _at_most(file, name)
-    except OSError as error:
-        raise UsageError(f"convert: {name}: {error.strerror}") from None
-
-
-def _at_most(file: IO[bytes], name: str) -> bytes:
-    content = file.read(FILE_BYTES_MAX + 1)
-    if len(content) > FILE_BYTES_MAX:
-        raise UsageError(f"convert: {name} has more than {FILE_BYTES_MAX} bytes")
-    return content
-
-
-def _documents(content: bytes) -> Iterator[bytes]:
-    """Yields the texts of the documents in a file, without those that are empty."""
-    for text in _MARKER.split(content):
-        if any(line.strip() and not line.lstrip().startswith(b"#") for line in text.splitlines()):
-            yield text
 
 
 # ---- converting
@@ -163,24 +98,24 @@ def _convert(
         return
     if document is None:
         return
-    if manifest.is_found and not _is_manifest(document):
+    if manifest.is_found and not is_manifest(document):
         results.skipped[manifest.file] += 1
         return
     if not isinstance(document, dict):
-        results.tell(place, "it is not an object", fails=True)
+        results.tell(place, "the manifest is not an object", fails=True)
         results.texts.append(manifest.text)
         return
     for each in duplicates:
-        results.tell(place, f"{each}; the last one counts", fails=results.strict)
+        results.tell(place, f"{each}; the last value is used", fails=results.strict)
 
     def one(each: Any, where: str) -> Any:
         if not isinstance(each, dict):
-            results.tell(where, "it is not an object", fails=True)
+            results.tell(where, "the manifest is not an object", fails=True)
             return each
         try:
             converted = converter.convert(each, given.output_version, minor)
         except NotConvertible as error:
-            results.tell(where, f"{error}; it is left as it is", fails=True)
+            results.tell(where, f"{error}; the manifest is not converted", fails=True)
             return each
         _tell(converted, each, where, results)
         return converted.document
@@ -194,20 +129,13 @@ def _convert(
     results.texts.append(manifest.text if new == document else _as_yaml(manifest.text, new))
 
 
-def _is_manifest(document: Any) -> bool:
-    """Whether a document has a type. Directories also hold other YAML files, like the values of charts."""
-    return isinstance(document, dict) and all(
-        isinstance(document.get(name), str) and document[name] for name in ("apiVersion", "kind")
-    )
-
-
 def _tell(converted: ConvertedManifest, document: Any, where: str, results: _Results) -> None:
     version = f"{document['apiVersion']} {document['kind']}"
     for path in converted.unknown:
-        results.tell(where, f"{version} has no field {path}; it is left out", fails=results.strict)
+        results.tell(where, f"{version} has no field {path}; the field is omitted", fails=results.strict)
     for path in converted.lost:
         target = converted.document["apiVersion"]
-        results.tell(where, f"{path} has no place in {target}; it is not kept", fails=results.strict)
+        results.tell(where, f"{path} does not exist in {target}; the field is omitted", fails=results.strict)
     for error in converted.refused:
         results.tell(where, f"{converted.document['apiVersion']} refuses {error}", fails=results.strict)
 
@@ -292,7 +220,6 @@ def _replace(commented: Any, new: Any) -> None:
 
 
 def _print(results: _Results, *, as_json: bool) -> None:
-    out = sys.stdout.buffer
     if as_json:
         documents = results.documents
         whole = (
@@ -300,8 +227,8 @@ def _print(results: _Results, *, as_json: bool) -> None:
         )
         print_json(whole)
     else:
-        out.write(b"---\n".join(text if text.endswith(b"\n") else text + b"\n" for text in results.texts))
-    out.flush()
+        write_output(b"---\n".join(text if text.endswith(b"\n") else text + b"\n" for text in results.texts))
+    sys.stdout.flush()
 
 
 # ---- the command line
@@ -314,28 +241,30 @@ def parser() -> IntermixedParser:
         "--filename",
         dest="files",
         action="append",
+        type=nonempty,
         default=[],
         metavar="FILE",
-        help="A file, a directory, or - for the standard input. May be repeated.",
+        help="A file, a directory, or - for standard input. The flag can be repeated.",
     )
-    parser.add_argument(
-        "-R", "--recursive", action="store_true", help="Include the subdirectories of directories."
-    )
+    parser.add_argument("-R", "--recursive", action="store_true", help="Include files in subdirectories.")
     parser.add_argument(
         "--output-version",
         default="",
         metavar="GROUP/VERSION",
-        help="The version to convert to, for example apps/v1.",
+        help="The API version to convert to, for example apps/v1.",
     )
     parser.add_argument(
         "--release",
         type=release,
         default=DEFAULT_RELEASE.minor,
         metavar="1.NN",
-        help=f"Convert to the versions that this Kubernetes release prefers. (default {DEFAULT_RELEASE})",
+        help="The Kubernetes release whose preferred API versions the command converts to. (default "
+        f"{DEFAULT_RELEASE})",
     )
+    add_output_option(parser, "yaml", "json")
     parser.add_argument(
-        "-o", "--output", choices=("yaml", "json"), default="yaml", help="The output format. (default yaml)"
+        "--strict",
+        action="store_true",
+        help="Exit with code 1 if the conversion drops a field of a manifest.",
     )
-    parser.add_argument("--strict", action="store_true", help="Fail if a field of a manifest is lost.")
     return parser

@@ -3,37 +3,34 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from http import HTTPStatus
+from collections.abc import Sequence
 from typing import Any, Final
 
-from apiserver.cli.api_client import USER_AGENT_PREFIX, ApiClient, RequestFailed
-from apiserver.cli.argument_parser import UsageError
-from apiserver.cli.flag_values import WORKERS_MAX
+from apiserver.cli.api_client import USER_AGENT_PREFIX
+from apiserver.cli.argument_parser import UsageError, add_output_option
 from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
 from apiserver.cli.printable_text import printable
-from apiserver.cli.printing import print_error, print_json, print_lines
+from apiserver.cli.printing import aligned, print_error, print_json, print_lines
 from apiserver.cli.server_options import ServerOptions, add_server_options
+from apiserver.cli.worker_answers import ask_workers, invalid_response
+from apiserver.meta.releases.deprecated_calls import removal_order
+from apiserver.meta.releases.emulation import MAJOR
 from apiserver.meta.vocabulary import Document
-from apiserver.releases.deprecated_calls import removal_order
-from apiserver.releases.emulation import MAJOR
 
 _ABOUT: Final = """
-Lists who still calls deprecated versions of APIs: the user and the program, how often and when last, the
-release that removes the version, and what to use instead. The command asks a running server (GET
-/debug/deprecations), as the kubeconfig's user or with the given credentials. A server counts from its
-start. Each replica counts its own requests; the counts of the workers of a server are added up. Calls of
-apiserver's own commands are left out.
+Lists the clients that still call deprecated API versions. For each client, the list shows the user, the
+program, the number of calls and the time of the last call. For each API version, the list shows the release
+that removes it, and its replacement. The command sends GET /debug/deprecations to a running server, with the
+credentials in the kubeconfig or in the connection flags. The server counts the calls that it has received
+since startup. Each replica counts only the calls that it receives. The command adds up the counts of all of a
+server's workers, and omits calls from apiserver commands.
 
-The exit code is 0; with --fail-in, 1 if an API that was called is removed in that release or before; 2 if
-the server does not answer.
+The exit code is 0 if the command succeeds, and 2 if the server does not respond. With --fail-in RELEASE, the
+exit code is 1 if a client has called an API version that is removed in RELEASE or earlier.
 """
 DONE, GOES_AWAY, FAILED = 0, 1, 2
 PATH: Final = "/debug/deprecations"
-# How often a server with workers is asked, for each of them, until all have answered.
-ASKED_PER_WORKER: Final = 40
 _HEADS: Final = ("REMOVED IN", "API", "USE INSTEAD", "USER", "USER AGENT", "CALLS", "LAST SEEN")
-_COLUMN_WIDTH_MAX: Final = 60
 _RELEASE: Final = re.compile(rf"v?{MAJOR}\.(\d{{1,4}})")
 
 
@@ -44,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
     """
     given = parser().parse_args(arguments)
     fail_in = None if given.fail_in is None else _release(given.fail_in)
-    answer = _asked(ServerOptions.of(given))
+    answer = ask(ServerOptions.of(given))
     rows = answer["requests"]
     if given.output == "json":
         print_json(answer)
@@ -52,42 +49,19 @@ def run(arguments: Sequence[str]) -> int:
         print_lines(_table(answer, rows))
     if fail_in is None:
         return DONE
-    gone = {_api(row) for row in rows if _is_gone(row, fail_in)}
+    gone = {api_of(row) for row in rows if _is_gone(row, fail_in)}
     for name in sorted(gone):
-        print_error(f"{name} is called, and removed in Kubernetes {given.fail_in}")
+        print_error(f"{name} was called, but Kubernetes {given.fail_in} does not have this version")
     return GOES_AWAY if gone else DONE
 
 
-def _asked(options: ServerOptions) -> Document:
+def ask(options: ServerOptions) -> Document:
     """Returns what the server tells, of all its workers together. Raises RequestFailed."""
-    first = _asked_once(options)
-    workers = _workers(first)
-    answers = {first.get("worker"): first}
-    # Each connection leads to any one of them.
-    for _ in range(ASKED_PER_WORKER * (workers - 1)):
-        if len(answers) >= workers:
-            break
-        answer = _asked_once(options)
-        answers[answer.get("worker")] = answer
-    if len(answers) < workers:
-        raise RequestFailed(f"only {len(answers)} of {workers} workers have answered")
+    answers = ask_workers(options, "deprecations", PATH, "requests")
     try:
-        return _together(list(answers.values()))
+        return _together(answers)
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise _not_understood() from None
-
-
-def _workers(answer: Document) -> int:
-    """Returns how many processes serve the port, one if the server does not say. Raises RequestFailed."""
-    workers = answer.get("workers", 1)
-    if type(workers) is not int or not 1 <= workers <= WORKERS_MAX:
-        raise _not_understood(f"workers: {_shortened(str(workers))} is not a number from 1 to {WORKERS_MAX}")
-    return workers
-
-
-def _not_understood(why: str = "") -> RequestFailed:
-    told = f": {why}" if why else ""
-    return RequestFailed(f"the server's answer to {PATH} is none that is understood{told}")
+        raise invalid_response(PATH) from None
 
 
 def _together(answers: Sequence[Document]) -> Document:
@@ -111,37 +85,16 @@ def _order(row: Document) -> tuple[Any, ...]:
     return (removal_order(row["removedRelease"]), api, -row["count"], row["user"], row["userAgent"])
 
 
-def _asked_once(options: ServerOptions) -> Document:
-    """Ask one process of the server. Raises RequestFailed."""
-    client = ApiClient(options, "deprecations")
-    try:
-        answer: Document = client.get(PATH)
-    except RequestFailed as error:
-        if error.status == HTTPStatus.NOT_FOUND:
-            raise RequestFailed(f"the server has no {PATH}", error.status) from None
-        raise
-    finally:
-        client.close()
-    if not isinstance(answer.get("requests"), list) or not isinstance(answer.get("worker", ""), str):
-        raise _not_understood()
-    return answer
-
-
 def parser() -> IntermixedParser:
     parser = described_parser("deprecations", _ABOUT)
     parser.add_argument(
         "--fail-in",
         metavar="RELEASE",
-        help="Exit with 1 if an API that was called is removed in this release or before; for example 1.38.",
+        help="A Kubernetes release, for example 1.38. The exit code is 1 if a client has called an API "
+        "version that is removed in this release or earlier.",
     )
     add_server_options(parser)
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=("table", "json"),
-        default="table",
-        help="The output format. (default table)",
-    )
+    add_output_option(parser, "table", "json")
     return parser
 
 
@@ -149,7 +102,7 @@ def _release(text: str) -> tuple[int, ...]:
     """Parse a release. Raises UsageError."""
     found = _RELEASE.fullmatch(text)
     if found is None:
-        raise UsageError(f"deprecations: --fail-in: {text!r} is not a release as {MAJOR}.38")
+        raise UsageError(f"deprecations: --fail-in: {text!r} is not a release such as {MAJOR}.38")
     return MAJOR, int(found[1])
 
 
@@ -158,7 +111,7 @@ def _is_gone(row: Document, release: tuple[int, ...]) -> bool:
     return bool(_RELEASE.fullmatch(removed)) and removal_order(removed) <= release
 
 
-def _api(row: Document) -> str:
+def api_of(row: Document) -> str:
     """Returns what is called, as `v1 endpoints` or `apps/v1beta1 deployments`."""
     group = row.get("group")
     return f"{f'{group}/' if group else ''}{row.get('version')} {row.get('resource')}"
@@ -167,13 +120,13 @@ def _api(row: Document) -> str:
 def _table(answer: Document, rows: Sequence[Document]) -> str:
     since = f"Kubernetes {answer.get('release')}, since {answer.get('since')}"
     if not rows:
-        return f"No calls of deprecated APIs. ({since})"
+        return f"No calls to deprecated APIs. ({since})"
     cells = [
         _HEADS,
         *(
             (
                 str(row.get("removedRelease") or "-"),
-                _api(row),
+                api_of(row),
                 str(row.get("replacement") or "-"),
                 str(row.get("user")),
                 str(row.get("userAgent") or "-"),
@@ -183,15 +136,4 @@ def _table(answer: Document, rows: Sequence[Document]) -> str:
             for row in rows
         ),
     ]
-    return "\n".join([*_aligned(cells), "", printable(since)])
-
-
-def _aligned(rows: Iterable[Sequence[str]]) -> Iterable[str]:
-    shown = [[_shortened(printable(cell)) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    for row in shown:
-        yield "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-
-
-def _shortened(cell: str) -> str:
-    return cell if len(cell) <= _COLUMN_WIDTH_MAX else f"{cell[: _COLUMN_WIDTH_MAX - 3]}..."
+    return "\n".join([*aligned(cells), "", printable(since)])

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from apiserver.cli.bounded_files import read_bounded
 from apiserver.golang.durations import parse_duration
 from apiserver.golang.quoting import aggregate
 from apiserver.meta.brand import Brand
@@ -58,7 +59,7 @@ _NOT_OBJECTS: Final = ("apiserveripinfo", "serviceipallocations", "servicenodepo
 def read_encryption_configuration(path: Path, brand: Brand) -> EncryptionConfiguration:
     """Read a configuration file. Raises InvalidConfiguration, whose line names the file and what is wrong."""
     try:
-        content = path.read_bytes()
+        content = read_bounded(path)
     except OSError as error:
         why = f'error reading encryption provider configuration file "{path}": {error.strerror or error}'
         raise InvalidConfiguration(why) from None
@@ -203,7 +204,7 @@ def _timeout_s(fields: ConfigurationObject) -> float:
     if text is None:
         return _KMS_TIMEOUT_S
     if not isinstance(text, str):
-        raise fields.fail("timeout", "expected a duration, as 3s")
+        raise fields.fail("timeout", "expected a duration such as 3s")
     try:
         return parse_duration(text)
     except ValueError:
@@ -221,7 +222,7 @@ def _socket(endpoint: str) -> tuple[str, str]:
     if url.scheme != "unix":
         return "", f'unsupported scheme "{url.scheme}" for KMS provider, only unix is supported'
     if not url.path.strip("/"):
-        return "", "invalid endpoint for kms provider, error: it has no path"
+        return "", "invalid endpoint for kms provider, error: the URL has no path"
     # The names of abstract sockets begin with @.
     return (url.path[1:] if url.path.startswith("/@") else url.path), ""
 

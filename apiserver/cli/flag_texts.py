@@ -1,4 +1,4 @@
-"""The values of flags as text, for /flagz.
+"""The values of flags as text, for /flagz and the log.
 
 Lists, maps and durations are written as Go's flags write them. User names and passwords in URLs are redacted.
 Source: k8s.io/apiserver, pkg/server/flagz/flagreader.go; github.com/spf13/pflag.
@@ -15,7 +15,7 @@ from apiserver.cli.flag import Flag
 from apiserver.cli.flags import SECTIONS
 from apiserver.golang.durations import duration_text
 from apiserver.golang.urls import redacted_urls
-from apiserver.releases.deviations import KUBERNETES
+from apiserver.meta.releases.deviations import KUBERNETES
 
 # Of flags that have no field in Config.
 _OF_OTHERS: Final[Mapping[str, Callable[[Config], Any]]] = MappingProxyType(
@@ -45,6 +45,12 @@ def flag_texts(config: Config) -> dict[str, str]:
         for flags in SECTIONS.values()
         for flag in flags
     }
+
+
+def changed_flag_texts(config: Config) -> dict[str, str]:
+    """Returns the values of the flags that differ from their defaults, as `flag_texts` does."""
+    defaults = flag_texts(Config())
+    return {name: text for name, text in flag_texts(config).items() if text != defaults[name]}
 
 
 def _text(flag: Flag, config: Config) -> str:

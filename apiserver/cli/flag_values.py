@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from apiserver.admission import plugin_names
 from apiserver.auth.authn.authentication_configuration import SIGNING_ALGORITHMS
 from apiserver.auth.authz.configuration import MODES, V1, V1BETA1
+from apiserver.cli.argument_parser import path
 from apiserver.cli.flag import Kind
 from apiserver.golang.booleans import parse_bool
 from apiserver.golang.durations import parse_duration
@@ -66,6 +67,9 @@ CONTROLLERS: Final = {
     "certificatesigningrequest-cleaner-controller": "csrcleaner",
     "storage-version-migrator-controller": "storage-version-migrator-controller",
 }
+# Those that delete custom resources for what they see of built-in objects: owners, and namespaces. With
+# --adopt, a kube-apiserver has others.
+OFF_WITH_ADOPT: Final = ("garbage-collector-controller", "namespace-controller")
 KNOWN_CONTROLLERS: Final = frozenset({*CONTROLLERS, *CONTROLLERS.values()})
 
 
@@ -83,6 +87,13 @@ def whole_duration_s(text: str) -> int:
 
 def whole_duration_or_zero_s(text: str) -> int:
     return int(duration_s(text))
+
+
+def bump_revision(text: str) -> int:
+    """Parses the number that is added to resourceVersions. Thousands of such steps fit in etcd's 63 bits."""
+    if not re.fullmatch(r"[0-9]{1,15}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a non-negative integer of at most 15 digits")
+    return int(text)
 
 
 def texts(text: str) -> tuple[str, ...]:
@@ -166,11 +177,16 @@ def named_certificate(text: str) -> tuple[NamedCertificate]:
     files = [part.strip() for part in pair.split(",")]
     if len(files) != 2 or not all(files):
         raise argparse.ArgumentTypeError("expected comma separated certificate and key file paths")
-    return (NamedCertificate(Path(files[0]), Path(files[1]), texts(names)),)
+    return (NamedCertificate(path(files[0]), path(files[1]), texts(names)),)
+
+
+def optional_path(text: str) -> Path | None:
+    """Parses the path of a file. An empty one is none, as in kube-apiserver."""
+    return path(text) if text else None
 
 
 def paths(text: str) -> tuple[Path, ...]:
-    return tuple(map(Path, texts(text)))
+    return tuple(map(path, texts(text)))
 
 
 def seconds(text: str) -> float:
@@ -195,6 +211,17 @@ def number(text: str) -> float:
     if not re.fullmatch(r"[-+]?([0-9]{1,18}(\.[0-9]{0,18})?|\.[0-9]{1,18})", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number")
     return float(text)
+
+
+GOAWAY_CHANCE_MAX: Final = 0.02
+
+
+def goaway_chance(text: str) -> float:
+    """Parses the value of --goaway-chance."""
+    chance = number(text)
+    if not 0 <= chance <= GOAWAY_CHANCE_MAX:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and {GOAWAY_CHANCE_MAX}")
+    return chance
 
 
 _SIZE_UNITS: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
@@ -380,9 +407,7 @@ def allowed_label(key: str, values: str) -> AllowedLabel:
     """Returns the allowed values of a metric's label. Raises ArgumentTypeError."""
     found = _METRIC_LABEL.fullmatch(key)
     if found is None:
-        raise argparse.ArgumentTypeError(
-            f"{key!r} is not of the form METRIC,LABEL, with =VALUE,... behind it"
-        )
+        raise argparse.ArgumentTypeError(f"{key!r} is not of the form METRIC,LABEL, followed by =VALUE,...")
     return AllowedLabel(found[1], found[2], frozenset(values.strip("'").split(",")))
 
 
@@ -404,7 +429,7 @@ controllers: Final = _items(
 
 TEXT: Final = Kind("string", str)
 TEXTS: Final = Kind("strings", texts)
-PATH: Final = Kind("string", Path)
+PATH: Final = Kind("string", optional_path)
 BOOLEAN: Final = Kind("bool", boolean)
 # May be given alone, to mean true.
 SWITCH: Final = Kind("bool", boolean, needs_value=False)

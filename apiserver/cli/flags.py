@@ -32,7 +32,7 @@ from apiserver.cli.flag_sections import (
 from apiserver.cli.help_page import help_page
 from apiserver.cli.version import version_line
 from apiserver.golang.durations import short_duration
-from apiserver.releases.emulation import EmulatedRelease
+from apiserver.meta.releases.emulation import EmulatedRelease
 
 _DEFAULTS: Final = Config()
 
@@ -88,8 +88,8 @@ def build_parser(width: int | None = None) -> Parser:
         prog="apiserver",
         usage="apiserver [serve] [flags]",
         description=(
-            f"Serves the Kubernetes API. Version {__version__}; serves Kubernetes {EmulatedRelease()} unless "
-            "--emulated-version names another release."
+            f"Serves the Kubernetes API. Version {__version__} serves Kubernetes {EmulatedRelease()} by "
+            "default. --emulated-version selects another release."
         ),
         argument_default=None,
         add_help=False,
@@ -106,7 +106,8 @@ def build_parser(width: int | None = None) -> Parser:
     general.add_argument(
         "--config",
         metavar="string",
-        help="A YAML file that maps flags to their values. Flags on the command line take precedence.",
+        help="A YAML file that maps flags to their values. Command-line flags take precedence over this "
+        "file.",
     )
     for title, flags in SECTIONS.items():
         section = parser.add_argument_group(title)
@@ -125,7 +126,7 @@ def _add(section: argparse._ArgumentGroup, flag: Flag) -> None:
         more |= {"nargs": "?", "const": True}
     names = (flag.alias, flag.name) if flag.alias else (flag.name,)
     default = flag.default or default_of(flag)
-    text = f"{flag.help} (default {default})" if default else flag.help
+    text = (f"{flag.help} (default {default})" if default else flag.help).replace("%", "%%")
     section.add_argument(
         *names, dest=flag.destination, metavar=flag.value, type=flag.parse, help=text, **more
     )

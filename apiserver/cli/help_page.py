@@ -15,22 +15,22 @@ from apiserver.cli.argument_parser import Parser, filled, help_width
 from apiserver.cli.commands import COMMANDS, HELP
 
 _ABOUT: Final = """
-apiserver serves the Kubernetes API, on an embedded store or on etcd, without a cluster.
+apiserver serves the Kubernetes API without a cluster, on an embedded store or etcd.
 """
 _MORE: Final = """
 'apiserver COMMAND --help' describes a command. 'apiserver --help-all' lists all flags of the server.
 """
 FLAGS: Final = (
-    ("--config FILE", "Read flags from a YAML file."),
-    ("--data-dir DIR", "Keep the store, keys and kubeconfig here (default apiserver-data)."),
-    ("--bind-address IP", "Listen on this address (default 127.0.0.1)."),
-    ("--secure-port PORT", "Serve HTTPS on this port; 0 picks a free one (default 6443)."),
-    ("--storage-backend NAME", "Store objects in etcd3, embedded or memory (default etcd3 or embedded)."),
-    ("--etcd-servers URLS", "Connect to etcd, instead of using the embedded store."),
-    ("--token-auth-file FILE", "Authenticate users by the tokens in this file."),
-    ("--emulated-version 1.NN", "Serve the API of another Kubernetes release (default 1.36)."),
-    ("--logging-format NAME", "Log as text or json (default text)."),
-    ("-v, --v LEVEL", "Log more; 4 and above logs debug messages (default 0)."),
+    ("--config FILE", "A YAML file that contains flags."),
+    ("--data-dir DIR", "The directory for the store, keys and kubeconfig (default apiserver-data)."),
+    ("--bind-address IP", "The IP address to listen on (default 127.0.0.1)."),
+    ("--secure-port PORT", "The HTTPS port. 0 picks a free port (default 6443)."),
+    ("--storage-backend NAME", "The store: etcd3, embedded or memory (default etcd3 or embedded)."),
+    ("--etcd-servers URLS", "Etcd servers to use instead of the embedded store."),
+    ("--token-auth-file FILE", "A file that contains users' bearer tokens."),
+    ("--emulated-version 1.NN", "The Kubernetes release to serve (default 1.36)."),
+    ("--logging-format NAME", "The log format: text or json (default text)."),
+    ("-v, --v LEVEL", "The log verbosity. 4 adds debug logs (default 0)."),
 )
 GENERAL_FLAGS: Final = (
     ("-h, --help", "Print this page."),

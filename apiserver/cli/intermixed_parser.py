@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from apiserver.cli.argument_parser import Parser
@@ -17,8 +18,12 @@ class IntermixedParser(Parser):
     """
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        if args is not None and not self._has_subcommands():
-            args = self._options_first(list(args))
+        if args is not None:
+            args = list(args)
+            if not self._has_subcommands():
+                args = self._options_first(args)
+            elif args and self._is_unknown(args[0]):
+                self.refuse(args[:1])
         given, unknown = super().parse_known_args(args, namespace)
         if unknown:  # Here, as the parser of all commands knows neither its name nor its options.
             self.refuse(unknown)
@@ -40,11 +45,20 @@ class IntermixedParser(Parser):
             elif self._parse_optional(argument) is None:
                 # Numbers and what has spaces: argparse would take it for the first positional argument.
                 self.refuse([argument])
+            elif self._is_unknown(argument) and not {"-h", "--help"} & {*options}:
+                self.refuse([argument])  # Else argparse would rather report a missing argument.
             else:
                 options.append(argument)
                 if self._takes_next(argument):
                     options += [value for value in [next(remaining, None)] if value is not None]
         return [*options, "--", *positional] if positional else options
+
+    def _is_unknown(self, argument: str) -> bool:
+        """Tells whether an argument is a flag that the parser does not have. `-nb` is `-n b`."""
+        if not argument.startswith("-") or argument in ("-", "--"):
+            return False
+        name = argument.partition("=")[0] if argument.startswith("--") else argument[:2]
+        return name not in self._option_string_actions
 
     def _takes_next(self, option: str) -> bool:
         """Tells whether the value of an option is the argument after it. Those not known are for argparse."""
@@ -64,3 +78,13 @@ class IntermixedParser(Parser):
 def described_parser(command: str, about: str) -> IntermixedParser:
     """Returns the parser of a command with a description."""
     return IntermixedParser(prog=f"apiserver {command}", description=about)
+
+
+def run_subcommand(parser: IntermixedParser, arguments: Sequence[str]) -> int:
+    """Run the subcommand that the arguments name, which has set `command`. Returns its exit code.
+
+    Raises what the subcommand raises, and UsageError; exits for --help.
+    """
+    given = parser.parse_args(arguments)
+    command: Callable[[argparse.Namespace], int] = given.command
+    return command(given)

@@ -18,52 +18,57 @@ from typing import Final, NamedTuple
 
 _IGNORED: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "The order of admission plugins is fixed, as in kube-apiserver today.": "admission-control",
-        "Pods can have privileged containers if the Pod Security Standard allows it.": ("allow-privileged"),
-        "ABAC is not supported.": "authorization-policy-file",
-        "Traces are not supported.": "tracing-config-file",
-        "Egress selectors are not supported.": "egress-selector-config-file",
-        "There are no Go profiles and no log files.": (
-            "profiling contention-profiling debug-socket-path enable-logs-handler"
+        "The server runs admission plugins in a fixed order, as kube-apiserver does.": "admission-control",
+        "A namespace's Pod Security Standard controls whether pods can have privileged containers.": (
+            "allow-privileged"
         ),
-        "Connections use HTTP/1.1.": ("disable-http2-serving http2-max-streams-per-connection goaway-chance"),
-        "Bandwidth is not limited; see `--max-connections`.": "max-connection-bytes-per-sec",
-        "`--workers` decides how the port is shared.": "permit-address-sharing permit-port-sharing",
-        "OpenSSL chooses the groups for key exchange.": "tls-curve-preferences",
-        "The server connects to the endpoints of extension servers, and rejects redirects.": (
+        "The server does not support ABAC authorization.": "authorization-policy-file",
+        "The server does not support egress selectors.": "egress-selector-config-file",
+        "The server does not provide contention profiles, a debugging socket or log files.": (
+            "contention-profiling debug-socket-path enable-logs-handler"
+        ),
+        "The server supports only HTTP/1.1.": ("disable-http2-serving http2-max-streams-per-connection"),
+        "The server limits the number of connections (`--max-connections`), but does not limit bandwidth.": (
+            "max-connection-bytes-per-sec"
+        ),
+        "`--workers` controls how many processes share the port.": (
+            "permit-address-sharing permit-port-sharing"
+        ),
+        "OpenSSL chooses the key exchange groups.": "tls-curve-preferences",
+        "The server connects directly to the endpoints of extension API servers, and rejects redirects.": (
             "enable-aggregator-routing aggregator-reject-forwarding-redirect"
         ),
-        "Replicas serve the same versions and do not forward requests to each other.": (
+        "All replicas serve the same API versions and do not forward requests to each other.": (
             "peer-advertise-ip peer-advertise-port peer-ca-file"
         ),
-        "Coordinated leader election is not supported.": (
+        "The server does not support coordinated leader election.": (
             "coordinated-leadership-lease-duration coordinated-leadership-renew-deadline "
             "coordinated-leadership-retry-period"
         ),
         "The server serves only the APIs of the emulated release.": (
             "emulation-forward-compatible runtime-config-emulation-forward-compatible"
         ),
-        "Calls of kubelets have a fixed timeout.": "kubelet-timeout",
-        "Reads and watches are always answered from memory.": "watch-cache",
-        "Objects are stored as JSON.": "storage-media-type",
-        "All resources are in the same store.": "etcd-servers-overrides",
-        "Checks of the store have fixed timeouts; readiness waits for the watch cache without a timeout.": (
-            "etcd-healthcheck-timeout etcd-readycheck-timeout storage-initialization-timeout"
+        "Requests to kubelets have a fixed timeout.": "kubelet-timeout",
+        "The server always serves reads and watches from memory.": "watch-cache",
+        "The server stores objects as JSON.": "storage-media-type",
+        "The server keeps all resources in one store.": "etcd-servers-overrides",
+        "Storage health checks have fixed timeouts. At startup, the server waits for the watch cache "
+        "indefinitely.": ("etcd-healthcheck-timeout etcd-readycheck-timeout storage-initialization-timeout"),
+        "When a client reads `/metrics`, the server counts the objects in its memory.": (
+            "etcd-count-metric-poll-period"
         ),
-        "Objects are counted in memory when a client reads /metrics.": "etcd-count-metric-poll-period",
-        "The server decides how long Events share a lease, and how many objects it deletes at once.": (
-            "lease-reuse-duration-seconds delete-collection-workers"
+        "You cannot configure how long Events share a lease or how many objects the server deletes at "
+        "once.": ("lease-reuse-duration-seconds delete-collection-workers"),
+        "To enable or disable the garbage collector, use `--controllers`.": "enable-garbage-collector",
+        "During shutdown, the server drains connections and ends watches.": (
+            "shutdown-send-retry-after send-retry-after-while-not-ready-once"
         ),
-        "Use `--controllers` to switch the garbage collector on and off.": "enable-garbage-collector",
-        "The server drains connections and ends watches when it stops.": (
-            "shutdown-send-retry-after shutdown-watch-termination-grace-period "
-            "send-retry-after-while-not-ready-once"
-        ),
-        "The server writes each log line to stderr at once, with one verbosity.": (
+        "The server writes each log line to stderr immediately, and uses the same verbosity for all "
+        "modules.": (
             "log-flush-frequency log-json-info-buffer-size log-json-split-stream log-text-info-buffer-size "
             "log-text-split-stream vmodule"
         ),
-        "Only older releases have these flags, and nothing here depends on them.": (
+        "These flags exist only in old Kubernetes releases, and this server does not need them.": (
             "apiserver-count cloud-config cloud-provider cloud-provider-gce-l7lb-src-cidrs "
             "cloud-provider-gce-lb-src-cidrs identity-lease-duration-seconds "
             "identity-lease-renew-interval-seconds kubelet-port kubelet-read-only-port "
@@ -80,8 +85,8 @@ NOT_NEEDED: Final[Mapping[str, str]] = MappingProxyType(
 REFUSED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "service-account-signing-endpoint": (
-            "the server cannot use an external signer of service account tokens; use "
-            "--service-account-signing-key-file"
+            "the server does not support external signers for service account tokens, so use "
+            "--service-account-signing-key-file instead"
         ),
     }
 )
@@ -131,7 +136,7 @@ class FlagLifecycle(NamedTuple):
         return f"unknown flag: --{self.flag}, which Kubernetes 1.{self.removed} has removed: {self.instead}"
 
 
-_LOGS: Final = "logs go to stderr; see --v and --logging-format"
+_LOGS: Final = "use --v and --logging-format to configure the logs on stderr"
 _CLOUD: Final = "run a cloud controller manager as a separate program"
 LIFECYCLES: Final[Mapping[str, FlagLifecycle]] = MappingProxyType(
     {
@@ -143,12 +148,26 @@ LIFECYCLES: Final[Mapping[str, FlagLifecycle]] = MappingProxyType(
                 None,
                 "use --enable-admission-plugins or --disable-admission-plugins instead",
             ),
-            FlagLifecycle("apiserver-count", 24, None, "replicas find each other by leases"),
+            FlagLifecycle(
+                "apiserver-count", 24, None, "omit the flag, because replicas find each other through leases"
+            ),
             FlagLifecycle("enable-logs-handler", 15, None, "read log files on the node"),
-            FlagLifecycle("kubelet-port", 15, None, "Node objects contain the port of their kubelet"),
-            FlagLifecycle("kubelet-read-only-port", 15, None, "the server uses the secure port of kubelets"),
+            FlagLifecycle(
+                "kubelet-port", 15, None, "omit the flag, because Node objects contain the kubelet port"
+            ),
+            FlagLifecycle(
+                "kubelet-read-only-port",
+                15,
+                None,
+                "omit the flag, because the server uses the kubelet's secure port",
+            ),
             FlagLifecycle("basic-auth-file", 16, 19, "use --token-auth-file instead"),
-            FlagLifecycle("kubelet-https", 19, 22, "the server always uses HTTPS for kubelets"),
+            FlagLifecycle(
+                "kubelet-https",
+                19,
+                22,
+                "omit the flag, because the server always connects to kubelets over HTTPS",
+            ),
             FlagLifecycle("address", 15, 24, "use --bind-address and --secure-port instead"),
             FlagLifecycle("insecure-bind-address", 15, 24, "use --bind-address and --secure-port instead"),
             FlagLifecycle("port", 15, 24, "use --secure-port instead"),

@@ -47,7 +47,7 @@ def found(client: ApiClient, brand: Brand, name: str) -> NamedResource:
     try:
         served = [each for document in documents for each in _served(document)]
     except (LookupError, TypeError, AttributeError):
-        raise RequestFailed("the server does not say what it serves") from None
+        raise RequestFailed("the server's list of resources is not valid") from None
     candidates = [each for each in served if _is_of(each, qualifier)]
     # A plural counts more than another resource's short name.
     for names in (

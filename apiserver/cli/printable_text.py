@@ -34,5 +34,5 @@ def _escape(character: str) -> str:
 def _json_escape(character: str) -> str:
     if character.isprintable():
         return character
-    units = character.encode("utf-16-be")
+    units = character.encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

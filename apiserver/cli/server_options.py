@@ -1,15 +1,16 @@
-"""Which server a subcommand asks, and as whom: by a kubeconfig, and by options that count more."""
+"""The server and credentials of a subcommand, from a kubeconfig. Options take precedence over the file."""
 
 from __future__ import annotations
 
 import argparse
-import errno
 import os
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from apiserver.cli.argument_parser import UsageError
+from apiserver.cli.argument_parser import UsageError, path
+from apiserver.cli.bounded_files import read_bounded
+from apiserver.golang.urls import redacted_urls
 from apiserver.webhooks.credentials import ClientCredentials, PemText
 from apiserver.webhooks.kubeconfig import (
     Kubeconfig,
@@ -21,23 +22,15 @@ from apiserver.webhooks.kubeconfig import (
 from apiserver.wire.configuration_fields import InvalidConfiguration
 
 _OPTIONS: Final = "the command line"
-# A kubeconfig of a thousand clusters has a third of this.
-FILE_BYTES_MAX: Final = 16 * 1024 * 1024
-
-
-def read_bounded(path: Path) -> bytes:
-    """Returns what is in a file that a command line names. Raises OSError with its name."""
-    with path.open("rb") as file:
-        content = file.read(FILE_BYTES_MAX + 1)
-    if len(content) > FILE_BYTES_MAX:
-        raise OSError(errno.EFBIG, f"is longer than {FILE_BYTES_MAX} bytes", str(path))
-    return content
+# The title of the options in help.
+CONNECTION_FLAGS: Final = "Connection flags"
 
 
 def default_kubeconfig() -> Path:
     """Returns the file that kubectl takes: the first of $KUBECONFIG, or that in the home directory."""
-    named = os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
-    return Path(named) if named else Path.home() / ".kube" / "config"
+    named = next(filter(None, os.environ.get("KUBECONFIG", "").split(os.pathsep)), "")
+    # Not Path.home(), which raises RuntimeError for a user without a home directory.
+    return Path(named or os.path.expanduser("~/.kube/config"))
 
 
 class ServerAccess(NamedTuple):
@@ -81,14 +74,14 @@ class ServerOptions:
         """Returns what a parser with these options has found. Raises UsageError."""
         options = cls(**{each.name: getattr(given, each.name) for each in fields(cls) if each.name in given})
         if options.token and options.token_file is not None:
-            raise UsageError("--token and --token-file exclude each other")
+            raise UsageError("--token and --token-file cannot be set together")
         if (options.client_certificate is None) is not (options.client_key is None):
             raise UsageError("--client-certificate and --client-key must be given together")
         if options.insecure_skip_tls_verify and options.certificate_authority is not None:
-            raise UsageError("--certificate-authority has no use with --insecure-skip-tls-verify")
+            raise UsageError("--certificate-authority and --insecure-skip-tls-verify cannot be set together")
         if options.server and not is_https(options.server, allows_http=options.allows_http):
             wanted = "http or https" if options.allows_http else "https"
-            raise UsageError(f'--server: "{options.server}" is no URL with {wanted}')
+            raise UsageError(f'--server: "{redacted_urls(options.server)}" is not a URL with {wanted}')
         return options
 
     def target(self) -> ServerAccess:
@@ -129,7 +122,7 @@ class ServerOptions:
     def _credentials(self) -> ClientCredentials:
         """Returns those that are given. Raises InvalidConfiguration."""
         if not self.token.isprintable():
-            raise InvalidConfiguration("--token must not have control characters")
+            raise InvalidConfiguration("--token must not contain control characters")
         pair = None
         if self.client_certificate is not None and self.client_key is not None:
             pair = PemText(path=self.client_certificate), PemText(path=self.client_key)
@@ -138,42 +131,59 @@ class ServerOptions:
 
 def add_server_options(parser: argparse.ArgumentParser) -> None:
     """Have a parser take the options, for `ServerOptions.of`."""
-    parser.add_argument(
-        "--kubeconfig", type=Path, metavar="FILE", help="The kubeconfig file; by default that of kubectl."
+    group = parser.add_argument_group(CONNECTION_FLAGS)
+    group.add_argument(
+        "--kubeconfig",
+        type=path,
+        metavar="FILE",
+        help="The kubeconfig file. By default, the command uses the same file as kubectl.",
     )
-    parser.add_argument(
+    group.add_argument(
         "--context",
         metavar="NAME",
         default="",
-        help="The context of the kubeconfig; by default its current one.",
+        help="The context in the kubeconfig. The default is the current context.",
     )
-    parser.add_argument(
-        "--server", metavar="URL", default="", help="The URL of the server; by default that of the context."
+    group.add_argument(
+        "--server",
+        metavar="URL",
+        default="",
+        help="The URL of the server. The default is the server in the context.",
     )
-    parser.add_argument("--token", default="", help="A bearer token. Other users of this machine can see it.")
-    parser.add_argument(
-        "--token-file", type=Path, metavar="FILE", help="A file that contains a bearer token."
+    group.add_argument(
+        "--token",
+        default="",
+        help="A bearer token. Other users of this machine can see the token in the process list.",
     )
-    parser.add_argument(
-        "--client-certificate", type=Path, metavar="FILE", help="A client certificate, in PEM."
-    )
-    parser.add_argument(
-        "--client-key", type=Path, metavar="FILE", help="The private key of the client certificate, in PEM."
-    )
-    parser.add_argument(
-        "--certificate-authority",
-        type=Path,
+    group.add_argument("--token-file", type=path, metavar="FILE", help="A file that contains a bearer token.")
+    group.add_argument(
+        "--client-certificate",
+        type=path,
         metavar="FILE",
-        help="The CA certificates that the server's certificate is verified with, in PEM.",
+        help="A file that contains a client certificate in PEM format.",
     )
-    parser.add_argument(
+    group.add_argument(
+        "--client-key",
+        type=path,
+        metavar="FILE",
+        help="A file that contains the private key for the certificate in --client-certificate, in PEM "
+        "format.",
+    )
+    group.add_argument(
+        "--certificate-authority",
+        type=path,
+        metavar="FILE",
+        help="A file that contains the CA certificates used to verify the server, in PEM format.",
+    )
+    group.add_argument(
         "--tls-server-name",
         metavar="NAME",
         default="",
-        help="The name in the server's certificate, if it is not the host of the URL.",
+        help="The server name to expect in the server's certificate, if it differs from the host in the URL.",
     )
-    parser.add_argument(
+    group.add_argument(
         "--insecure-skip-tls-verify",
         action="store_true",
-        help="Skip certificate verification (credentials may be sent to an impostor).",
+        help="Do not verify the server's certificate. If you set this flag, the command might send "
+        "credentials to an impostor.",
     )

@@ -8,41 +8,46 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from apiserver.cli.argument_parser import UsageError, add_output_option, path
 from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
 from apiserver.cli.flag_sections.serving import ServingOptions
+from apiserver.cli.flag_values import bump_revision
 from apiserver.cli.intermixed_parser import IntermixedParser
 from apiserver.cli.printing import print_json, print_lines
 from apiserver.storage.embedded import snapshot as embedded
 from apiserver.storage.snapshot_file import SnapshotError, SnapshotFile
 
-_SAVE: Final = """
-Writes a consistent snapshot of the whole store to FILE. The server may be running; every write that was
-acknowledged before the command began is in FILE. FILE contains every Secret, and only its owner can read
-it. It appears when it is complete, verified and synced to disk. An existing file is kept, unless --force is
-given.
+if TYPE_CHECKING:
+    from apiserver.storage.etcd.snapshot import Member
 
-The flags are the server's: --data-dir names the embedded store, and --etcd-servers names etcd. A snapshot
-of etcd contains the whole etcd cluster, whatever the prefix, and the keys that servers share, in the format
-of etcdctl and etcdutl.
+_SAVE: Final = """
+Writes a consistent snapshot of the whole store to FILE. You do not need to stop the server. FILE contains
+every write that the server acknowledged before the command started. Because FILE contains all Secrets, only
+its owner can read it. FILE appears only after the snapshot is complete, verified and synced to disk. To
+replace an existing file, set --force.
+
+As with the server, --data-dir selects the embedded store, and --etcd-servers selects etcd. An etcd snapshot
+has the format that etcdctl and etcdutl use. Regardless of --etcd-prefix, an etcd snapshot contains the whole
+etcd cluster, including the private keys that server replicas share.
 """
 _RESTORE: Final = """
-Creates the embedded store in --data-dir from FILE. There must be no store there: stop the server and move
-the directory `store` away first. Certificates and the rest of the data directory stay as they are.
+Creates the embedded store in --data-dir from FILE. Before you run the command, stop the server, and move the
+`store` directory out of --data-dir. The command does not change certificates or other files in --data-dir.
 
-resourceVersions keep rising: the new store begins after all that the server may have handed out since FILE
-was written, and older ones are compacted. So clients that use one (a watch, a paginated list) get 410
-Expired and list again. Leases start anew.
+The new store's first resourceVersion is higher than any that the server may have used since FILE was written.
+The command compacts the history before this resourceVersion. If a client's watch or paginated list uses a
+resourceVersion from before the restore, the client gets a 410 Expired error and must list again. In the new
+store, leases restart with their full duration.
 
-etcdutl restores a snapshot of etcd; this command prints how.
+To restore an etcd snapshot, run etcdutl on each etcd member. If you set --initial-cluster, `apiserver
+snapshot restore` prints the etcdutl commands to run.
 """
 _STATUS: Final = """
-Verifies the checksum of FILE, and shows what it contains.
+Verifies the checksum of FILE, and prints a summary of the snapshot.
 """
-# With 15 digits thousands of restores fit in etcd's 63 bits.
-_BUMP_DIGITS: Final = 15
 _STORE_FLAGS: Final = ("config", "data_dir", "etcd_servers", "etcd_cafile", "etcd_certfile", "etcd_keyfile")
 
 
@@ -59,7 +64,7 @@ def run(arguments: Sequence[str]) -> None:
 def _save(given: argparse.Namespace) -> None:
     config = _config(given)
     if not given.force and os.path.lexists(given.file):
-        raise SnapshotError(f"{given.file} exists; --force replaces it")
+        raise SnapshotError(f"{given.file} already exists; use --force to replace it")
     if config.storage.etcd_servers:
         file = asyncio.run(_save_etcd(config, given.file))
         content = "etcd snapshot"
@@ -88,17 +93,40 @@ async def _save_etcd(config: Config, path: Path) -> SnapshotFile:
 def _restore(given: argparse.Namespace) -> None:
     bump = given.bump_revision
     if _is_etcd(given.file):
-        from apiserver.storage.etcd.snapshot import restore_command
-
-        etcd_dir = given.data_dir or "ETCD-DATA-DIR"
-        command = restore_command(given.file, etcd_dir, bump_revision=bump)
-        raise SnapshotError(
-            f"{given.file} is an etcd snapshot; restore it on each member with: {command} "
-            "(of etcd 3.5.10, 3.6 or later), then start the servers with --etcd-servers"
+        _print_restore_commands(given)
+        return
+    if given.initial_cluster or given.initial_cluster_token:
+        raise UsageError(
+            f"snapshot restore: {given.file} is not an etcd snapshot, so --initial-cluster cannot be set"
         )
     directory = _config(given).serving.data_dir / "store"
     revision = embedded.restore(given.file, directory, bump_revision=bump)
     print_lines(f"restored {directory}: revision {revision}, from {given.file}")
+
+
+def _print_restore_commands(given: argparse.Namespace) -> None:
+    """Print the command for each member of a new etcd cluster. Raises SnapshotError."""
+    from apiserver.storage.etcd.snapshot import restore_command, status
+
+    data_dir, bump = given.data_dir or "ETCD-DATA-DIR", given.bump_revision
+    sha256 = status(given.file).sha256
+    if not given.initial_cluster:
+        command = restore_command(given.file, data_dir, bump_revision=bump)
+        raise SnapshotError(
+            f"{given.file} is an etcd snapshot; restore it with: {command} (etcd 3.5.10, 3.6 or later); "
+            "for several members, --initial-cluster NAME=PEER-URL,... prints the command for each member"
+        )
+    token = given.initial_cluster_token or f"restored-{sha256[:8]}"
+    for member in given.initial_cluster:
+        command = restore_command(
+            given.file,
+            data_dir,
+            bump_revision=bump,
+            member=member,
+            cluster=given.initial_cluster,
+            token=token,
+        )
+        print_lines(f"# On {member.name}:\n{command}")
 
 
 def _status(given: argparse.Namespace) -> None:
@@ -143,13 +171,13 @@ def _is_etcd(path: Path) -> bool:
 
     Raises SnapshotError if it is neither.
     """
-    # The package of the etcd store imports gRPC, which takes a tenth of a second.
+    # It takes time to import.
     if embedded.is_snapshot(path):
         return False
     from apiserver.storage.etcd import snapshot
 
     if not snapshot.is_snapshot(path):
-        raise SnapshotError(f"{path} is not a snapshot, neither of the embedded store nor of etcd")
+        raise SnapshotError(f"{path} is not a snapshot of the embedded store or of etcd")
     return True
 
 
@@ -167,7 +195,7 @@ def _config(given: argparse.Namespace) -> Config:
 def parser() -> IntermixedParser:
     parser = IntermixedParser(
         prog="apiserver snapshot",
-        description="Backs up and restores the store. The server may be running while a snapshot is saved.",
+        description="Backs up and restores the store. The server can be running while you save a snapshot.",
     )
     commands = parser.add_subparsers(metavar="save|restore|status", required=True)
     data_dir = f"The directory of the embedded store. (default {ServingOptions().data_dir})"
@@ -175,38 +203,57 @@ def parser() -> IntermixedParser:
     save = _command(commands, "save", "Write a snapshot of the store to FILE.", _SAVE, _save)
     save.add_argument("--data-dir", metavar="DIR", help=data_dir)
     save.add_argument(
-        "--etcd-servers", metavar="URLS", help="List of etcd servers (scheme://ip:port), comma separated."
+        "--etcd-servers", metavar="URLS", help="A comma-separated list of etcd servers (scheme://ip:port)."
     )
     save.add_argument(
         "--etcd-cafile",
         metavar="FILE",
-        help="SSL Certificate Authority file used to secure etcd communication.",
+        help="The file that contains the CA certificates used to verify the etcd servers.",
     )
     save.add_argument(
-        "--etcd-certfile", metavar="FILE", help="SSL certification file used to secure etcd communication."
+        "--etcd-certfile",
+        metavar="FILE",
+        help="The file that contains the client certificate for connections to etcd.",
     )
     save.add_argument(
-        "--etcd-keyfile", metavar="FILE", help="SSL key file used to secure etcd communication."
+        "--etcd-keyfile",
+        metavar="FILE",
+        help="The file that contains the private key for the certificate in --etcd-certfile.",
     )
-    save.add_argument("--config", metavar="FILE", help="The YAML file of the server's flags.")
+    save.add_argument("--config", metavar="FILE", help="The YAML file that contains the server's flags.")
     save.add_argument("--force", action="store_true", help="Replace FILE if it exists.")
 
     restore = _command(commands, "restore", "Create the embedded store from FILE.", _RESTORE, _restore)
     restore.add_argument("--data-dir", metavar="DIR", help=data_dir)
     restore.add_argument(
         "--bump-revision",
-        type=_bump,
+        type=bump_revision,
         default=embedded.BUMP_REVISION,
         metavar="N",
-        help="How far to move resourceVersions ahead; must exceed the number of writes since the snapshot. "
-        "0 keeps them and the history: only for a copy that no client of the original will use. "
-        "(default %(default)s)",
+        help="The number to add to resourceVersions. The number must exceed the number of writes since the "
+        "snapshot was saved. 0 keeps the resourceVersions and the history. Use 0 only for a copy that "
+        "clients of the original server will never use. (default %(default)s)",
     )
 
-    status = _command(commands, "status", "Verify FILE, and show what it contains.", _STATUS, _status)
-    status.add_argument(
-        "-o", "--output", choices=("text", "json"), default="text", help="The output format. (default text)"
+    restore.add_argument(
+        "--initial-cluster",
+        type=_members,
+        default=(),
+        metavar="MEMBERS",
+        help="A comma-separated list of the members of a new etcd cluster, each in the form NAME=PEER-URL. "
+        "The command prints the etcdutl command to run on each member.",
     )
+    restore.add_argument(
+        "--initial-cluster-token",
+        default="",
+        metavar="TOKEN",
+        help="The token of the new etcd cluster. (default derived from the snapshot)",
+    )
+
+    status = _command(
+        commands, "status", "Verify FILE, and print a summary of the snapshot.", _STATUS, _status
+    )
+    add_output_option(status, "text", "json")
     return parser
 
 
@@ -218,14 +265,20 @@ def _command(
     command: Callable[[argparse.Namespace], None],
 ) -> IntermixedParser:
     parser = commands.add_parser(name, help=summary, description=text)
-    parser.add_argument("file", type=Path, metavar="FILE", help="The file of the snapshot.")
+    parser.add_argument("file", type=path, metavar="FILE", help="The snapshot file.")
     parser.set_defaults(command=command)
     return parser
 
 
-def _bump(text: str) -> int:
-    if not re.fullmatch(rf"[0-9]{{1,{_BUMP_DIGITS}}}", text):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a non-negative integer of at most {_BUMP_DIGITS} digits"
-        )
-    return int(text)
+def _members(text: str) -> tuple[Member, ...]:
+    from apiserver.storage.etcd.snapshot import Member
+
+    members = []
+    for item in text.split(","):
+        name, _, peer_url = item.partition("=")
+        if not name or not re.fullmatch(r"https?://[^\s/,=]+:[0-9]+", peer_url):
+            raise argparse.ArgumentTypeError(f"{item!r} is not of the form NAME=http://HOST:PORT")
+        members.append(Member(name, peer_url))
+    if len({each.name for each in members}) < len(members):
+        raise argparse.ArgumentTypeError(f"{text!r} names a member twice")
+    return tuple(members)

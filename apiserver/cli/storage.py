@@ -1,4 +1,4 @@
-"""`apiserver storage rewrite`: has a running server write its objects again, as it would write them now.
+"""`apiserver storage`; here `storage rewrite`, which has a running server write its objects again.
 
 `apiserver migrate` is the same under the name that one looks for after an upgrade, and calls itself so.
 
@@ -14,6 +14,7 @@ import base64
 import os
 import shlex
 import signal
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -24,13 +25,16 @@ from typing import Any, Final, NamedTuple
 import aiohttp
 import orjson
 
-from apiserver.cli.api_client import user_agent
-from apiserver.cli.argument_parser import UsageError
+from apiserver.cli import storage_copy
+from apiserver.cli.api_client import ANSWER_BYTES_MAX, user_agent
+from apiserver.cli.argument_parser import UsageError, path
+from apiserver.cli.bounded_files import read_bounded
 from apiserver.cli.command_line import parse
 from apiserver.cli.flag_sections.serving import ServingOptions
 from apiserver.cli.intermixed_parser import IntermixedParser
+from apiserver.cli.limited_connection import reason_of
 from apiserver.cli.printing import print_lines, print_warning
-from apiserver.cli.server_options import read_bounded
+from apiserver.golang.urls import redacted_urls
 from apiserver.webhooks.credential_files import CredentialFiles
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.kubeconfig import read_server
@@ -41,14 +45,15 @@ STORAGE: Final = "storage"
 MIGRATE: Final = "migrate"
 _REWRITE: Final = "rewrite"
 _DESCRIPTION: Final = """
-Rewrites the objects of a running server that it would store in another form now: encrypted by another
-provider or key of --encryption-provider-config, or in another storage version. Objects that are up to date
-are only read. RESOURCE is a name like `secrets` or `widgets.example.com`; by default the command rewrites
-all resources except events, which expire by themselves.
+Rewrites stored objects that are out of date. An object is out of date if it does not use the current storage
+version, or the current encryption provider and key in --encryption-provider-config. The command skips objects
+that are up to date. RESOURCE is a resource name such as `secrets` or `widgets.example.com`. By default, the
+command rewrites all resources except Events, because they expire.
 
-A kubeconfig names the server, by default the administrator's in --data-dir. When it is interrupted, the
-command prints how to continue; starting again does no harm. It fails if an object cannot be written, and
-names it.
+The command connects to the server in the --kubeconfig file. By default, the command uses the administrator's
+kubeconfig in --data-dir. If the command is interrupted, it prints a command line that continues the rewrite.
+To start again from the beginning, run the original command again. If the server cannot write an object, the
+command fails and prints the object's name.
 """
 RATE: Final = 100
 RATE_MAX: Final = 100_000
@@ -60,6 +65,8 @@ RETRY_FIRST_S: Final = 0.5
 RETRY_MAX_S: Final = 10.0
 REQUEST_TIMEOUT_S: Final = 60.0
 PROGRESS_S: Final = 5.0
+# How long the objects that are being written may take after a signal.
+STOP_WITHIN_S: Final = 2.0
 FAILURES_SHOWN_MAX: Final = 100
 _BUSY: Final = frozenset({429, 500, 502, 503, 504})
 _CORRUPT: Final = "StorageReadError"
@@ -73,11 +80,14 @@ class RewriteFailed(Exception):
 
 
 class Interrupted(Exception):
-    """The command was interrupted. position: what comes next is behind it; empty if nothing was done."""
+    """The command was interrupted. position: what comes next is behind it; empty if nothing was done.
 
-    def __init__(self, position: str) -> None:
+    number: that of the signal.
+    """
+
+    def __init__(self, position: str, number: int = signal.SIGINT) -> None:
         super().__init__(position)
-        self.position = position
+        self.position, self.number = position, number
 
 
 class Resource(NamedTuple):
@@ -157,8 +167,13 @@ class Rewriter:
         self._next_at = 0.0
         self._position = ""
         self.failed = 0
-        self._is_stopped = False
+        self._is_stopped = self._has_answered = False
         self._told_at = monotonic()
+
+    @property
+    def position(self) -> str:
+        """The last object that was written; empty if there is none."""
+        return self._position
 
     def stop(self) -> None:
         """Have the run end after the objects that are being written."""
@@ -173,7 +188,7 @@ class Rewriter:
         first, _, begin = after.partition("/")
         if first:
             if first not in [each.name for each in resources]:
-                raise RewriteFailed(f"--after: {first} is none of the resources that are rewritten")
+                raise RewriteFailed(f"--after: {first} is not one of the resources to rewrite")
             while resources[0].name != first:
                 resources.pop(0)
         for resource in resources:
@@ -200,7 +215,7 @@ class Rewriter:
         elsewhere = await self._versions_elsewhere()
         roots = [("", "/api/v1")]
         groups = (await self._get("/apis")).document
-        with _understood("/apis"):
+        with _valid_response("/apis"):
             for group in groups["groups"]:
                 preferred = group["preferredVersion"]["groupVersion"]
                 all_versions = [each["groupVersion"] for each in group["versions"]]
@@ -219,7 +234,7 @@ class Rewriter:
     async def _resources_of(self, group: str, root: str) -> list[Resource]:
         """Returns the resources of a version whose objects can be rewritten. Raises RewriteFailed."""
         document = (await self._get(root)).document
-        with _understood(root):
+        with _valid_response(root):
             return [
                 Resource(f"{name}.{group}" if group else name, f"{root}/{name}", each["namespaced"])
                 for each in document["resources"] or ()
@@ -236,7 +251,7 @@ class Rewriter:
         answer = await self._with_patience("GET", path, {}, b"")
         if answer.status not in (200, 403, 404):
             raise RewriteFailed(f"{path}: {answer.why}")
-        with _understood(path):
+        with _valid_response(path):
             return {
                 f"/apis/{each['spec']['group']}/{each['spec']['version']}"
                 for each in answer.document.get("items") or ()
@@ -282,14 +297,16 @@ class Rewriter:
                 corrupt = ", ".join(each.get("field", "") for each in causes if each.get("field"))
                 self._fail(f"{resource.name}: {answer.why}{corrupt and f': {corrupt}'}")
                 return
-            with _understood(resource.path):
+            with _valid_response(resource.path):
                 metadata = answer.document["metadata"]
                 page = [each["metadata"] for each in answer.document.get("items") or ()]
                 places = [_place(each) for each in page]
                 remaining = int(metadata.get("remainingItemCount") or 0)
-                token = str(metadata.get("continue") or "")
+                before, token = token, str(metadata.get("continue") or "")
             if not all(places):
                 raise RewriteFailed(f"{resource.path}: an object has no name")
+            if token and token == before:
+                raise RewriteFailed(f"{resource.path}: the list does not end")
             yield page, remaining
             if not token:
                 return
@@ -305,7 +322,7 @@ class Rewriter:
             counts.failed += 1
             self._fail(f"{resource.name}/{_place(metadata)}: {answer.why}")
         else:
-            with _understood(path):
+            with _valid_response(path):
                 written = answer.document["metadata"]["resourceVersion"]
             if written != metadata.get("resourceVersion"):
                 counts.rewritten += 1
@@ -344,15 +361,20 @@ class Rewriter:
     async def _with_patience(
         self, method: str, path: str, headers: Mapping[str, str], body: bytes
     ) -> ServerResponse:
-        """Send a request; again, if the server is busy. Raises RewriteFailed if it does not respond."""
+        """Send a request; again, if the server is busy, or no longer responds.
+
+        Raises RewriteFailed if it does not respond.
+        """
         wait_s = self._retry_first_s
         for attempt in range(1, ATTEMPTS_MAX + 1):
             try:
                 answer = await self._send(method, path, headers, body)
             except RewriteFailed:
-                if attempt == ATTEMPTS_MAX:
+                # A server that has never answered is rather the wrong one.
+                if attempt == ATTEMPTS_MAX or not self._has_answered:
                     raise
             else:
+                self._has_answered = True
                 if not answer.is_busy or attempt == ATTEMPTS_MAX:
                     return answer
                 wait_s = max(wait_s, min(answer.retry_after_s, RETRY_MAX_S))
@@ -362,15 +384,15 @@ class Rewriter:
 
 
 @contextmanager
-def _understood(path: str) -> Iterator[None]:
-    """Have answers that are not understood raise an error that names their path.
+def _valid_response(path: str) -> Iterator[None]:
+    """Raises an error that names the path of a response without the expected fields.
 
     Raises RewriteFailed for a response that is not that of an API server.
     """
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise RewriteFailed(f"{path}: the server's answer is none that is understood") from None
+        raise RewriteFailed(f"the server's response to {path} is not valid") from None
 
 
 def _place(metadata: Mapping[str, Any]) -> str:
@@ -411,9 +433,12 @@ async def _server(path: Path, command: str) -> AsyncIterator[Send]:
                     server_hostname=cluster.tls_server_name or None,
                     allow_redirects=False,
                 ) as response:
-                    content = await response.read()
-            except (aiohttp.ClientError, TimeoutError) as error:
-                raise RewriteFailed(f"{url} does not respond: {error or type(error).__name__}") from None
+                    content = await _read(response)
+            # ValueError: of a path that cannot be sent.
+            except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+                raise RewriteFailed(
+                    f"the request to {redacted_urls(url)} failed: {_reason_of(error)}"
+                ) from None
             try:
                 document = orjson.loads(content)
             except orjson.JSONDecodeError:
@@ -425,26 +450,73 @@ async def _server(path: Path, command: str) -> AsyncIterator[Send]:
         yield send
 
 
+async def _read(response: aiohttp.ClientResponse) -> bytes:
+    """Returns what is in a response. Raises RewriteFailed if that is too long."""
+    content = bytearray()
+    async for piece in response.content.iter_any():
+        content += piece
+        if len(content) > ANSWER_BYTES_MAX:
+            raise RewriteFailed(f"the response is longer than {ANSWER_BYTES_MAX} bytes")
+    return bytes(content)
+
+
+def _reason_of(error: Exception) -> str:
+    """Returns why a server has not answered. The library's own texts have lines and what was received."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError() if isinstance(error.certificate_error, ssl.SSLError):
+            return reason_of(error.certificate_error)
+        case aiohttp.ClientConnectorError():
+            return reason_of(error.os_error)
+        case TimeoutError():
+            return f"no response within {REQUEST_TIMEOUT_S:g} s"
+        case aiohttp.ServerDisconnectedError(message=str()):
+            return "the server closed the connection without a response"
+        case aiohttp.ClientPayloadError() | aiohttp.ServerDisconnectedError():
+            return "the response is incomplete"
+        case aiohttp.ClientResponseError():
+            return "the response is not valid HTTP"
+        case _:
+            return reason_of(error)
+
+
 # ---- the command line
 
 
 def run(arguments: Sequence[str]) -> bool:
-    """Run `storage rewrite` or `migrate`, whichever the arguments name. Returns False if objects have failed.
+    """Run the command that the arguments name: of `storage`, or `migrate`.
 
-    Raises UsageError, RewriteFailed, Interrupted; exits for --help.
+    Returns False if objects have failed.
+    Raises UsageError, RewriteFailed, Interrupted, StorageError; exits for --help.
     """
     command, *others = arguments
     given = parser(command).parse_args(others)
+    if given.command == f"{STORAGE} {storage_copy.COPY}":
+        storage_copy.run(given)
+        return True
     return asyncio.run(_run(given))
 
 
 async def _run(given: argparse.Namespace) -> bool:
     async with _server(given.kubeconfig or _administrators(given), given.command) as send:
         rewriter = Rewriter(send, rate=given.rate, tell=print_lines, warn=print_warning)
+        running = asyncio.ensure_future(rewriter.run([*dict.fromkeys(given.resources)], given.after))
         loop = asyncio.get_running_loop()
+        received: list[int] = []
+
+        def on_signal(number: int) -> None:
+            received.append(number)
+            rewriter.stop()
+            # The server may not respond. A write whose outcome is unknown does no harm.
+            loop.call_later(STOP_WITHIN_S, running.cancel)
+
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, rewriter.stop)
-        await rewriter.run([*dict.fromkeys(given.resources)], given.after)
+            loop.add_signal_handler(number, on_signal, number)
+        try:
+            await running
+        except (Interrupted, asyncio.CancelledError):
+            if not received:
+                raise
+            raise Interrupted(rewriter.position, received[0]) from None
         return not rewriter.failed
 
 
@@ -454,7 +526,7 @@ def _administrators(given: argparse.Namespace) -> Path:
     path = config.serving.data_dir / "admin.kubeconfig"
     if not path.is_file():
         raise UsageError(
-            f"{given.command}: there is no {path}; name the server by --kubeconfig or --data-dir"
+            f"{given.command}: {path} does not exist; use --kubeconfig or --data-dir to name the server"
         )
     return path
 
@@ -471,10 +543,13 @@ def parser(command: str = STORAGE) -> IntermixedParser:
     if command == MIGRATE:
         _describe(parser, MIGRATE)
         return parser
-    parser.description = "Works on stored objects."
-    commands = parser.add_subparsers(metavar=_REWRITE, required=True)
-    rewrite = commands.add_parser(_REWRITE, help="Rewrite stored objects in their current form.")
+    parser.description = "Rewrites stored objects, or copies one store to another."
+    commands = parser.add_subparsers(metavar=f"{_REWRITE}|{storage_copy.COPY}", required=True)
+    rewrite = commands.add_parser(_REWRITE, help="Rewrite stored objects that are out of date.")
     _describe(rewrite, f"{STORAGE} {_REWRITE}")
+    copy = commands.add_parser(storage_copy.COPY, help=storage_copy.SUMMARY)
+    storage_copy.describe(copy)
+    copy.set_defaults(command=f"{STORAGE} {storage_copy.COPY}")
     return parser
 
 
@@ -487,28 +562,27 @@ def _describe(parser: argparse.ArgumentParser, command: str) -> None:
     """Tell a parser what the command does and takes. command: its name, which is parsed along."""
     parser.description = _DESCRIPTION
     parser.set_defaults(command=command)
-    parser.add_argument("resources", nargs="*", metavar="RESOURCE", help="A resource to rewrite.")
-    parser.add_argument(
-        "--kubeconfig", type=Path, metavar="FILE", help="The kubeconfig that names the server."
-    )
+    parser.add_argument("resources", nargs="*", default=[], metavar="RESOURCE", help="A resource to rewrite.")
+    parser.add_argument("--kubeconfig", type=path, metavar="FILE", help="The kubeconfig file for the server.")
     default = ServingOptions().data_dir
     parser.add_argument(
         "--data-dir",
         metavar="DIR",
-        help=f"The data directory of the server, which contains a kubeconfig. (default {default})",
+        help="The server's data directory, which contains the administrator's kubeconfig. (default "
+        f"{default})",
     )
     parser.add_argument(
         "--rate",
         type=_rate,
         default=RATE,
         metavar="N",
-        help="The maximum number of objects written per second. (default %(default)s)",
+        help="The maximum number of objects to write per second. (default %(default)s)",
     )
     parser.add_argument(
         "--after",
         default="",
         metavar="POSITION",
-        help="Continue after this object; the command prints it when it is interrupted.",
+        help="The position after which the rewrite continues. An interrupted command prints this position.",
     )
 
 

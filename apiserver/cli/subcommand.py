@@ -1,7 +1,7 @@
-"""Runs a subcommand to its end, also where nobody takes what it prints, or somebody interrupts it.
+"""Runs a subcommand, which ends with one line on stderr if it cannot write its output, or after a signal.
 
-Who reads a pipe may end first, as `head` does, a disk may be full, or there may be no standard output at all.
-Each is reported in one line.
+The reasons are broken pipes, full disks and a missing stdout; the signals are SIGINT and SIGTERM. A pipe
+breaks when its reader ends first, as `head` does. After a signal, commands clean up.
 """
 
 from __future__ import annotations
@@ -9,9 +9,12 @@ from __future__ import annotations
 import errno
 import io
 import os
+import signal
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Final
 
 from apiserver.cli.printing import print_error
@@ -20,21 +23,58 @@ from apiserver.cli.printing import print_error
 _LOST: Final = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 
 
+# Ended by a signal: this plus its number, as shells have it.
+_SIGNALLED: Final = 128
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal has interrupted a command."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Within it, SIGINT and SIGTERM raise Interrupted in the main thread."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {
+        number: signal.signal(number, _interrupt)
+        for number in _SIGNALS
+        if signal.getsignal(number) is not signal.SIG_IGN  # As in the background of a shell.
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _interrupt(number: int, _: FrameType | None) -> None:
+    raise Interrupted(number)
+
+
 def run_subcommand(run: Callable[[], int], failed: int) -> int:
     """Returns the exit code: what `run` returns, when all that it has printed is written; else `failed`.
 
-    Raises what `run` raises, but for OSError and KeyboardInterrupt.
+    Interrupted by a signal it is 128 and the signal's number. Raises what `run` raises, but for OSError and
+    Interrupted.
     """
     if sys.stdout is None:
-        _tell("there is no standard output")
+        print_error("there is no standard output")
         return failed
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() != "utf-8":
         sys.stdout.reconfigure(errors="backslashreplace")  # Other encodings lack characters of names.
     try:
-        try:
-            return run()
-        finally:
-            sys.stdout.flush()  # Also before it exits for --help.
+        with interruptible():
+            try:
+                return run()
+            finally:
+                sys.stdout.flush()  # Also before it exits for --help.
     except OSError as error:
         why = error.strerror or str(error)
         if error.filename is not None:
@@ -42,15 +82,11 @@ def run_subcommand(run: Callable[[], int], failed: int) -> int:
         elif error.errno in _LOST:
             _discard_output()
             why = f"the output cannot be written: {why}"
-        _tell(why)
-    except KeyboardInterrupt:
-        _tell("interrupted")
+        print_error(why)
+    except Interrupted as interrupted:
+        print_error("interrupted")
+        return _SIGNALLED + interrupted.number
     return failed
-
-
-def _tell(line: str) -> None:
-    with suppress(OSError):  # It may go where the output does.
-        print_error(line)
 
 
 def _discard_output() -> None:

@@ -7,10 +7,11 @@ import platform
 from collections.abc import Sequence
 
 from apiserver import __version__
+from apiserver.cli.argument_parser import add_output_option
 from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
-from apiserver.releases.emulation import EmulatedRelease
+from apiserver.meta.releases.emulation import EmulatedRelease
 
-_ABOUT = "Prints the version of apiserver and the Kubernetes release that it serves by default."
+_ABOUT = "Prints apiserver's version and the Kubernetes release whose APIs it serves by default."
 
 
 def version_line() -> str:
@@ -37,7 +38,5 @@ def _document() -> dict[str, str]:
 
 def parser() -> IntermixedParser:
     built = described_parser("version", _ABOUT)
-    built.add_argument(
-        "-o", "--output", choices=("text", "json"), default="text", help="The output format. (default text)"
-    )
+    add_output_option(built, "text", "json")
     return built

@@ -6,14 +6,17 @@ On the way in:
     request_handler  makes one `ApiCall` of each request
     api_call         the record of a request: its user, what it asks for, and its response
     request_info     method, path and query to verb, resource, subresource, namespace and name
+    request_log      logs slow requests with where their time went, and samples traces
     middleware       metrics, errors to Status, authentication, deadlines, authorization, slots and seats;
-                     further middleware: impersonation, auditing, cors, priority_and_fairness
+                     further middleware: impersonation, audit_middleware, cors, priority_and_fairness
     calls_under_way  the calls in progress, for deadlines and for log lines about stalls
-    priority_and_fairness  makes requests wait for their seats, by their flows
+    priority_and_fairness  makes requests wait for their seats, by their flows; `flowcontrol` decides
+    flow_control_configuration  applies FlowSchemas and priority levels to it
     request_slots    how many requests of each user may be in flight, where fairness does not limit them
+    authorship       tells the history which request makes a write
     impersonation    `kubectl --as`; impersonation_modes: what each mode of it requires
     confidentiality  keeps Secrets and credentials out of errors and audit events
-    auditing         records requests, as the audit policy says
+    audit_middleware records requests, as the audit policy says
     cors             which web pages may use the API
     load_shedding    refuses expensive requests while memory is short
     removal_rehearsal  hides APIs that a later release removes from clients that ask for that
@@ -32,8 +35,10 @@ On the way out:
     authorization_recheck  ends watches whose users are no longer authorized
     websocket        writes it as messages of a WebSocket, if the client asks for one
 
-Endpoints in this package: `discovery`, `openapi`, `openid`, `health`, `version`, `zpages`, and
-`deprecated_requests`, which lists the users of deprecated APIs.
+Endpoints in this package: `discovery`, `openapi`, `openid`, `health`, `version`, `zpages`, `profiles`,
+`debug_flags`, which sets the log level, `deprecated_requests`, which lists the users of deprecated APIs, and
+`client_requests`, which lists the clients that send the most requests. The last two list those of one process
+(`worker_identity`).
 
 What it guarantees: a client that is slow, silent or gone costs bounded memory and no time of others (see the
 bounds at the top of each module). A response that has begun is finished or cut off, never patched up.
@@ -44,5 +49,7 @@ Responses are written past aiohttp for the same reason. The order of the middlew
 `app.http_server.build_http_server`.
 
 `handlers` implements the verbs, and `reverse_proxy` connects requests to other servers: both use this
-package, and nothing here uses them. Left out: authorization decisions (`auth`).
+package, and nothing here uses them. `aggregation` knows which other API servers are available, and what they
+serve: routes, discovery and OpenAPI use it, and it uses nothing here. `flowcontrol` does no I/O.
+Left out: authorization decisions (`auth`).
 """

@@ -5,20 +5,22 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from aiohttp import hdrs, web
 
 from apiserver.audit.request_audit import RequestAudit
 from apiserver.endpoints.body_limits import BodyLimits, BodyRoom
 from apiserver.endpoints.connection import Connection
+from apiserver.endpoints.flowcontrol.flow_control import Flow
 from apiserver.endpoints.representation import Encoder, StatusEncoder
 from apiserver.endpoints.request_slots import RequestSlot
-from apiserver.flowcontrol.flow_control import Flow
+from apiserver.golang.quoting import go_quote
 from apiserver.load.offload import Offload
 from apiserver.meta.vocabulary import Query, RequestInfo, UserInfo
 from apiserver.metrics.requests import RequestEnding
 from apiserver.registry.served_resource import ServedResource
+from apiserver.tracing.request_trace import QUEUE, RequestTrace, traced
 from apiserver.wire.media_types import APPLY_YAML
 
 
@@ -30,16 +32,23 @@ class ApiCall:
 
     received_at: seconds of the event loop's clock.
     offload: decides where the call's work runs, for its user once that is known.
+    user_agent: the User-Agent header, cut to the length that audit events have of it; empty without one.
     status_encoder: encodes Statuses in the form that the client accepts; without it they are JSON.
     malformed: why the request cannot be served; empty if it can.
 
     Unset until the stage that determines them:
 
-    user: by authentication; impersonation replaces it. See `known_user`.
-    resource: the served resource that the path names, by `Routes`. See `found_resource`.
+    user: by authentication; impersonation replaces it. See `set_user`.
+    resource: the served resource that the path names, by `Routes`.
+
+    The same where they may be unset:
+
+    known_user: the user; None before authentication.
+    found_resource: the resource that the path names; None if there is none, or it has not been looked up yet.
 
     Set by middleware for some calls:
 
+    impersonator: the authenticated user, if the request is handled as another one.
     audit: the record of the call, if there is to be one; its level depends on the user.
     audit_encoder: encodes the answer as it is recorded, if it is.
     deadline: when the client gives up, by the event loop's clock, if the request says so.
@@ -71,17 +80,24 @@ class ApiCall:
     """
 
     request: web.BaseRequest
+    connection: Connection
     info: RequestInfo
     query: Query
     audit_id: str
     received_at: float
     offload: Offload
+    trace: RequestTrace
+    user_agent: str = ""
     status_encoder: StatusEncoder | None = None
     malformed: str = ""
 
     user: UserInfo = field(init=False)
     resource: ServedResource = field(init=False)
 
+    known_user: UserInfo | None = None
+    found_resource: ServedResource | None = None
+
+    impersonator: UserInfo | None = None
     audit: RequestAudit | None = None
     audit_encoder: Encoder | None = None
     deadline: float | None = None
@@ -106,22 +122,23 @@ class ApiCall:
     is_answer_lost: bool = False
     ending: RequestEnding | None = None
 
-    @property
-    def known_user(self) -> UserInfo | None:
-        """The authenticated user of the request; None before authentication."""
-        return getattr(self, "user", None)
+    def set_user(self, user: UserInfo) -> None:
+        """Handle the request as `user`, who is also charged for its offloaded work."""
+        self.user = self.known_user = user
+        # That of the last request: most clients are one user.
+        offload = self.connection.offload
+        if offload is None or offload.user != user.name:
+            offload = self.connection.offload = self.offload.for_user(user.name)
+        self.offload = offload
 
     @property
-    def found_resource(self) -> ServedResource | None:
-        """The resource that the path names; None if there is none, or it has not been looked up yet."""
-        try:
-            return self.resource
-        except AttributeError:
-            return None
-
-    @property
-    def connection(self) -> Connection:
-        return cast(Connection, self.request.protocol)
+    def client(self) -> str:
+        """The user and the program that made the request, for logs."""
+        user = self.known_user
+        name = "unknown" if user is None else go_quote(user.name)
+        if self.impersonator is not None:
+            name = f"{go_quote(self.impersonator.name)} as {name}"
+        return f"user {name}, user agent {go_quote(self.user_agent) if self.user_agent else 'unknown'}"
 
     @property
     def is_apply(self) -> bool:
@@ -134,7 +151,7 @@ class ApiCall:
         Raises TooManyRequests.
         """
         if self.slot is not None and (waiting := self.slot.take()) is not None:
-            await waiting
+            await traced(QUEUE, waiting)
 
     @contextmanager
     def without_slot(self) -> Iterator[None]:

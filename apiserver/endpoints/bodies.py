@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from aiohttp import hdrs, web
 
+from apiserver import wire
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.body_limits import SMALL_BODY_BYTES, BodyRoom
 from apiserver.endpoints.connection import BODY_BYTES_MAX
@@ -19,7 +20,8 @@ from apiserver.meta.brand import Brand
 from apiserver.meta.errors import ApiError, BadRequest, RequestEntityTooLarge, UnsupportedMediaType
 from apiserver.meta.vocabulary import Document
 from apiserver.schema.duplicates import duplicate_fields
-from apiserver.wire import cbor, json_text, yaml
+from apiserver.tracing.request_trace import traced
+from apiserver.wire import json_text
 from apiserver.wire.media_types import APPLY_YAML, CBOR, JSON, YAML, supported_media_types
 from apiserver.wire.protobuf import InvalidProtobuf, open_envelope
 
@@ -64,7 +66,7 @@ async def read_body(call: ApiCall) -> Body:
         raise RequestEntityTooLarge(BODY_BYTES_MAX)
     if request.headers.get(hdrs.TRANSFER_ENCODING, "chunked").lower() != "chunked":
         call.closes_connection = True
-        raise BadRequest("the only transfer coding that is supported is chunked")
+        raise BadRequest("the only supported transfer coding is chunked")
     if request.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
         raise UnsupportedMediaType("the body of the request is compressed, which is not supported")
     content = request.content
@@ -76,7 +78,7 @@ async def read_body(call: ApiCall) -> Body:
             if len(body) > SMALL_BODY_BYTES:
                 await _room(call).take(len(body))
         else:
-            body = await _receive(call)
+            body = await traced("request body", _receive(call))
     except web.RequestPayloadError as error:
         call.closes_connection = True
         raise BadRequest(f"the body of the request cannot be read: {error}") from None
@@ -176,10 +178,13 @@ async def discard_body(call: ApiCall, handle: Handler) -> None:
         await asyncio.wait([discarding])
 
 
+def _is_yaml(data: bytes, media_type: str) -> bool:
+    return media_type == YAML or (media_type == APPLY_YAML and not looks_like_json(data))
+
+
 def size_class_of(data: bytes, content_type: str) -> SizeClass:
     """Returns the work that a body may cause."""
-    media_type = base_type(content_type)
-    is_yaml = media_type == YAML or (media_type == APPLY_YAML and not looks_like_json(data))
+    is_yaml = content_type not in ("", JSON) and _is_yaml(data, base_type(content_type))
     if is_yaml and _YAML_ANCHOR in data:
         return SizeClass.LARGE
     if len(data) <= LARGE_BYTES and data.count(b"{") > MANY_OBJECTS:
@@ -236,7 +241,7 @@ class BodyParser:
                 document = load_json(body)
                 return ParsedDocument(document, lambda _: _duplicates_in_json(body, document), is_json=True)
             if media_type == YAML:
-                document, lines = yaml.load(body)
+                document, lines = wire.yaml.load(body)
                 return ParsedDocument(document, lambda validation: _duplicates_in_yaml(lines, validation))
             if media_type == CBOR:
                 return ParsedDocument(_from_cbor(body), _no_duplicates)
@@ -246,9 +251,9 @@ class BodyParser:
             return ParsedDocument(document, _no_duplicates)
         except json_text.InvalidJson as error:
             raise MalformedBody(f"couldn't get version/kind; json parse error: {error}") from None
-        except (yaml.InvalidYaml, InvalidProtobuf) as error:
+        except (wire.yaml.InvalidYaml, InvalidProtobuf) as error:
             raise MalformedBody(str(error)) from None
-        except cbor.InvalidCbor as error:
+        except wire.cbor.InvalidCbor as error:
             raise MalformedBody(f"unable to determine group/version/kind: {error}") from None
         except LookupError:
             types = supported_media_types(self._brand, has_protobuf=False, has_cbor=self._has_cbor)
@@ -268,9 +273,9 @@ class BodyParser:
 
 
 def _from_cbor(body: bytes) -> Any:
-    document = cbor.load(body)
+    document = wire.cbor.load(body)
     if isinstance(document, list):
-        raise cbor.InvalidCbor(
+        raise wire.cbor.InvalidCbor(
             "cbor: cannot unmarshal array into Go value of type v1.TypeMeta "
             "(cannot decode CBOR array to struct without toarray option)"
         )
@@ -283,7 +288,7 @@ def _duplicates_in_json(body: bytes, document: Any) -> list[str]:
 
 def _duplicates_in_yaml(lines: list[str], field_validation: str) -> list[str]:
     """Returns Go's single error about all duplicates under Strict, otherwise a warning about each."""
-    return [yaml.strict_error(lines)] if lines and field_validation == "Strict" else lines
+    return [wire.yaml.strict_error(lines)] if lines and field_validation == "Strict" else lines
 
 
 def load_json(body: bytes) -> Any:

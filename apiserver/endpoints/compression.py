@@ -31,7 +31,6 @@ def accepts_gzip(accept_encoding: str | None) -> bool:
     """Returns whether a client accepts gzip; as in Kubernetes only the bare word counts, not one with a
     weight.
 
-
     accept_encoding: the Accept-Encoding header, if there is one.
     """
     if accept_encoding is None:

@@ -7,21 +7,23 @@ import contextlib
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, Protocol, cast
 
 import orjson
-from aiohttp import StreamReader, web
-from aiohttp.abc import AbstractStreamWriter
+from aiohttp import web
 from aiohttp.http import RawRequestMessage
 from aiohttp.http_exceptions import BadHttpMethod
 
 from apiserver.audit.event_fields import Caller
 from apiserver.auth.authn.chain import PeerCertificate
+from apiserver.load.offload import Offload
 from apiserver.load.unread_answers import UnreadAnswers
 from apiserver.meta.errors import ApiError, BadRequest, InternalError, MethodNotAllowed
 from apiserver.meta.vocabulary import UserInfo
 from apiserver.metrics.event_loop import EventLoopMonitor
+from apiserver.tracing.request_trace import traced
 
 # Also how long a client may take to send its headers: the clock starts with the connection, or with the
 # previous response, and only a complete request stops it. kube-apiserver: 90 s idle, 32 s for headers.
@@ -57,11 +59,7 @@ class _AlreadySent(web.StreamResponse):
 
     def __init__(self, *, keeps_alive: bool) -> None:
         super().__init__()
-        self._keeps_alive = keeps_alive
-
-    @property
-    def keep_alive(self) -> bool:
-        return self._keeps_alive
+        self._keep_alive = keeps_alive
 
     async def prepare(self, request: web.BaseRequest) -> None:
         return None
@@ -95,7 +93,7 @@ class Connection(web.RequestHandler):
 
     certificate: the identity that the client certificate proves, once that is known.
     is_last_answer: whether the connection must be closed after the current response.
-    asker: the user of the last request whose user is known.
+    asker: the user of the last request whose user is known. offload: the last one of a user's request.
     audited: the user of the last recorded request, three headers of the client, and the record of both.
     held_bytes, is_shared, may_stall: see `unread_answers.UnreadConnection`.
     """
@@ -106,6 +104,7 @@ class Connection(web.RequestHandler):
         self._msg_queue_resume_size = PIPELINED_REQUESTS_MAX // 2
         self._unread_answers = manager.unread_answers
         self.asker: UserInfo | None = None
+        self.offload: Offload | None = None
         self.audited: tuple[UserInfo | None, tuple[str, str, str], Caller] | None = None
         self.held_bytes = 0
         self.is_shared = False
@@ -136,12 +135,16 @@ class Connection(web.RequestHandler):
         if self._loop_monitor.is_resting:
             self._loop_monitor.wake()
         super().data_received(data)
-        if self.is_answering and self._messages and not isinstance(self._messages[-1][0], RawRequestMessage):
+        request = self._current_request
+        if (
+            request is not None
+            and self._messages
+            and not isinstance(self._messages[-1][0], RawRequestMessage)
+            and not request.content.is_eof()
+        ):
             # The parser failed in the middle of a body. aiohttp reports it to the next request, but not to
             # the one in flight, which would wait for the rest until it times out.
-            request = self._current_request
-            if request is not None and not request.content.is_eof():
-                request.content.set_exception(web.RequestPayloadError("the body is not valid HTTP"))
+            request.content.set_exception(web.RequestPayloadError("the body is not valid HTTP"))
 
     def begin_relay(self, receiver: RelayReceiver) -> None:
         """Pass all that the client sends from now on to a receiver, because the protocol is no longer
@@ -200,7 +203,7 @@ class Connection(web.RequestHandler):
             self.on_writable = lambda: None if writable.done() else writable.set_result(None)
             self._on_hesitation = on_hesitation
             try:
-                await writable
+                await traced("response", writable)
             finally:
                 self._on_hesitation = None
         if self.transport is None:
@@ -215,6 +218,14 @@ class Connection(web.RequestHandler):
         """Log an error of this server, but not what aiohttp finds in a body that it only discards."""
         if not isinstance(kw.get("exc_info"), web.RequestPayloadError):
             super().log_exception(*args, **kw)
+
+    async def finish_response(
+        self, request: web.BaseRequest, resp: web.StreamResponse, start_time: float | None
+    ) -> tuple[web.StreamResponse, bool]:
+        """Returns a response that has been sent, and whether the client has left while that was done."""
+        if self._upgraded or not isinstance(resp, _AlreadySent):
+            return await super().finish_response(request, resp, start_time)
+        return resp, False
 
     def handle_error(
         self,
@@ -259,15 +270,15 @@ class Server(web.Server):
         unread_answers: UnreadAnswers | None = None,
         loop_monitor: EventLoopMonitor | None = None,
     ) -> None:
+        # Getting the running loop is a system call in Python 3.11: too slow for each request.
+        self._running_loop = asyncio.get_running_loop()
         super().__init__(
             handler,
-            request_factory=self._request,
+            request_factory=partial(web.BaseRequest, loop=self._running_loop, client_max_size=BODY_BYTES_MAX),
             handler_cancellation=True,  # when the client is gone
         )
         self._idle_timeout_s = idle_timeout_s
-        self._is_draining = False
-        # Getting the running loop is a system call in Python 3.11: too slow for each request.
-        self._running_loop = asyncio.get_running_loop()
+        self._is_draining = self._is_leaving = False
         self.unread_answers = unread_answers or UnreadAnswers(self._running_loop)
         self.loop_monitor = loop_monitor or EventLoopMonitor(self._running_loop)
 
@@ -287,6 +298,8 @@ class Server(web.Server):
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
         super().connection_made(handler, transport)
+        if self._is_leaving and isinstance(handler, Connection):
+            handler.is_last_answer = True
         if self._is_draining:
             # Its TLS handshake was in progress when draining began.
             handler.force_close()
@@ -305,6 +318,12 @@ class Server(web.Server):
         """Let connections be idle for longer, because the loop's clock was advanced but not the clients'."""
         for connection in self._open_connections():
             connection.prolong_idleness(seconds)
+
+    def close_after_answers(self) -> None:
+        """Close each connection after its next response, so that its client connects to another server."""
+        self._is_leaving = True
+        for connection in self._open_connections():
+            connection.is_last_answer = True
 
     async def drain(self, timeout_s: float) -> None:
         """Accept no new requests, finish those in flight, then close the remaining connections after
@@ -326,15 +345,3 @@ class Server(web.Server):
 
     def _open_connections(self) -> list[Connection]:
         return cast(list[Connection], self.connections)
-
-    def _request(
-        self,
-        message: RawRequestMessage,
-        payload: StreamReader,
-        protocol: web.RequestHandler,
-        writer: AbstractStreamWriter,
-        task: asyncio.Task[None],
-    ) -> web.BaseRequest:
-        return web.BaseRequest(
-            message, payload, protocol, writer, task, self._running_loop, client_max_size=BODY_BYTES_MAX
-        )

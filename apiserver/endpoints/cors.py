@@ -48,7 +48,6 @@ class AllowedOrigins:
     def allows_websocket(self, origin: str, host: str) -> bool:
         """Returns whether a page may open a WebSocket; pages of the server's own host and other clients may.
 
-
         origin, host: these headers of the handshake, or empty.
         """
         is_own = origin.partition("://")[2].lower() == host.lower()

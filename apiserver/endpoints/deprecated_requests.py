@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from aiohttp import hdrs
 
 from apiserver.endpoints.api_call import ApiCall
-from apiserver.endpoints.responses import send_document
+from apiserver.endpoints.responses import send_document, unicode_of
 from apiserver.meta import timestamps
+from apiserver.meta.releases.deprecated_calls import DeprecatedApi, DeprecatedCalls
+from apiserver.meta.releases.emulation import EmulatedRelease
 from apiserver.meta.vocabulary import Document, Removal
 from apiserver.registry.served_resource import ServedResource
-from apiserver.releases.deprecated_calls import DeprecatedApi, DeprecatedCalls
-from apiserver.releases.emulation import EmulatedRelease
 
 DEPRECATIONS_PATH: Final = "debug/deprecations"
 _NOT_KNOWN: Final = Removal()
@@ -24,12 +23,13 @@ class DeprecatedRequests:
     """Counts the requests for APIs that will be removed, and lists the clients that make them.
 
     release: the one that is emulated. clock: seconds since 1970.
-    workers: how many processes serve the port, each of which counts its own requests.
+    worker: the `worker_identity` of this process.
     """
 
-    def __init__(self, release: EmulatedRelease, clock: Callable[[], float], workers: int = 1) -> None:
-        self._release, self._clock, self._workers = release, clock, workers
-        self._id = secrets.token_hex(8)
+    def __init__(
+        self, release: EmulatedRelease, clock: Callable[[], float], worker: Mapping[str, Any]
+    ) -> None:
+        self._release, self._clock, self._worker = release, clock, worker
         self._calls, self._began = DeprecatedCalls(), clock()
 
     def count(self, call: ApiCall, resource: ServedResource) -> None:
@@ -51,8 +51,7 @@ class DeprecatedRequests:
     def _document(self) -> Document:
         return {
             "release": str(self._release),
-            "workers": self._workers,
-            "worker": self._id,
+            **self._worker,
             "since": timestamps.to_text(self._began),
             "requests": [
                 {
@@ -63,15 +62,10 @@ class DeprecatedRequests:
                     "removedRelease": api.removal.release,
                     "replacement": api.removal.replacement,
                     "user": caller.user,
-                    "userAgent": _unicode(caller.user_agent),
+                    "userAgent": unicode_of(caller.user_agent),
                     "count": calls.count,
                     "lastSeen": timestamps.to_text(calls.last_seen),
                 }
                 for api, caller, calls in self._calls
             ],
         }
-
-
-def _unicode(header: str) -> str:
-    """Returns the value of a header, whose bytes need not be UTF-8, as JSON may have it."""
-    return header.encode(errors="surrogateescape").decode(errors="replace")

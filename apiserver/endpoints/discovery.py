@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 import orjson
 from aiohttp import hdrs
 
-from apiserver.aggregation.remote_versions import DiscoveredVersion, RemoteTable, RemoteVersions
 from apiserver.catalogue.apiregistration.local_api_services import CUSTOM, builtin_priority
+from apiserver.endpoints.aggregation.remote_versions import DiscoveredVersion, RemoteTable, RemoteVersions
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.negotiation import Negotiator, TargetKind
 from apiserver.endpoints.representation import MetaV1Encoders, document_encoder
@@ -347,7 +347,7 @@ def _resource(resource: ServedResource) -> Document:
         "verbs": list(resource.verbs),
     }
     document |= _other_names(resource)
-    if "watch" in resource.verbs:  # what is not stored cannot be watched
+    if "watch" in resource.verbs and not resource.is_virtual:  # Other kinds that can be watched are stored.
         document["storageVersionHash"] = _storage_version_hash(resource)
     return document
 

@@ -15,6 +15,7 @@ from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.responses import TEXT, send
 from apiserver.metrics.health_checks import HealthCheckMetrics
 from apiserver.registry.stored_object import StoredObject
+from apiserver.storage.errors import StorageFull
 from apiserver.storage.watch_cache import WatchCache
 
 log = logging.getLogger(__name__)
@@ -76,7 +77,7 @@ HealthCheck = Callable[[], Awaitable[None]]
 
 
 class SharedCheck:
-    """A check that runs once for all concurrent probes, so that"""
+    """A check that runs once for all concurrent probes, so that probes cannot overload what it checks."""
 
     def __init__(self, check: HealthCheck) -> None:
         self._check = check
@@ -113,10 +114,46 @@ class PostStartHook:
             raise Unhealthy("not finished")
 
 
+class StoreCheck:
+    """The check that the store can be read. A full store passes, with a note.
+
+    Reads and deletions free a full store. A server that is not ready gets neither, and with one store all
+    replicas would be unready at once. The note does not contain the store's message, which names members and
+    files: anyone may read health checks. The log contains it.
+    """
+
+    def __init__(self, check: HealthCheck) -> None:
+        self._check = check
+        # What the last check found, and what the log says.
+        self._is_full = self._is_logged_full = False
+
+    async def __call__(self) -> None:
+        """Run the check."""
+        is_full, why = False, ""
+        try:
+            await self._check()
+        except StorageFull as error:
+            is_full, why = True, str(error)
+        finally:
+            self._is_full = is_full  # A store that fails in another way may no longer be full.
+        if is_full != self._is_logged_full:
+            if is_full:
+                log.warning("the store is full and refuses writes: %s", why)
+            else:
+                log.info("the store has space again and accepts writes")
+        self._is_logged_full = is_full
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What the last check found, as lines for clients."""
+        return ("warn: the store is full and refuses writes",) if self._is_full else ()
+
+
 @dataclass
 class Health:
     """The checks of each endpoint, in the order of the response.
 
+    storage: whether the store can be read; raises StorageFull if it can, but refuses writes.
     live_without_store: whether /livez passes while the store cannot be reached.
     live_grace_s: post-start hooks that are not done do not fail /livez until this many seconds after the
         start (row N08). clock: the event loop's. metrics: count the results of checks.
@@ -138,7 +175,8 @@ class Health:
 
     def __post_init__(self) -> None:
         self._started_at = self.clock()
-        self.storage = SharedCheck(self.storage)
+        self._store_check = StoreCheck(self.storage)
+        self.storage = SharedCheck(self._store_check)
         if self.kms is not None:
             self.kms = SharedCheck(self.kms)
 
@@ -182,11 +220,15 @@ class Health:
         return checks
 
     def notes(self, endpoint: str) -> Sequence[str]:
-        """Returns the lines that are shown beside the checks."""
-        return self.readiness_notes() if endpoint == "readyz" else ()
+        """Returns the lines that are shown beside the results of the last checks."""
+        if endpoint == "livez":
+            return ()
+        own = self._store_check.notes
+        return (*own, *self.readiness_notes()) if endpoint == "readyz" else own
 
-    def _rank(self, name: str) -> float:
-        return _BEFORE_SHUTDOWN if name in self.readiness else _RANKS[name]
+    @staticmethod
+    def _rank(name: str) -> float:
+        return _RANKS.get(name, _BEFORE_SHUTDOWN)
 
     async def wait_for_hooks(self) -> None:
         """Return once all post-start hooks are done, before which the server is not ready."""
@@ -225,20 +267,12 @@ async def _fine() -> None:
     """Passes always, as a response of the server is all there is to check."""
 
 
-async def respond_all(
-    call: ApiCall,
-    endpoint: str,
-    checks: Mapping[str, HealthCheck],
-    metrics: HealthCheckMetrics,
-    notes: Sequence[str] = (),
-) -> None:
-    """Respond to /livez, /readyz or /healthz with the results of all checks.
-
-    metrics: count them. notes: further lines.
-    """
+async def respond_all(call: ApiCall, endpoint: str, health: Health) -> None:
+    """Respond to /livez, /readyz or /healthz with the results of all checks."""
+    checks = health.checks(endpoint)
     excluded = [name for name in call.query.get("exclude", ()) if name]
     results = await _run({name: check for name, check in checks.items() if name not in excluded})
-    metrics.observe(endpoint, results)
+    health.metrics.observe(endpoint, results)
     lines = []
     for name in checks:
         if name in excluded:
@@ -250,7 +284,7 @@ async def respond_all(
     if unmatched := [name for name in excluded if name not in checks]:
         listed = ", ".join(f'"{name}"' for name in unmatched)
         lines.append(f"warn: some health checks cannot be excluded: no matches for {listed}")
-    lines += notes
+    lines += health.notes(endpoint)
     failed = {name: reason for name, reason in results.items() if reason}
     if failed:
         log.warning("%s check failed: %s", endpoint, "; ".join(f"{n}: {r}" for n, r in failed.items()))

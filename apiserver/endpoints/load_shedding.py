@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from aiohttp import hdrs
 
 from apiserver.endpoints.api_call import ApiCall
-from apiserver.flowcontrol.work_estimates import list_limit
+from apiserver.endpoints.flowcontrol.work_estimates import list_limit
 from apiserver.load.memory_budget import MemoryBudget, Pressure
 from apiserver.meta.vocabulary import MASTERS, Query
 from apiserver.registry.served_resource import ServedResource
@@ -40,10 +40,7 @@ _LIMITS: Final = MappingProxyType(
 
 
 class LoadShedding:
-    """Refuses requests while memory is low. objects_of: returns the number of objects of a resource.
-
-    objects_of: returns how many objects a resource has.
-    """
+    """Refuses requests while memory is low. objects_of: returns the number of objects of a resource."""
 
     def __init__(self, budget: MemoryBudget, objects_of: Callable[[ServedResource], int]) -> None:
         self.budget = budget

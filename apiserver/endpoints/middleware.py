@@ -43,6 +43,7 @@ from apiserver.metrics.authorization import AuthorizationMetrics
 from apiserver.metrics.requests import RequestEnding, RequestMetrics
 from apiserver.storage.errors import StorageError
 from apiserver.storage.event_loop_turns import TURN_S, Turn
+from apiserver.tracing.request_trace import QUEUE, delayed, traced
 
 log = logging.getLogger(__name__)
 
@@ -123,7 +124,7 @@ def _as_api_error(failure: Exception, call: ApiCall) -> ApiError:
         case _:
             if call.audit is not None:
                 call.audit.has_panicked = True
-            log.error("%s %s failed", call.info.method, call.info.path, exc_info=failure)
+            log.error("%s %s failed; %s", call.info.method, call.info.path, call.client, exc_info=failure)
             return InternalError("Internal error occurred")
 
 
@@ -200,15 +201,15 @@ def authenticate(
                 if token and not bearer_token(authorization):
                     authorization = f"Bearer {token}"
             certificate = connection.certificate or _identify(connection, certificates)
-            began = time.monotonic()
+            began = time.perf_counter()
             try:
                 found = await chain(Credentials(certificate, authorization, headers), call.info.path)
             except ApiError as error:
                 result = FAILURE if isinstance(error, NoCredentials) else ERROR
-                metrics.refused(result, time.monotonic() - began)
+                metrics.refused(result, time.perf_counter() - began)
                 if isinstance(error, Unauthorized):
                     _annotate(call, error.annotations)
-                    await failures.wait()
+                    await delayed(failures.wait())
                 raise
             if isinstance(found, Identity):
                 user = found.user
@@ -217,10 +218,10 @@ def authenticate(
                     call.warnings.append(found.warning)
             else:
                 user = found
-            metrics.identified(user.name, time.monotonic() - began)
-            call.user = user
-            connection.asker = call.user
-            call.offload = call.offload.for_user(call.user.name)
+            metrics.identified(user.name, time.perf_counter() - began)
+            call.trace.add("authentication", began)
+            call.set_user(user)
+            connection.asker = user
             await handle(call)
 
         return authenticated
@@ -248,7 +249,6 @@ def _identify(connection: Connection, certificates: PeerCertificates) -> PeerCer
 def limit_in_flight(limits: SlotLimits, body_limits: BodyLimits, fairness: Fairness | None) -> Middleware:
     """Assigns each request a slot, or seats, or rejects it (row Q05); long-running requests need none.
 
-
     It runs inside authorization: a request that is not allowed gets no slot, and its body is not read. A read
     takes its slot at once, a write when its body has arrived, in `bodies.read_body`.
     fairness: None if there are only slots.
@@ -270,7 +270,7 @@ def limit_in_flight(limits: SlotLimits, body_limits: BodyLimits, fairness: Fairn
             call.slot = slot
             try:
                 if (waiting := slot.take()) is not None:
-                    await waiting
+                    await traced(QUEUE, waiting)
                 await handle(call)
             finally:
                 slot.release()
@@ -294,7 +294,8 @@ def limit_in_flight(limits: SlotLimits, body_limits: BodyLimits, fairness: Fairn
             if info.is_long_running and info.verb != "watch":
                 return handle(call)  # Its body is another server's.
             respond = watch if info.verb == "watch" else read
-            if call.request.content.is_eof():
+            request = call.request
+            if not request.body_exists or request.content.is_eof():
                 return respond(call)
             return discard_body(call, respond)
 
@@ -380,14 +381,16 @@ def authorize(chain: AuthorizationChain, metrics: AuthorizationMetrics) -> Middl
 
     def require(call: ApiCall, attributes: Attributes, verdict: Verdict, began: float) -> None:
         """Record a verdict, and refuse a request that it does not allow. Raises Forbidden, InternalError."""
-        metrics.decided(verdict, time.monotonic() - began)
+        metrics.decided(verdict, time.perf_counter() - began)
+        call.trace.add("authorization", began)
+        is_allowed = verdict.decision is ALLOW
         if call.audit is not None:
-            is_allowed = verdict.decision is ALLOW
             if is_allowed or not verdict.error:
                 call.audit.decision = is_allowed, verdict.reason
             else:
                 call.audit.annotate(call.audit.keys.reason, "internal error")
-        require_allowed(attributes, verdict)
+        if not is_allowed:
+            require_allowed(attributes, verdict)
 
     def middleware(handle: Handler) -> Handler:
         async def authorized(call: ApiCall) -> None:
@@ -397,14 +400,14 @@ def authorize(chain: AuthorizationChain, metrics: AuthorizationMetrics) -> Middl
                 turn = Turn()
                 if turn.is_over():
                     await turn.next()
-            began = time.monotonic()
+            began = time.perf_counter()
             answer = None
             try:
                 answer = chain(attributes)
                 if isinstance(answer, Verdict):
                     require(call, attributes, answer, began)
             finally:
-                if time.monotonic() - began > TURN_S:
+                if time.perf_counter() - began > TURN_S:
                     if len(taking_long) >= TAKING_LONG_MAX:
                         taking_long.clear()
                     taking_long[user] = QUICK_ANSWERS
@@ -424,12 +427,13 @@ def authorize(chain: AuthorizationChain, metrics: AuthorizationMetrics) -> Middl
 def authorizer_attributes(call: ApiCall, verb: str = "") -> Attributes:
     """Returns the attributes by which a request is authorized. verb: used instead of the request's own."""
     info = call.info
-    field_selector = label_selector = ""
-    if info.verb in _COLLECTION_VERBS and call.query and not info.has_watch_prefix:
-        field_selector, label_selector = (
-            first(call.query, "fieldSelector"),
-            first(call.query, "labelSelector"),
-        )
+    name, field_selector, label_selector = info.name, "", ""
+    if info.verb in _COLLECTION_VERBS and (query := call.query) and not info.has_watch_prefix:
+        if "labelSelector" in query:
+            label_selector = first(query, "labelSelector")
+        if "fieldSelector" in query:
+            field_selector = first(query, "fieldSelector")
+            name = name or selected_name(info, query)
     # By position, as by name they take every request twice as long.
     return Attributes(
         call.user,
@@ -440,7 +444,7 @@ def authorizer_attributes(call: ApiCall, verb: str = "") -> Attributes:
         info.resource,
         info.subresource,
         info.namespace,
-        info.name or selected_name(info, call.query),
+        name,
         info.version,
         field_selector,
         label_selector,

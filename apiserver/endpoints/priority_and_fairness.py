@@ -1,6 +1,6 @@
 """Implements API Priority and Fairness: each request waits for its seats, or is refused.
 
-`apiserver.flowcontrol` decides; this module has the part that needs an event loop. A request is classified
+`endpoints.flowcontrol` decides; this module has the part that needs an event loop. A request is classified
 before it is authorized, so that every response after authentication names its flow, and takes its seats where
 others take a slot (`request_slots`): a read at once, a write when its body has arrived. It gives them back
 when its response is made; a watch when its initial events are.
@@ -16,27 +16,26 @@ from time import monotonic, time
 from typing import Final
 
 from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
-from apiserver.endpoints.request_info import READ_VERBS, selected_name, selected_value
-from apiserver.endpoints.request_slots import RequestSlot, Slot, SlotLimit
-from apiserver.endpoints.responses import TEXT, send_text
-from apiserver.flowcontrol import dumps
-from apiserver.flowcontrol.flow_control import ADJUST_EVERY_S, Flow, FlowControl
-from apiserver.flowcontrol.flow_statistics import FlowStatistics
-from apiserver.flowcontrol.priority_levels import PriorityLevel
-from apiserver.flowcontrol.queue_set import CANCELLED, TIME_OUT, QueueSet, Request
-from apiserver.flowcontrol.request_kinds import OBSERVE_KINDS_EVERY_S
-from apiserver.flowcontrol.watch_counts import INDEXED_FIELDS, WatchCounts
-from apiserver.flowcontrol.work_estimates import (
+from apiserver.endpoints.flowcontrol import dumps
+from apiserver.endpoints.flowcontrol.flow_control import ADJUST_EVERY_S, Flow, FlowControl
+from apiserver.endpoints.flowcontrol.flow_statistics import FlowStatistics
+from apiserver.endpoints.flowcontrol.priority_levels import PriorityLevel
+from apiserver.endpoints.flowcontrol.queue_set import CANCELLED, TIME_OUT, QueueSet, Request
+from apiserver.endpoints.flowcontrol.request_kinds import OBSERVE_KINDS_EVERY_S
+from apiserver.endpoints.flowcontrol.watch_counts import INDEXED_FIELDS, WatchCounts
+from apiserver.endpoints.flowcontrol.work_estimates import (
     ONE_SEAT,
     WATCHED_VERBS,
     ListSize,
     SizeOf,
     WorkEstimate,
     has_initial_state,
-    interested_watches,
     list_estimate,
     write_estimate,
 )
+from apiserver.endpoints.request_info import READ_VERBS, selected_name, selected_value
+from apiserver.endpoints.request_slots import RequestSlot, Slot, SlotLimit
+from apiserver.endpoints.responses import TEXT, send_text
 from apiserver.load.size_class import SizeClass
 from apiserver.load.user_shares import SharedPool, holder_of
 from apiserver.meta.errors import TooManyRequests
@@ -153,7 +152,7 @@ class Fairness:
             return self._list_estimate(level, info, call.query)
         if verb not in WATCHED_VERBS:
             return ONE_SEAT
-        watches = interested_watches(info, self._watches)
+        watches = self._watches.interested_in(info)
         if not watches:
             statistics.unwatched += 1
             return ONE_SEAT
@@ -167,7 +166,7 @@ class Fairness:
         size = self._size_of(info)
         if size is None:
             return ONE_SEAT  # It is another server's, or there is no such resource.
-        is_single = bool(info.name or selected_name(info, query))
+        is_single = bool(info.name or ("fieldSelector" in query and selected_name(info, query)))
         return list_estimate(query, ListSize(size, is_single), level.request_seats_max, is_watch=is_watch)
 
     def wait_limit_s(self, call: ApiCall) -> float:
@@ -214,7 +213,7 @@ class Seats(Request):
     slot: the slot that a request of the exempt level takes beside its seats.
     """
 
-    __slots__ = ("_call", "_fairness", "_in_flight", "_is_paused", "_pauses", "_queue_set", "_slot")
+    __slots__ = ("_call", "_fairness", "_in_flight", "_is_paused", "_level", "_pauses", "_slot")
 
     def __init__(
         self,
@@ -226,7 +225,7 @@ class Seats(Request):
     ) -> None:
         super().__init__(flow, call.user, call.info)
         self._call: ApiCall | None = call  # None once it is released
-        self._queue_set = flow.level.queue_set
+        self._level = flow.level
         self._fairness, self._in_flight, self._slot = fairness, in_flight, slot
         self._pauses, self._is_paused = 0, False
         if in_flight is not None:
@@ -234,7 +233,6 @@ class Seats(Request):
 
     def take(self) -> Awaitable[None] | None:
         """Take the seats, once; returns None, or an awaitable that ends when they are taken.
-
 
         Raises TooManyRequests, as the awaitable does.
         """
@@ -247,7 +245,7 @@ class Seats(Request):
             self._classify_again(call)
         if self.target.verb != "get":
             self._estimate(call)
-        if self._queue_set.arrive(self, monotonic()):
+        if self._level.queue_set.arrive(self, monotonic()):
             raise self._refusal()
         if self.started_at is None:
             return self._wait(call)
@@ -263,12 +261,12 @@ class Seats(Request):
         before = self.flow
         assert isinstance(before, Flow)
         flow = self.flow = call.flow = self._fairness.control.classify(self.user, call.info)
-        self._queue_set = flow.level.queue_set
+        self._level = flow.level
         call.head_lines = call.head_lines.replace(before.head, flow.head)
 
     async def _wait(self, call: ApiCall) -> None:
         """Wait for the seats."""
-        fairness, queue_set = self._fairness, self._queue_set
+        fairness, queue_set = self._fairness, self._level.queue_set
         kinds = fairness.control.kinds
         kind = kinds.reads if self.target.verb in READ_VERBS else kinds.writes
         decided: asyncio.Future[None] = fairness.loop.create_future()
@@ -306,11 +304,6 @@ class Seats(Request):
     def _refusal(self) -> TooManyRequests:
         return TooManyRequests(retry_after_s=self._level.retry_after.refused(int(monotonic())))
 
-    @property
-    def _level(self) -> PriorityLevel:
-        assert isinstance(self.flow, Flow)
-        return self.flow.level
-
     def pause(self) -> None:
         self._pauses += 1
         if self._pauses == 1 and self.started_at is not None:
@@ -320,7 +313,7 @@ class Seats(Request):
         if self._call is None or not self._fairness.paused.take(holder_of(self.user)):
             return
         self._is_paused = True
-        self._queue_set.pause(self, monotonic())
+        self._level.queue_set.pause(self, monotonic())
 
     def resume(self) -> None:
         self._pauses -= 1
@@ -330,7 +323,7 @@ class Seats(Request):
     def _end_pause(self) -> None:
         self._is_paused = False
         self._fairness.paused.give_back(holder_of(self.user))
-        self._queue_set.resume(self, monotonic())
+        self._level.queue_set.resume(self, monotonic())
 
     def release(self) -> None:
         """Release the seats; may be called again."""
@@ -345,9 +338,9 @@ class Seats(Request):
             self._slot.release()
         if self.started_at is None:
             return
-        lingers_s = self._queue_set.finish(self, monotonic())
+        lingers_s = self._level.queue_set.finish(self, monotonic())
         if lingers_s:
-            self._fairness.loop.call_later(lingers_s, _leave, self._queue_set, self)
+            self._fairness.loop.call_later(lingers_s, _leave, self._level.queue_set, self)
 
 
 def _leave(queue_set: QueueSet, request: Request) -> None:

@@ -9,9 +9,9 @@ from typing import Final
 
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.meta.errors import BadRequest
+from apiserver.meta.releases.emulation import MAJOR, EmulatedRelease
+from apiserver.meta.releases.lifecycles import last_known_removal
 from apiserver.registry.served_resource import ResourceTable, ServedTable
-from apiserver.releases.emulation import MAJOR, EmulatedRelease
-from apiserver.releases.lifecycles import last_known_removal
 
 HEADER: Final = "Emulate-Removal"
 # Each has its own documents for discovery and OpenAPI, of some megabytes. Beyond this number the oldest is
@@ -66,7 +66,7 @@ class RemovalRehearsal:
         if found is None or int(found[1]) <= self._release.minor:
             raise BadRequest(
                 f"the header {HEADER} must be a release after {self._release}, "
-                f"as {MAJOR}.{self._release.minor + 1}"
+                f"such as {MAJOR}.{self._release.minor + 1}"
             )
         minor = int(found[1])
         if minor > self._last_known:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import itertools
 import secrets
-from collections.abc import Awaitable, Callable
-from urllib.parse import urlsplit
+from collections.abc import Awaitable, Callable, Iterator
 
-from aiohttp import HttpVersion11, web
+from aiohttp import HttpVersion11, hdrs, web
 
+from apiserver.audit.event_fields import USER_AGENT_LENGTH_MAX
 from apiserver.endpoints.api_call import ApiCall, Handler
+from apiserver.endpoints.connection import SENT, SENT_LAST, Connection
 from apiserver.endpoints.representation import StatusEncoder
-from apiserver.endpoints.request_info import MalformedRequest, parse_query, parse_target
-from apiserver.endpoints.responses import sent
+from apiserver.endpoints.request_info import NO_QUERY, MalformedRequest, parse_request, parse_target
+from apiserver.endpoints.request_log import RequestLog
 from apiserver.load.offload import Offload
-from apiserver.meta.options import is_true
+from apiserver.tracing.request_trace import CURRENT_TRACE, RequestTrace
+
+_CHANCES = 1_000_000
 
 
 def request_handler(
@@ -24,54 +27,68 @@ def request_handler(
     status_encoder: StatusEncoder,
     *,
     follows_item_watch: bool,
+    serves_past: bool = False,
+    goaway_chance: float = 0.0,
 ) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
     """Returns the handler that aiohttp calls for each request.
 
     handle: the outermost middleware. clock: the event loop's.
     follows_item_watch: whether `?watch` on the path of a single object starts a watch.
+    serves_past: whether the server has a history.
+    goaway_chance: with which probability a connection closes after a response.
     """
-    new_audit_id = audit_id_source()
+    audit_ids, request_log = new_audit_ids(), RequestLog()
 
     async def handle_request(request: web.BaseRequest) -> web.StreamResponse:
-        raw_path, _, raw_query = request.raw_path.partition("?")
         malformed = ""
         try:
-            if not raw_path.startswith("/"):
-                raw_path = _path_of(raw_path)
-            if request.version is not HttpVersion11 and request.version > HttpVersion11:
+            if request.version > HttpVersion11:
                 raise MalformedRequest("the version of HTTP is not supported")
-            query = parse_query(raw_query)
-            is_watch = "watch" in query and is_true(query, "watch")
-            info = parse_target(request.method, raw_path, is_watch)
-            if is_watch and info.name and not follows_item_watch:
-                info = parse_target(request.method, raw_path, False)  # the verb that is authorized
+            info, query = parse_request(
+                request.method,
+                request.raw_path,
+                follows_item_watch=follows_item_watch,
+                serves_past=serves_past,
+            )
         except MalformedRequest as error:
-            query, malformed = parse_query(""), str(error)
+            query, malformed = NO_QUERY, str(error)
             info = parse_target(request.method, "/", False)
-        audit_id = request.headers.get("Audit-Id") or new_audit_id()
-        call = ApiCall(request, info, query, audit_id, clock(), offload, status_encoder=status_encoder)
+        connection, headers = request.protocol, request.headers
+        assert isinstance(connection, Connection)
+        audit_id = headers.get("Audit-Id") or next(audit_ids)
+        trace = RequestTrace(audit_id, is_long_running=info.is_long_running)
+        # aiohttp handles each request in a separate task, with a separate context.
+        CURRENT_TRACE.set(trace)
+        call = ApiCall(
+            request,
+            connection,
+            info,
+            query,
+            audit_id,
+            clock(),
+            offload,
+            trace,
+            headers.get(hdrs.USER_AGENT, "")[:USER_AGENT_LENGTH_MAX],
+            status_encoder,
+        )
         if malformed:
             call.malformed, call.closes_connection = malformed, True
-        await handle(call)
-        return sent(call)
+        if goaway_chance and secrets.randbelow(_CHANCES) < goaway_chance * _CHANCES:
+            call.closes_connection = True
+        try:
+            await handle(call)
+        finally:
+            try:
+                request_log.ended(call)
+            finally:
+                trace.is_ended = True
+        return SENT_LAST if call.closes_connection or connection.is_last_answer else SENT
 
     return handle_request
 
 
-def _path_of(url: str) -> str:
-    """Returns the path of a URL. Raises MalformedRequest.
-
-    Servers must accept `GET https://host/version`, as sent to a proxy (RFC 9112, 3.2.2).
-    """
-    try:
-        return urlsplit(url).path or "/"
-    except ValueError:
-        raise MalformedRequest("the target is not a URL") from None
-
-
-def audit_id_source() -> Callable[[], str]:
-    """Returns a function that makes UUIDs by counting, without random numbers for each."""
-    random = secrets.token_hex(9)
-    prefix = f"{random[:8]}-{random[8:12]}-4{random[12:15]}-a{random[15:18]}-"
-    counter = itertools.count()
-    return lambda: f"{prefix}{next(counter):012x}"
+def new_audit_ids() -> Iterator[str]:
+    """Returns an iterator that makes UUIDs by counting, without random numbers for each."""
+    digits = secrets.token_hex(9)
+    form = f"{digits[:8]}-{digits[8:12]}-4{digits[12:15]}-a{digits[15:18]}-{{:012x}}"
+    return map(form.format, itertools.count())

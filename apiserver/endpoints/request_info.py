@@ -5,11 +5,13 @@ Source: k8s.io/apiserver, pkg/endpoints/request/requestinfo.go; rows A02, I01-I1
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
-from urllib.parse import parse_qs, unquote
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from apiserver.meta import names
+from apiserver.meta.options import is_true
 from apiserver.meta.selectors import SelectorSyntaxError, parse_field_selector
 from apiserver.meta.text_caches import text_cache
 from apiserver.meta.vocabulary import CONNECTING_SUBRESOURCES, Query, RequestInfo
@@ -24,6 +26,12 @@ SELECTOR_LENGTH_MAX: Final = 1_024
 # As in Kubernetes not deletecollection: a single object can be deleted by its name.
 _SELECTING_VERBS: Final = frozenset({"list", "watch"})
 _PROXY: Final = "proxy"
+_PAST: Final = "/at/"
+# The subresource of objects that has their versions, in paths and in authorization; no discovery names it.
+HISTORY: Final = "history"
+PROFILES_PREFIX: Final = "/debug/pprof/"
+# It takes as long as its client wants, as in kube-apiserver.
+_CPU_PROFILE: Final = f"{PROFILES_PREFIX}profile"
 # Of requests that change nothing, unless they are passed on to another server.
 READ_VERBS: Final = frozenset({"get", "list", "watch", "head", "options"})
 _VERBS: Final = {
@@ -40,24 +48,87 @@ class MalformedRequest(ValueError):
     """The head of the request cannot be parsed."""
 
 
-def parse_target(method: str, raw_path: str, is_watch: bool) -> RequestInfo:
-    """Parses the path of a request, and caches the result, since clients repeat their requests.
+def parse_request(
+    method: str, target: str, *, follows_item_watch: bool, serves_past: bool = False
+) -> tuple[RequestInfo, Query]:
+    """Parses the target of a request, and caches the results, since clients repeat their requests.
 
-    is_watch: whether the query asks for a watch.
-
-    Raises MalformedRequest for bytes that are not UTF-8.
+    target: the path and the query, or a URL.
+    follows_item_watch: whether `?watch` on the path of a single object starts a watch.
+    serves_past: whether paths that begin with `/at/MOMENT/` are of the past.
+    Raises MalformedRequest.
     """
-    parse = _parse_target if len(raw_path) <= CACHED_LENGTH_MAX else _parse_target.__wrapped__
-    return parse(method, raw_path, is_watch)
+    raw_path, _, raw_query = target.partition("?")
+    if not raw_path.startswith("/"):
+        raw_path = _path_of(raw_path)
+    moment = ""
+    if serves_past and raw_path.startswith(_PAST):
+        moment, raw_path = _moment_of(raw_path)
+    query: Query = NO_QUERY
+    if raw_query:
+        query = (parse_query if len(raw_query) <= CACHED_LENGTH_MAX else parse_query.__wrapped__)(raw_query)
+    is_watch = "watch" in query and is_true(query, "watch")
+    parse = parse_target if len(raw_path) <= CACHED_LENGTH_MAX else parse_target.__wrapped__
+    info = parse(method, raw_path, is_watch)
+    if is_watch and info.name and not follows_item_watch:
+        info = parse(method, raw_path, False)  # the verb that is authorized
+    if serves_past and info.resource == HISTORY and info.namespace and not (info.group or info.name):
+        info = _history_of_namespace(info)
+    return (replace(info, moment=moment) if moment else info), query
+
+
+def _history_of_namespace(info: RequestInfo) -> RequestInfo:
+    """Returns the request for a subresource of a Namespace. info: as for a resource in it."""
+    verb = {"list": "get", "deletecollection": "delete"}.get(info.verb, info.verb)
+    return replace(
+        info,
+        verb=verb,
+        resource="namespaces",
+        name=info.namespace,
+        subresource=HISTORY,
+        is_namespace_itself=True,
+    )
+
+
+def _moment_of(raw_path: str) -> tuple[str, str]:
+    """Returns the moment of a path, and the path that follows; no moment if none follows, or another moment.
+
+    Raises MalformedRequest.
+    """
+    moment, slash, rest = raw_path.removeprefix(_PAST).partition("/")
+    if not moment or not rest or f"/{rest}".startswith(_PAST):
+        return "", raw_path
+    try:
+        return unquote(moment, errors="strict"), slash + rest
+    except UnicodeDecodeError:
+        raise MalformedRequest("the path is not UTF-8") from None
+
+
+def _path_of(url: str) -> str:
+    """Returns the path of a URL. Raises MalformedRequest.
+
+    Servers must accept `GET https://host/version`, as sent to a proxy (RFC 9112, 3.2.2), and `*` (3.2.4).
+    """
+    try:
+        path = urlsplit(url).path or "/"
+    except ValueError:
+        raise MalformedRequest("the target is not a URL") from None
+    if not path.startswith("/") and path != "*":
+        raise MalformedRequest("the target has no path that begins with a slash")
+    return path
 
 
 @text_cache(4_096)
-def _parse_target(method: str, raw_path: str, is_watch: bool) -> RequestInfo:
+def parse_target(method: str, raw_path: str, is_watch: bool) -> RequestInfo:
+    """Parses the path of a request. is_watch: whether the query asks for a watch.
+
+    Raises MalformedRequest for bytes that are not UTF-8.
+    """
     try:
         path = unquote(raw_path, errors="strict")
     except UnicodeDecodeError:
         raise MalformedRequest("the path is not UTF-8") from None
-    other = RequestInfo(method, path, method.lower())
+    other = RequestInfo(method, path, method.lower(), is_long_running=path == _CPU_PROFILE)
     parts = path.removeprefix("/").removesuffix("/").split("/")
     if ("" in parts and not _is_proxied(parts)) or "\0" in path:
         return other
@@ -125,7 +196,7 @@ def selected_name(info: RequestInfo, query: Query) -> str:
     if info.has_watch_prefix:
         return ""
     name = selected_value(info, query, "metadata.name")
-    return "" if names.path_segment(name) else name
+    return "" if not name or names.path_segment(name) else name
 
 
 def selected_value(info: RequestInfo, query: Query, field: str) -> str:
@@ -144,21 +215,15 @@ def selected_value(info: RequestInfo, query: Query, field: str) -> str:
         return ""
 
 
-_EMPTY: Final[Query] = MappingProxyType({})
-
-
-def parse_query(raw: str) -> Query:
-    """Parses a query string; the result is cached and read-only.
-
-    Raises MalformedRequest for too many parameters, or bytes that are not UTF-8.
-    """
-    if not raw:
-        return _EMPTY
-    return _parse_query(raw) if len(raw) <= CACHED_LENGTH_MAX else _parse_query.__wrapped__(raw)
+NO_QUERY: Final[Query] = MappingProxyType({})
 
 
 @text_cache(1_024)
-def _parse_query(raw: str) -> Query:
+def parse_query(raw: str) -> Query:
+    """Parses a query string; the result is read-only.
+
+    Raises MalformedRequest for too many parameters, or bytes that are not UTF-8.
+    """
     try:
         return MappingProxyType(
             parse_qs(raw, keep_blank_values=True, errors="strict", max_num_fields=QUERY_PARAMETERS_MAX)

@@ -1,8 +1,7 @@
 """Limits the reads and writes in flight by slots, which users share (row Q05).
 
-
 With API Priority and Fairness on, which is the default, slots limit only requests of the exempt level that
-are not from `system:masters`; all others take seats instead. `apiserver.flowcontrol` explains how both fit
+are not from `system:masters`; all others take seats instead. `endpoints.flowcontrol` explains how both fit
 together. Scrapes have separate slots in either case.
 
 A request gets its slot when it is authorized and its body has arrived. It gives the slot back when its
@@ -107,7 +106,6 @@ class RequestSlot(Protocol):
 
     def take(self) -> Awaitable[None] | None:
         """Take it, once; returns None, or an awaitable that ends when it is taken.
-
 
         Raises TooManyRequests, as the awaitable does.
         """

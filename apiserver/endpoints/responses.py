@@ -15,15 +15,14 @@ from time import time
 from typing import Final
 
 import orjson
-from aiohttp import hdrs, web
+from aiohttp import HttpVersion11, hdrs
 
 from apiserver.audit.request_audit import RequestAudit
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.compression import CONTENT_ENCODING, GZIP_BODY_BYTES_MIN, BodySlices, accepts_gzip
-from apiserver.endpoints.connection import SENT, SENT_LAST
 from apiserver.endpoints.representation import Encoder
 from apiserver.endpoints.response_bodies import ResponseBody, UnsharedBody
-from apiserver.load.size_class import SizeClass
+from apiserver.load.size_class import LARGE_BYTES, SizeClass
 from apiserver.meta.errors import ApiError
 from apiserver.meta.options import is_true
 from apiserver.meta.vocabulary import Document
@@ -48,26 +47,18 @@ CACHING: Final = "no-cache, private"
 _GZIP_HEADERS: Final = {**CONTENT_ENCODING, "Vary": "Accept-Encoding"}
 
 
-def sent(call: ApiCall) -> web.StreamResponse:
-    """Returns the value that the server's handler returns once the response has been written."""
-    return SENT_LAST if call.closes_connection or call.connection.is_last_answer else SENT
-
-
-def _keeps_alive(call: ApiCall) -> bool:
-    request = call.request
-    if not request.keep_alive or call.closes_connection or call.connection.is_last_answer:
-        return False
-    # A client that was refused after asking whether to send a body may or may not send it: the next bytes are
-    # ambiguous.
-    return call.has_read_body or not request.body_exists or hdrs.EXPECT not in request.headers
-
-
 def _connection(call: ApiCall) -> str:
     """Returns the head's line about the connection; empty for the defaults of HTTP/1.1."""
-    if not _keeps_alive(call):
+    request = call.request
+    if call.connection.is_last_answer or not request.keep_alive:
         call.closes_connection = True
+    elif hdrs.EXPECT in request.headers and request.body_exists and not call.has_read_body:
+        # A client that was refused after asking whether to send a body may or may not send it: the next
+        # bytes are ambiguous.
+        call.closes_connection = True
+    if call.closes_connection:
         return "close"
-    return "" if call.request.version >= (1, 1) else "keep-alive"
+    return "" if request.version >= HttpVersion11 else "keep-alive"
 
 
 async def send(
@@ -84,22 +75,23 @@ async def send(
     """
     head = _head(call, status, content_type, headers)
     call.body_bytes = len(body)
-    transport = call.request.transport
+    connection = call.connection
+    transport = connection.transport
     if transport is None:
         raise ConnectionResetError("the client is gone")
     if status in _WITHOUT_LENGTH:
         transport.write(b"%b\r\n" % head)
-    elif call.request.method == hdrs.METH_HEAD:
+    elif call.info.method == hdrs.METH_HEAD:
         transport.write(b"%bContent-Length: %d\r\n\r\n" % (head, len(body)))
     elif len(body) <= COPIED_BYTES_MAX:
         transport.write(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
     else:
         await _send_long(call, b"%bContent-Length: %d\r\n\r\n" % (head, len(body)), body, is_shared=is_shared)
         return
-    if call.connection.writing_paused:
+    if connection.writing_paused:
         call.is_answered = True
         call.release_slot()
-        await call.connection.drain()
+        await connection.drain()
 
 
 async def _send_long(call: ApiCall, head: bytes, body: bytes, *, is_shared: bool) -> None:
@@ -172,8 +164,7 @@ async def send_text(call: ApiCall, pieces: Iterable[bytes], content_type: str) -
 
 async def send_object(call: ApiCall, encoder: Encoder, found: StoredObject, status: int = 200) -> None:
     """Send an object as the whole response."""
-    size = encoder.work(found)
-    if size is SizeClass.SMALL:
+    if len(found.tail) <= LARGE_BYTES or (size := encoder.work(found)) is SizeClass.SMALL:
         body = encoder.object(found)
     else:  # It must not hold up other calls.
         body = await call.offload.run_begun(size, encoder.object, found)
@@ -387,7 +378,7 @@ def is_pretty(call: ApiCall) -> bool:
     """
     if "pretty" in call.query:
         return is_true(call.query, "pretty")
-    return _BROWSER.match(call.request.headers.get(hdrs.USER_AGENT, "")) is not None
+    return _BROWSER.match(call.user_agent) is not None
 
 
 # ---- the head
@@ -497,3 +488,8 @@ def _warning(text: str) -> bytes:
     """Returns a warning's text as a quoted string (RFC 7234, 5.5)."""
     quoted = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{quoted}"'.encode()
+
+
+def unicode_of(header: str) -> str:
+    """Returns the value of a header of a request, whose bytes need not be UTF-8, as JSON can contain it."""
+    return header.encode(errors="surrogateescape").decode(errors="replace")

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
-from apiserver.aggregation.remote_versions import RemoteVersion, RemoteVersions
 from apiserver.audit.request_audit import RequestAudit
 from apiserver.endpoints import health
+from apiserver.endpoints.aggregation.remote_versions import RemoteVersion, RemoteVersions
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.deprecated_requests import DEPRECATIONS_PATH, DeprecatedRequests
 from apiserver.endpoints.discovery import Discovery
@@ -20,10 +20,11 @@ from apiserver.endpoints.health import Health
 from apiserver.endpoints.load_shedding import LoadShedding
 from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.openid import CONFIGURATION_PATH, JWKS_PATH, OpenId
+from apiserver.endpoints.request_info import HISTORY
 from apiserver.endpoints.responses import TEXT, send, send_document, send_text
 from apiserver.endpoints.zpages import ZPages
 from apiserver.load.size_class import SizeClass
-from apiserver.meta.errors import MethodNotAllowed, NoSuchEndpoint, NotFound, ServiceUnavailable
+from apiserver.meta.errors import ApiError, MethodNotAllowed, NoSuchEndpoint, NotFound, ServiceUnavailable
 from apiserver.meta.vocabulary import Deprecation, Document, GroupVersion, RequestInfo
 from apiserver.metrics.exposition import CONTENT_TYPE
 from apiserver.metrics.health_checks import HealthCheckMetrics
@@ -39,6 +40,8 @@ _ALL_NAMESPACES: Final = {"GET": "list"}
 _WATCH: Final = {"GET": "watch"}
 # They may keep many objects in memory, and so keep their seats while these are converted.
 _OF_MANY: Final = ("list", "watch", "deletecollection")
+# What clients look up before they read resources; below /at/ it is that of today.
+_OF_THE_PAST: Final = ("api", "apis", "openapi", "version")
 # Source: k8s.io/apiserver, pkg/util/notfoundhandler.
 _SLIS: Final = "metrics/slis"
 _NOT_YET: Final = (
@@ -65,11 +68,14 @@ class ResourceHandlers:
 
     virtual: of the virtual kinds of subresources and reviews, by the kind's definition, then by verb.
     connect: of subresources that connect to a node.
+    past: of states of the past. versions: of the versions of an object. Both None without a history.
     """
 
     verbs: VerbHandlers
     virtual: Mapping[str, Mapping[str, Handler]]
     connect: Handler
+    past: Handler | None = None
+    versions: Handler | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
@@ -138,6 +144,7 @@ class Routes:
         self._handlers: Mapping[str, Handler] = resources.verbs._asdict()
         self._virtual = resources.virtual
         self._connect = resources.connect
+        self._past, self._versions = resources.past, resources.versions
         self._discovery = discovery = non_resources.discovery
         self._openapi = openapi = non_resources.openapi
         self._health = non_resources.health
@@ -168,25 +175,21 @@ class Routes:
             {} if openid is None else {CONFIGURATION_PATH: openid.configuration, JWKS_PATH: openid.jwks}
         )
 
-    async def __call__(self, call: ApiCall) -> None:
-        if call.info.is_resource:
-            await self._serve_resource(call)
-        else:
-            await self._serve_path(call)
-
     # ---- resources
 
-    async def _serve_resource(self, call: ApiCall) -> None:
-        """Serve a request for a resource."""
-        info = call.info
-        if info.group and info.group not in self._served.current.groups:
+    async def __call__(self, call: ApiCall) -> None:
+        info, table = call.info, self._served.current
+        if not info.is_resource:
+            await self._serve_path(call)
+            return
+        if info.group and info.group not in table.groups:
             await self._no_such_path(call)
             return
-        resource = self._served.find(info.group, info.version, info.resource)
+        resource = table.find(info.group, info.version, info.resource)
         if resource is None or not _matches_scope(call, resource):
-            if resource is None and await self._forward_to_extension_server(call):
+            if resource is None and not info.moment and await self._forward_to_extension_server(call):
                 return
-            if self._served.current.is_custom(info.group):
+            if table.is_custom(info.group):
                 await self._no_such_path(call)
                 return
             raise NoSuchEndpoint
@@ -195,7 +198,7 @@ class Routes:
         for each in resource.preparations:
             if each.is_due:
                 await call.offload.run(SizeClass.HUGE, each.prepare)
-        call.resource = resource
+        call.resource = call.found_resource = resource
         if self._budget.pressure:
             self._shedding.check(call, resource)
         if resource.goes_away:
@@ -221,6 +224,11 @@ class Routes:
 
     def _handler_of(self, call: ApiCall, resource: ServedResource) -> Handler:
         info = call.info
+        if info.moment and self._past is not None:
+            # What is not stored has no past.
+            if resource.is_virtual or not {"list", "watch"}.issubset(resource.verbs):
+                raise MethodNotAllowed
+            return self._past
         if info.verb == "watch":
             if info.subresource:
                 raise NoSuchEndpoint
@@ -233,10 +241,16 @@ class Routes:
             verbs = _COLLECTION
         if info.subresource:
             subresource = resource.subresources.get(info.subresource)
+            if subresource is None and info.subresource == HISTORY and self._versions is not None:
+                return self._versions
             if subresource is None and resource.is_custom:
                 raise NotFound(resource.group_resource, info.name)
             return self._subresource_handler(info.method, subresource)
-        verb = _supported(verbs, info.method, resource.verbs)
+        verb = verbs.get(info.method, "")
+        if verb not in resource.verbs:
+            if verb == "watch" and "list" in resource.verbs:
+                raise MethodNotAllowed.of_verb(resource.group_resource, verb)
+            raise _unsupported(verbs, resource.verbs)
         if verb == "create" and resource.definition in self._virtual:
             return self._virtual[resource.definition][verb]
         return self._handlers[verb]
@@ -246,7 +260,9 @@ class Routes:
             raise NoSuchEndpoint
         if subresource.has_paths and method in _FORWARDED_METHODS:
             return self._connect
-        verb = _supported(_SUBRESOURCE, method, subresource.verbs)
+        verb = _SUBRESOURCE.get(method, "")
+        if verb not in subresource.verbs:
+            raise _unsupported(_SUBRESOURCE, subresource.verbs)
         if subresource.update is not None:
             return self._handlers[verb]
         if subresource.definition:
@@ -258,6 +274,8 @@ class Routes:
     async def _serve_path(self, call: ApiCall) -> None:
         path = call.info.path
         key = path.strip("/")
+        if call.info.moment and key.partition("/")[0] not in _OF_THE_PAST:
+            raise NoSuchEndpoint
         fixed = self._fixed.get(key)
         if fixed is not None and "//" not in path:
             self._require_get(call)
@@ -283,8 +301,7 @@ class Routes:
                 await self._group_version(call, GroupVersion(group, version))
             # Probes may use any method that they are authorized to use: no check changes anything.
             case [("livez" | "readyz" | "healthz") as endpoint]:
-                checks, notes = self._health.checks(endpoint), self._health.notes(endpoint)
-                await health.respond_all(call, endpoint, checks, self._health.metrics, notes)
+                await health.respond_all(call, endpoint, self._health)
             case [("livez" | "readyz" | "healthz") as endpoint, *names]:
                 check = self._health.checks(endpoint).get("/".join(names))
                 if check is None:
@@ -377,12 +394,9 @@ def _has_paths_below(resource: ServedResource, name: str) -> bool:
     return subresource is not None and subresource.has_paths
 
 
-def _supported(verbs: Mapping[str, str], method: str, supported: Collection[str]) -> str:
-    """Returns the verb of a method. Raises MethodNotAllowed, or NoSuchEndpoint if no method has a verb."""
-    verb = verbs.get(method)
-    if verb is None or verb not in supported:
-        raise MethodNotAllowed if any(verb in supported for verb in verbs.values()) else NoSuchEndpoint
-    return verb
+def _unsupported(verbs: Mapping[str, str], supported: Collection[str]) -> ApiError:
+    """Returns the error for a method without a supported verb. verbs: those of the path, by method."""
+    return MethodNotAllowed() if any(verb in supported for verb in verbs.values()) else NoSuchEndpoint()
 
 
 def _record_deprecation(audit: RequestAudit, deprecation: Deprecation) -> None:

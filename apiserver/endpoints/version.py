@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 import sys
 
+from apiserver.meta.releases.emulation import MAJOR, EmulatedRelease
 from apiserver.meta.vocabulary import Document
-from apiserver.releases.emulation import MAJOR, EmulatedRelease
 
 
 def version_document(release: EmulatedRelease) -> Document:

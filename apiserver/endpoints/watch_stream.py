@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from time import monotonic
 from typing import Final, Protocol, TypeAlias
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.cors import AllowedOrigins
@@ -165,6 +165,7 @@ class WatchStream:
         self._is_live = False  # the initial events are out: changes are written as they come
         self._is_flush_scheduled = False
         self._has_sent_event = False
+        self._is_handed_over = False
         self._ended: asyncio.Future[None] = self._loop.create_future()
 
     @property
@@ -181,6 +182,14 @@ class WatchStream:
         """End the stream as if its time were up."""
         if not self._ended.done():
             self._ended.set_result(None)
+
+    def hand_over(self) -> None:
+        """End the stream, and its connection, so that the client may continue with another server.
+
+        A last bookmark tells the client how far it is. That server may have begun after its last event.
+        """
+        self._is_handed_over = self._call.closes_connection = True
+        self.end()
 
     async def fail(self, error: ApiError) -> None:
         """Open the stream, send one ERROR event, and end it (row M04)."""
@@ -325,7 +334,7 @@ class WatchStream:
                 if self._has_more(watcher) and self._preparation is None:
                     self.on_event()  # the rest after other streams have been flushed
             except Exception as error:
-                self._end_with(error)
+                self.end_with(error)
             if watcher.is_ended and not self._has_more(watcher):
                 self.end()
 
@@ -333,7 +342,7 @@ class WatchStream:
         """Whether there are unwritten events."""
         return bool(len(watcher) or self._pending)
 
-    def _end_with(self, error: Exception) -> None:
+    def end_with(self, error: Exception) -> None:
         """Send an ERROR event, and end the stream: without the failed event it would have a gap."""
         if not isinstance(error, ApiError):
             log.error("cannot send an event of %s", self.resource.resource, exc_info=error)
@@ -455,7 +464,7 @@ class WatchStream:
         if failure is None:
             self.on_event()
         else:
-            self._end_with(failure)
+            self.end_with(failure)
 
     async def _convert(self, deliveries: Sequence[WatcherEvent[StoredObject]]) -> None:
         """Convert the objects of deliveries, once for all watches of an object."""
@@ -494,6 +503,8 @@ class WatchStream:
             try:
                 async with asyncio.timeout_at(wakes_at):
                     await asyncio.shield(self._ended)
+                if self._is_handed_over and progress is not None:
+                    self._send_bookmark(progress())
                 return
             except TimeoutError:
                 if self._clock() >= self._ends_at:
@@ -548,6 +559,7 @@ class WatchStreams:
     """All open watches, so that they can be ended together.
 
     clock: the event loop's, in seconds. origins: of the pages that may open WebSockets.
+    watches_max: the limit of watches of all users but `system:masters`; 0 for none.
     refused_total: how many were refused because their users had their share of all watches.
     unauthorized_total: how many ended because their users were no longer authorized.
     """
@@ -561,7 +573,7 @@ class WatchStreams:
         watches_max: int = 0,
         make_stream: Callable[..., WatchStream] | None = None,
     ) -> None:
-        """watches_max: of all users but `system:masters`; 0 for no limit. make_stream: in place of the class.
+        """make_stream: in place of the class.
 
         new: makes the stream of a watch that is about to begin, from the arguments of `WatchStream` but this.
         """
@@ -573,6 +585,7 @@ class WatchStreams:
         self.flush_queue = TurnQueue(TURN_S, WatchStream.flush, _flush_failed)
         self.event_encodings = EventEncodings()
         self.refused_total = self.unauthorized_total = 0
+        self.watches_max = watches_max
         self._places = SharedPool(watches_max or math.inf)
         self._open: set[WatchStream] = set()
         self._is_closing = False
@@ -585,6 +598,15 @@ class WatchStreams:
     @property
     def open_count(self) -> int:
         return len(self._open)
+
+    def calls(self) -> list[ApiCall]:
+        """Returns the requests of the open watches."""
+        return [stream.call for stream in self._open]
+
+    @property
+    def limited_count(self) -> int:
+        """The number of open watches that count against the limit."""
+        return self._places.held_total
 
     @contextmanager
     def place(self, user: UserInfo) -> Iterator[None]:
@@ -668,8 +690,17 @@ class WatchStreams:
             self.unauthorized_total += 1
             stream.end()
 
+    async def end_gradually(self, over_s: float) -> None:
+        """Hand over the watches that are open now one after the other, at even intervals."""
+        ending = [ref(stream) for stream in self._open]
+        began = self.clock()
+        for number, each in enumerate(ending, 1):
+            await asyncio.sleep(began + over_s * number / len(ending) - self.clock())
+            if (stream := each()) is not None and stream in self._open:
+                stream.hand_over()
+
     def end_all(self) -> None:
-        """End every watch cleanly, and those that begin from now on at once."""
+        """Hand over every watch, and those that begin from now on at once."""
         self._is_closing = True
         for stream in list(self._open):
-            stream.end()
+            stream.hand_over()

@@ -177,7 +177,9 @@ async def open_websocket(call: ApiCall, encoder: Encoder, origins: AllowedOrigin
     """Answer the WebSocket handshake of a call. Raises BadRequest, Forbidden."""
     protocols = read_protocols(call.request.headers.getall(hdrs.SEC_WEBSOCKET_PROTOCOL, ())).others
     if len(protocols) > 1:
-        raise BadRequest("Sec-WebSocket-Protocol: at most one may be offered for a watch, beside the token")
+        raise BadRequest(
+            "Sec-WebSocket-Protocol: a watch can offer at most one subprotocol besides the token"
+        )
     protocol = protocols[0] if protocols else ""
     if protocol and not _PROTOCOL.fullmatch(protocol):
         raise BadRequest("Sec-WebSocket-Protocol: is not a token")

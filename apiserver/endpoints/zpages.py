@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
+from apiserver import wire
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.negotiation import Negotiator, ResponseForm, TargetKind
 from apiserver.endpoints.responses import TEXT, is_pretty, json_text, send
 from apiserver.meta import timestamps
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import NotAcceptable
+from apiserver.meta.releases.emulation import EmulatedRelease
 from apiserver.meta.vocabulary import Document
-from apiserver.releases.emulation import EmulatedRelease
-from apiserver.wire import cbor, yaml
 from apiserver.wire.media_types import CBOR, JSON, YAML
 
 STATUSZ: Final = "statusz"
@@ -127,9 +127,9 @@ def _handler(page: _Page, group: str, versions: list[str], *, has_cbor: bool) ->
 
 def _encoded(call: ApiCall, document: Document, form: ResponseForm) -> bytes:
     if form.media_type == YAML:
-        return yaml.dump(document)
+        return wire.yaml.dump(document)
     if form.media_type == CBOR:
-        return cbor.dump(document)
+        return wire.cbor.dump(document)
     return json_text(document, form.is_indented or is_pretty(call))
 
 

@@ -14,6 +14,10 @@ import yaml
 ROOT: Final = Path(__file__).parents[2]
 DEPLOY: Final = ROOT / "deploy"
 KUBERNETES: Final = DEPLOY / "kubernetes"
+# The manifests of types that the Prometheus operator defines.
+OF_PROMETHEUS_OPERATOR: Final = ("servicemonitor", "prometheusrule")
+DASHBOARD: Final = DEPLOY / "grafana" / "apiserver.json"
+ALERTS: Final = DEPLOY / "prometheus" / "alerts.yml"
 UNIT: Final = DEPLOY / "systemd" / "apiserver.service"
 # docker-compose.yml's services that run the server.
 REPLICAS: Final = ("apiserver-1", "apiserver-2")
@@ -30,11 +34,42 @@ def compose() -> Any:
 
 def manifests() -> dict[str, Any]:
     """The Kubernetes manifests by file name."""
-    paths = [*sorted((KUBERNETES / "server").glob("*.yaml")), KUBERNETES / "servicemonitor.yaml"]
+    of_operator = (KUBERNETES / f"{name}.yaml" for name in OF_PROMETHEUS_OPERATOR)
+    paths = [*sorted((KUBERNETES / "server").glob("*.yaml")), *of_operator]
     found = {}
     for path in paths:
         (found[path.stem],) = yaml_documents(path)
     return found
+
+
+def alert_rules() -> dict[str, Any]:
+    """The rules of alerts.yml by the alert's name."""
+    (document,) = yaml_documents(ALERTS)
+    return {rule["alert"]: rule for group in document["groups"] for rule in group["rules"]}
+
+
+def jobs_in(rules: Any) -> set[str]:
+    """The jobs that the expressions of a PrometheusRule select."""
+    expressions = [rule["expr"] for group in rules["spec"]["groups"] for rule in group["rules"]]
+    return {job for expression in expressions for job in re.findall(r'job="(.*?)"', expression)}
+
+
+def dashboard_expressions() -> dict[str, str]:
+    """The expressions of the dashboard by panel and legend, with values for its variables."""
+    return {
+        f"{panel['title']}: {target['legendFormat']}": target["expr"]
+        .replace("$__rate_interval", "5m")
+        .replace("$job", "apiserver")
+        .replace("$instance", ".*")
+        for panel in json.loads(DASHBOARD.read_text())["panels"]
+        for target in panel["targets"]
+    }
+
+
+def runbook_expressions() -> list[str]:
+    """The expressions on the page about alerts."""
+    page = (ROOT / "docs" / "operating" / "alerts.md").read_text()
+    return re.findall(r"^```promql\n(.*?)\n```$", page, re.MULTILINE | re.DOTALL)
 
 
 def example_secrets() -> dict[str, Mapping[str, str]]:

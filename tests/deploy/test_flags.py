@@ -72,7 +72,7 @@ def test_replicas_share_whatever_the_server_lets_them_share(where: str, tmp_path
     assert parsed(where, tmp_path).storage.etcd_servers
 
 
-# Row N09: after SIGTERM the delay, then what is under way.
+# Row N09: after SIGTERM the delay, then the end of watches, then what is under way.
 KILLED_AFTER: Final = {
     **{f"docker-compose.yml, {name}": compose()["services"][name]["stop_grace_period"] for name in REPLICAS},
     "deploy/kubernetes/server/deployment.yaml": (
@@ -84,11 +84,11 @@ KILLED_AFTER: Final = {
 
 @pytest.mark.parametrize(("where", "killed_after"), KILLED_AFTER.items(), ids=KILLED_AFTER)
 def test_a_server_has_the_time_to_finish(where: str, killed_after: str, tmp_path: Path) -> None:
-    made = parsed(where, tmp_path)
-    assert made.serving.shutdown_delay_s > 0
-    assert (
-        flag_values.duration_s(killed_after) > made.serving.shutdown_delay_s + made.serving.request_timeout_s
-    )
+    serving = parsed(where, tmp_path).serving
+    assert serving.shutdown_delay_s > 0
+    assert serving.shutdown_watch_termination_grace_s > 0
+    needed_s = serving.shutdown_delay_s + serving.shutdown_watch_termination_grace_s
+    assert flag_values.duration_s(killed_after) > needed_s + serving.request_timeout_s
 
 
 def test_a_start_that_waits_for_the_store_is_not_cut_short(tmp_path: Path) -> None:

@@ -155,6 +155,7 @@ SENT: Final = {
     "storage/etcd/etcd_subset.proto": True,
     "deploy/constraints.txt": True,
     "deploy/healthcheck.py": True,
+    "deploy/package_build.py": True,
     "deploy/prepare.py": True,
     "apiserver/__pycache__/app.cpython-313.pyc": False,
     "apiserver-data/pki/ca.key": False,

@@ -12,14 +12,24 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from tests.deploy.artefacts import KUBERNETES, example_secrets, file_flags, manifests, yaml_documents
+from tests.deploy.artefacts import (
+    ALERTS,
+    KUBERNETES,
+    OF_PROMETHEUS_OPERATOR,
+    example_secrets,
+    file_flags,
+    jobs_in,
+    manifests,
+    yaml_documents,
+)
+from tests.references import PROMETHEUS_RULE, prometheus_rule
 from tests.support.api import Api
 from tests.support.definitions import define, definition, version
 from tests.support.required import KUBECTL, missing
 from tests.support.server_process import ServerProcess
 
 MANIFESTS: Final = manifests()
-BUILT_IN: Final = {name: found for name, found in MANIFESTS.items() if name != "servicemonitor"}
+BUILT_IN: Final = {name: found for name, found in MANIFESTS.items() if name not in OF_PROMETHEUS_OPERATOR}
 POD: Final[Any] = MANIFESTS["deployment"]["spec"]["template"]["spec"]
 CONTAINER: Final[Any] = POD["containers"][0]
 PROBES: Final = ("startupProbe", "livenessProbe", "readinessProbe")
@@ -65,40 +75,69 @@ ENDPOINT: Final = an_object(
     scheme={"type": "string", "enum": ["http", "https"]},
     path=TEXT,
     interval={"type": "string", "pattern": "^[0-9]+(ms|s|m|h)$"},
+    relabelings={"type": "array", "items": an_object(targetLabel=TEXT, replacement=TEXT)},
     authorization=an_object(type=TEXT, credentials=KEY_OF_SECRET),
     tlsConfig=an_object(ca=an_object(secret=KEY_OF_SECRET), serverName=TEXT),
 )
-# prometheus-operator's API reference, the part that is used.
-SERVICE_MONITOR: Final = definition(
-    "monitoring.coreos.com",
-    version(
-        schema=an_object(
-            "spec",
-            spec=an_object(
-                "selector",
-                "endpoints",
-                selector=an_object(matchLabels={"type": "object", "additionalProperties": TEXT}),
-                endpoints={"type": "array", "items": ENDPOINT},
-            ),
-        )
-    ),
-    plural="servicemonitors",
-    kind="ServiceMonitor",
+TEXTS: Final = {"type": "object", "additionalProperties": TEXT}
+ALERT: Final = an_object(
+    "alert",
+    "expr",
+    alert=TEXT,
+    expr=TEXT,
+    labels=TEXTS,
+    annotations=TEXTS,
+    **{"for": {"type": "string", "pattern": "^[0-9]+(ms|s|m|h|d)$"}},
 )
+GROUP: Final = an_object("name", name=TEXT, rules={"type": "array", "items": ALERT})
+# prometheus-operator's API reference, the part that is used.
+SPECS: Final = {
+    "ServiceMonitor": an_object(
+        "selector",
+        "endpoints",
+        selector=an_object(matchLabels=TEXTS),
+        endpoints={"type": "array", "items": ENDPOINT},
+    ),
+    "PrometheusRule": an_object(groups={"type": "array", "items": GROUP}),
+}
+DEFINITIONS: Final = [
+    definition(
+        "monitoring.coreos.com",
+        version(schema=an_object("spec", spec=spec)),
+        plural=f"{kind.lower()}s",
+        kind=kind,
+    )
+    for kind, spec in SPECS.items()
+]
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A server of our own, which has the Prometheus operator's type."""
+    """A server of our own, which has the Prometheus operator's types."""
     with ServerProcess(tmp_path_factory.mktemp("server") / "data") as server, Api(server) as api:
-        define(api, SERVICE_MONITOR)
+        for each in DEFINITIONS:
+            define(api, each)
         yield server
 
 
-def test_the_service_monitor_is_of_its_types_form(api: Api, namespace: str) -> None:
-    monitor = json.loads(moved(MANIFESTS["servicemonitor"], namespace))
-    path = f"/apis/monitoring.coreos.com/v1/namespaces/{namespace}/servicemonitors?fieldValidation=Strict"
-    assert api.post(path, monitor).ok()["spec"] == monitor["spec"]
+@pytest.mark.parametrize("name", OF_PROMETHEUS_OPERATOR)
+def test_what_the_prometheus_operator_reads_is_of_its_types_form(api: Api, namespace: str, name: str) -> None:
+    document = json.loads(moved(MANIFESTS[name], namespace))
+    path = f"/apis/monitoring.coreos.com/v1/namespaces/{namespace}/{name}s?fieldValidation=Strict"
+    assert api.post(path, document).ok()["spec"] == document["spec"]
+
+
+def test_the_prometheus_rule_has_the_alerts() -> None:
+    assert PROMETHEUS_RULE.read_text() == prometheus_rule(), "make docs"
+    of_manifests = json.dumps(MANIFESTS["prometheusrule"]["spec"])
+    assert json.loads(of_manifests.replace("apiserver/apiserver", "apiserver")) == yaml_documents(ALERTS)[0]
+
+
+def test_the_alerts_select_the_job_of_the_service_monitor() -> None:
+    """Not that of the cluster's own API server."""
+    (endpoint,) = MANIFESTS["servicemonitor"]["spec"]["endpoints"]
+    assert endpoint["relabelings"] == [{"targetLabel": "job", "replacement": "apiserver/apiserver"}]
+    assert jobs_in(MANIFESTS["prometheusrule"]) == {"apiserver/apiserver", "etcd"}
 
 
 def test_everything_is_in_one_namespace() -> None:

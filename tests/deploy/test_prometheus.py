@@ -1,7 +1,9 @@
-"""The alerts: every expression can be read, and every metric and label in it is one that is exposed."""
+"""Alerts, dashboard and runbook: every metric and label in their expressions is one that is exposed."""
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 import subprocess
 import urllib.request
@@ -14,18 +16,29 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from apiserver.cli.flag_values import duration_s
-from tests.deploy.artefacts import DEPLOY, yaml_documents
+from apiserver.metrics.declarations import known_metrics
+from tests.deploy.artefacts import (
+    DASHBOARD,
+    DEPLOY,
+    ROOT,
+    alert_rules,
+    dashboard_expressions,
+    runbook_expressions,
+)
 from tests.support.api import Api
 from tests.support.etcd_process import EtcdProcess, etcd_binaries
 from tests.support.eventually import WITHIN_S
 from tests.support.metrics import metrics_of
 from tests.support.required import missing
+from tests.support.server_process import ServerProcess
 
 DIRECTORY: Final = DEPLOY / "prometheus"
-RULES: Final[dict[str, tuple[str, Any]]] = {
-    rule["alert"]: (group["name"], rule)
-    for group in yaml_documents(DIRECTORY / "alerts.yml")[0]["groups"]
-    for rule in group["rules"]
+RULES: Final = alert_rules()
+ABOUT_ETCD: Final = re.compile(r"\betcd_(?!request)|job=\"etcd\"")
+EXPRESSIONS: Final = {
+    **{alert: rule["expr"] for alert, rule in RULES.items()},
+    **dashboard_expressions(),
+    **{f"runbook {number}": text for number, text in enumerate(runbook_expressions(), 1)},
 }
 # What Prometheus itself adds: the labels of a target, and whether it answers.
 TARGET_LABELS: Final = frozenset({"job", "instance"})
@@ -35,8 +48,17 @@ Exposed = dict[str, frozenset[str]]
 
 
 def exposed(text: str) -> Exposed:
-    """The names of all samples with their labels."""
+    """The names of all samples with their labels; those of our metrics that have no samples yet, too."""
     found = dict(FROM_PROMETHEUS)
+    for name in re.findall(r"^# TYPE (\S+)", text, re.MULTILINE):
+        if (metric := known_metrics().get(name)) is not None:
+            labels = TARGET_LABELS | set(metric.labels)
+            is_histogram = metric.kind == "histogram"
+            found.update(
+                {f"{name}{suffix}": labels for suffix in (("_sum", "_count") if is_histogram else ("",))}
+            )
+            if is_histogram:
+                found[f"{name}_bucket"] = labels | {"le"}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             found[sample.name] = found.get(sample.name, TARGET_LABELS) | set(sample.labels)
@@ -98,18 +120,23 @@ def etcd_exposed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exposed]:
         yield exposed(answer.read().decode())
 
 
-@pytest.mark.parametrize("alert", [alert for alert, (group, _) in RULES.items() if group == "apiserver"])
-def test_an_alert_looks_at_what_the_server_exposes(api: Api, alert: str) -> None:
+@pytest.fixture(scope="module")
+def server_exposed(server: ServerProcess) -> Exposed:
+    with Api(server) as api:
+        api.get("/api/v1/namespaces").ok()
+        return exposed(metrics_of(api))
+
+
+@pytest.mark.parametrize("name", [name for name, text in EXPRESSIONS.items() if not ABOUT_ETCD.search(text)])
+def test_an_expression_is_about_what_the_server_exposes(server_exposed: Exposed, name: str) -> None:
     """Row N10."""
-    api.get("/api/v1/namespaces").ok()
-    known = exposed(metrics_of(api))
-    check(RULES[alert][1]["expr"], known)
+    check(EXPRESSIONS[name], server_exposed)
 
 
 @pytest.mark.etcd
-@pytest.mark.parametrize("alert", [alert for alert, (group, _) in RULES.items() if group == "etcd"])
-def test_an_alert_looks_at_what_etcd_exposes(etcd_exposed: Exposed, alert: str) -> None:
-    check(RULES[alert][1]["expr"], etcd_exposed)
+@pytest.mark.parametrize("name", [name for name, text in EXPRESSIONS.items() if ABOUT_ETCD.search(text)])
+def test_an_expression_is_about_what_etcd_exposes(etcd_exposed: Exposed, name: str) -> None:
+    check(EXPRESSIONS[name], etcd_exposed)
 
 
 # The check above is only as good as what it refuses.
@@ -121,24 +148,45 @@ WRONG: Final = {
 
 
 @pytest.mark.parametrize("expression", WRONG.values(), ids=WRONG)
-def test_the_check_sees(api: Api, expression: str) -> None:
-    api.get("/api/v1/namespaces").ok()
-    known = exposed(metrics_of(api))
+def test_the_check_sees(server_exposed: Exposed, expression: str) -> None:
     with pytest.raises(AssertionError):
-        check(expression, known)
+        check(expression, server_exposed)
 
 
 @pytest.mark.parametrize("alert", RULES)
 def test_an_alert_says_how_bad_it_is_and_what(alert: str) -> None:
-    _, rule = RULES[alert]
+    rule = RULES[alert]
     assert rule["labels"]["severity"] in ("critical", "warning")
     assert rule["annotations"]["summary"]
     assert duration_s(rule.get("for", "0")) >= 0
 
 
 def test_the_loss_of_a_replica_and_of_all_are_told_apart() -> None:
-    assert RULES["ApiserverGone"][1]["labels"]["severity"] == "critical"
-    assert RULES["ApiserverReplicaDown"][1]["labels"]["severity"] == "warning"
+    assert RULES["ApiserverGone"]["labels"]["severity"] == "critical"
+    assert RULES["ApiserverReplicaDown"]["labels"]["severity"] == "warning"
+
+
+def test_the_dashboard_has_ten_panels_that_fit_beside_each_other() -> None:
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    assert len(panels) == 10
+    assert len({(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}) == 10
+    assert all(panel["gridPos"]["x"] in (0, 12) and panel["gridPos"]["w"] == 12 for panel in panels)
+
+
+@pytest.mark.parametrize(
+    "panel", json.loads(DASHBOARD.read_text())["panels"], ids=lambda panel: panel["title"]
+)
+def test_a_panel_is_described_on_the_page_about_monitoring(panel: Any) -> None:
+    assert panel["description"]
+    page = (ROOT / "docs" / "operating" / "monitoring.md").read_text()
+    assert re.search(rf"[|;] {panel['title']}( \||;)", page)
+
+
+def test_legends_name_labels_of_their_series() -> None:
+    for name, text in dashboard_expressions().items():
+        shown = set(re.findall(r"{{(\w+)}}", name))
+        kept = [labels for labels, _ in grouped(text)]
+        assert shown <= (set.union(*kept) if kept else TARGET_LABELS), name
 
 
 def test_prometheus_itself_takes_the_files(tmp_path: Path) -> None:

@@ -68,9 +68,10 @@ def run(command: list[str], directory: Path, *, python: str = sys.executable) ->
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the package is built of, and nothing else that is in this folder."""
     directory = tmp_path_factory.mktemp("source")
-    (directory / "tests").mkdir()
+    for folder in ("deploy", "tests"):
+        (directory / folder).mkdir()
     for name in (
-        *("apiserver", "storage", "tests/conformance"),
+        *("apiserver", "storage", "deploy/package_build.py", "tests/conformance"),
         *("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"),
     ):
         (directory / name).symlink_to(ROOT / name)

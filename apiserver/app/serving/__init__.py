@@ -3,6 +3,7 @@
 pki                      keys and certificates in the data directory
 cluster_identity         the CA and the service account key of servers that share an etcd, stored there as
                          Kubernetes stores Secrets: anyone who can read that etcd can act as any user
+prefix_check             refuses to start on keys of another program, or on an unfinished copy
 service_account_tokens   the issuer and the authenticator of tokens
 listening                sockets, addresses, the kubeconfig
 serving_tls              how connections are secured, with certificates that may change
@@ -12,5 +13,6 @@ watched_files            rereads files when they change
 listener                 accepts connections, within limits, and does their TLS handshakes
 tls_transport            TLS on an open connection, without buffers
 endless_reads            ends connections whose clients keep OpenSSL busy
+service_manager          reports to systemd: ready, alive, stopping
 logs, exit_codes         what a process tells about itself
 """

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable
 from time import monotonic
 from typing import Final
@@ -22,7 +23,13 @@ from typing import Final
 import orjson
 
 from apiserver.app.serving.pki import FRONT_PROXY_CA_NAME, ClusterIdentity, UnusableIdentity, new_ca
-from apiserver.storage.errors import KeyExists, RevisionMismatch, StorageError, StorageUnavailable
+from apiserver.storage.errors import (
+    KeyExists,
+    RevisionMismatch,
+    StorageError,
+    StorageFull,
+    StorageUnavailable,
+)
 from apiserver.storage.interface import ENCRYPTED_PREFIX, Storage, Stored, UnreadableValue
 from apiserver.storage.keys import INTERNAL_GROUP
 
@@ -42,6 +49,10 @@ _FIELDS: Final = {
     "front_proxy_ca_cert": "frontProxyCACertificate",
     "front_proxy_ca_key": "frontProxyCAKey",
 }
+# In the texts of `etcd.client` and its two transports.
+_BEFORE_CAUSE: Final = re.compile(
+    r"^etcd at \S+: (?:[A-Z_]+: )?(?:cannot connect: |.*: Failed to connect to remote host: )?"
+)
 # An identity that an older server has made lacks them, and gets new ones.
 _ADDED: Final = ("frontProxyCACertificate", "frontProxyCAKey")
 
@@ -65,19 +76,28 @@ class _NotReadableYet(StorageUnavailable):
 
 
 async def fetch_identity(
-    store: Storage, prefix: str, offer: Callable[[], ClusterIdentity], store_name: str = "the store"
+    store: Storage,
+    prefix: str,
+    offer: Callable[[], ClusterIdentity],
+    store_name: str = "the store",
+    *,
+    is_silent: bool = False,
+    check: Callable[[], Awaitable[None]] | None = None,
 ) -> ClusterIdentity:
     """Returns the identity in the store, waiting until the store answers and can decrypt it.
 
     offer: returns the identity to write if there is none; called in a thread.
-    store_name: names the store in the log.
-    Raises UnusableStoredIdentity, and what `offer` raises.
+    store_name: names the store in the log. is_silent: another process logs what this one waits for.
+    check: checks that the store may be used.
+    Raises UnusableStoredIdentity, and what `offer` and `check` raise.
     """
     key = identity_key(prefix)
     offered: ClusterIdentity | None = None
     retry_s, warned_at = RETRY_FIRST_S, -WARNING_INTERVAL_S
     while True:
         try:
+            if check is not None:
+                await check()
             found = (await store.get(key)).stored
             if found is None:
                 if offered is None:
@@ -95,19 +115,33 @@ async def fetch_identity(
         except (KeyExists, RevisionMismatch):
             continue  # Another server was faster.
         except StorageError as error:
-            if (now := monotonic()) >= warned_at + WARNING_INTERVAL_S:
+            if (now := monotonic()) >= warned_at + WARNING_INTERVAL_S and not is_silent:
                 warned_at = now
                 if isinstance(error, _NotReadableYet):
                     log.warning("cannot decrypt the identity of the cluster: %s; retrying", error)
-                else:
+                elif isinstance(error, StorageUnavailable) and not isinstance(error, StorageFull):
                     log.warning("cannot reach %s (%s); retrying", store_name, _cause(error))
+                else:
+                    log.warning("cannot read or write the identity of the cluster: %s; retrying", error)
             await asyncio.sleep(retry_s)
             retry_s = min(2 * retry_s, RETRY_MAX_S)
 
 
+async def read_identity(store: Storage, prefix: str) -> ClusterIdentity | None:
+    """Returns the identity in the store; None if no server has written it yet.
+
+    Raises UnusableStoredIdentity, and StorageError, also if it cannot be decrypted now.
+    """
+    found = (await store.get(identity_key(prefix))).stored
+    if found is None:
+        return None
+    _require_readable(found)
+    return (await asyncio.to_thread(_decode, found.key, found.value))[0]
+
+
 def _cause(error: StorageError) -> str:
-    """Returns the last part of an error's text; gRPC's texts end with the system's error."""
-    return str(error).rpartition(": ")[2]
+    """Returns the text of an error without etcd's address and how it was called."""
+    return _BEFORE_CAUSE.sub("", str(error))
 
 
 def _require_readable(stored: Stored) -> None:
@@ -118,10 +152,10 @@ def _require_readable(stored: Stored) -> None:
     if isinstance(stored.value, UnreadableValue):
         if stored.value.is_temporary:
             raise _NotReadableYet(str(stored.value.cause))
-        raise UnusableStoredIdentity(stored.key, f"it cannot be decrypted: {stored.value.cause}")
+        raise UnusableStoredIdentity(stored.key, f"the value cannot be decrypted: {stored.value.cause}")
     if stored.value.startswith(ENCRYPTED_PREFIX):
         raise UnusableStoredIdentity(
-            stored.key, "it is encrypted like Secrets, but --encryption-provider-config is not set"
+            stored.key, "the value is encrypted, but --encryption-provider-config is not set"
         )
 
 
@@ -206,4 +240,4 @@ def _decode(key: str, value: bytes) -> tuple[ClusterIdentity, bool]:
     except UnusableIdentity as error:
         raise UnusableStoredIdentity(key, str(error)) from None
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
-        raise UnusableStoredIdentity(key, "it does not have the expected form") from None
+        raise UnusableStoredIdentity(key, "the value does not have the expected format") from None

@@ -13,11 +13,12 @@ import ipaddress
 import itertools
 import logging
 import resource
+import select
 import socket
 import ssl
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from time import monotonic
 from typing import Final, NamedTuple, Protocol
@@ -42,6 +43,9 @@ HANDSHAKE_LATE_S: Final = 1.0
 HANDSHAKE_TURN_S: Final = 0.000_5
 # Connections that are accepted before what is connected has its turn.
 ACCEPTED_PER_TURN: Final = 16
+# While so many handshakes wait for their turns here, further connections wait in the kernel. Hundreds that
+# advance together would all take as long as the last.
+ADVANCING_MAX: Final = 32
 # The record with the alert that a server sends to whom it refuses a handshake (RFC 8446, 6.2).
 _HANDSHAKE_FAILURE: Final = bytes((21, 3, 3, 0, 2, 2, 40))
 _HELLO_BYTES: Final = 16 * 1024
@@ -104,11 +108,12 @@ class Listener:
 
     context: of TLS; when it is replaced, handshakes that begin later have the new one.
     server: makes the protocols of connections, which outlive the listener.
+    limits: lowered to the number of files that the process may open.
     refused_total: the number of connections refused for lack of room.
     failed_total: the number of handshakes that failed, or waited too long for their clients.
     taking: records the calls that read TLS records from clients.
     refuses_handshake: asked of each handshake whether it is refused; None: none is.
-    clock: by which handshakes are timed, in seconds.
+    poll_s: how often handshakes are looked at, to find those that wait for their clients.
     """
 
     def __init__(
@@ -123,12 +128,11 @@ class Listener:
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self.context = context
-        self._server, self._limits, self.taking = server, limits, taking
+        self._server, self.limits, self.taking = server, limits, taking
         self._handshake_timeout_s, self._handshakes_max = handshake_timeout_s, handshakes_max
-        self._poll_s = min(_HANDSHAKE_POLL_S, handshake_timeout_s / 10)
+        self.poll_s = min(_HANDSHAKE_POLL_S, handshake_timeout_s / 10)
         self._group = TransportGroup(self._loop, self._closed, self._sender_of, taking)
         self.refuses_handshake: Callable[[], bool] | None = None
-        self.clock: Callable[[], float] = monotonic
         self._sockets: list[socket.socket] = []
         self._open: dict[TlsTransport, str] = {}  # by whom
         self._handshakes: dict[_Handshake, None] = {}  # oldest first
@@ -168,10 +172,17 @@ class Listener:
         for lingering in list(self._group.lingering):
             lingering.close()
 
+    @property
+    def open_count(self) -> int:
+        """The number of open connections, including those whose handshake is not finished."""
+        return len(self._open) + len(self._handshakes)
+
     # ---- accepting
 
     def _accept_some(self, bound: socket.socket) -> None:
         for _ in range(ACCEPTED_PER_TURN):
+            if len(self.advancing) >= ADVANCING_MAX:
+                return  # The event loop calls again in its next iteration.
             try:
                 connection, peer = bound.accept()
             except (BlockingIOError, InterruptedError):
@@ -187,7 +198,7 @@ class Listener:
 
     def _wait_for_room(self, bound: socket.socket, error: OSError) -> None:
         """Free connections or files that are exhausted, and pause accepting for a moment."""
-        self._log_refusal(f"connections wait to be accepted: {error.strerror}")
+        self._log_refusal(f"cannot accept connections, retrying: {error.strerror}")
         self._make_room(ACCEPTED_PER_TURN)
         self._loop.remove_reader(bound.fileno())
         self._loop.call_later(ACCEPT_RETRY_S, self._accept_again, bound)
@@ -201,7 +212,7 @@ class Listener:
         if not self._has_room_for(client):
             self.refused_total += 1
             self._log_refusal(
-                f"{self.refused_total} connections refused: there are too many, the last of {client}"
+                f"too many connections: {self.refused_total} refused, most recently from {client}"
             )
             connection.close()
             return
@@ -213,17 +224,17 @@ class Listener:
         self._by_client[client] += 1
         self._handshakes[_Handshake(self, connection, peer, client)] = None
         if self._timer is None:
-            self._timer = self._loop.call_later(self._poll_s, self._drop_late_handshakes)
+            self._timer = self._loop.call_later(self.poll_s, self._drop_late_handshakes)
 
     def _has_room_for(self, client: str) -> bool:
         """Whether a client may open another connection, once idle ones are closed."""
-        total, per_client = self._limits.total, self._limits.per_client
+        total, per_client = self.limits.total, self.limits.per_client
         is_full = per_client and self._by_client[client] >= per_client
         if is_full and not self._close_idle(1 + per_client // _ROOM_PART, client):
             return False
         if self.waiting_handshakes >= self._handshakes_max:
             self._drop_oldest(1)
-        if total and len(self._open) + len(self._handshakes) >= total:
+        if total and self.open_count >= total:
             return self._make_room(1 + total // _ROOM_PART)
         return True
 
@@ -253,8 +264,7 @@ class Listener:
 
         waited_s: for at least how long they have waited.
         """
-        now = self.clock()
-        late = (each for each in self._handshakes if each.is_waiting and each.waited_s(now) >= waited_s)
+        late = (each for each in self._handshakes if each.waited_s >= waited_s and _waiting([each]))
         oldest = list(itertools.islice(late, count))
         for handshake in oldest:
             handshake.drop()
@@ -277,14 +287,21 @@ class Listener:
     # ---- handshakes
 
     def _drop_late_handshakes(self) -> None:
-        now = self.clock()
-        for handshake in list(self._handshakes):
-            if handshake.is_waiting and handshake.waited_s(now) >= self._handshake_timeout_s:
-                self.failed_total += 1
-                handshake.drop()
+        waiting = _waiting(self._handshakes)
+        for handshake in waiting:
+            handshake.polls += 1
+        late = [each for each in waiting if each.waited_s >= self._handshake_timeout_s]
+        for handshake in late:
+            handshake.drop()
+        if late:
+            self.failed_total += len(late)
+            self._log_refusal(
+                f"TLS handshakes timed out after {self._handshake_timeout_s:.3g} s: {len(late)} dropped, "
+                f"most recently from {late[-1].client}"
+            )
         self._timer = None
         if self._handshakes:
-            self._timer = self._loop.call_later(self._poll_s, self._drop_late_handshakes)
+            self._timer = self._loop.call_later(self.poll_s, self._drop_late_handshakes)
 
     def _handshake_failed(self, handshake: _Handshake) -> None:
         log.exception("cannot serve a connection")
@@ -325,31 +342,36 @@ class _Handshake:
 
     Nothing of TLS is made before the client has sent something. The timeout counts only the time spent
     waiting for the client, not for turns of the server: with a thousand handshakes at once these take
-    seconds.
+    seconds, and so does a pause of the whole process.
+
+    awaited: the event of poll that continues it; 0 while it waits for its turn.
+    polls: how often the listener has found that the handshake waits for its client.
     """
 
-    __slots__ = ("_listener", "_loop", "_socket", "_tls", "_waited_s", "_waits_since", "client", "peer")
+    __slots__ = ("_listener", "_loop", "_socket", "_tls", "awaited", "client", "peer", "polls")
 
     def __init__(self, listener: Listener, plain: socket.socket, peer: object, client: str) -> None:
         self._listener, self._socket, self.peer, self.client = listener, plain, peer, client
         self._loop = asyncio.get_running_loop()
         self._tls: ssl.SSLSocket | None = None
-        self._waited_s = 0.0
-        self._waits_since: float | None = None
-        self._wait_for(self._loop.add_reader)
+        self.awaited = 0
+        self.polls = 0
+        self._wait_for(select.POLLIN)
+
+    def fileno(self) -> int:
+        """Returns the socket's number; it is negative once the handshake is dropped."""
+        return self._socket.fileno()
 
     @property
-    def is_waiting(self) -> bool:
-        """Whether the handshake waits for its client."""
-        return self._waits_since is not None
+    def waited_s(self) -> float:
+        """The time that the handshake has waited for its client, at least, in seconds."""
+        return self._listener.poll_s * max(0, self.polls - 1)
 
-    def waited_s(self, now: float) -> float:
-        """Returns the total time that the handshake has waited for its client, in seconds."""
-        return self._waited_s if self._waits_since is None else self._waited_s + now - self._waits_since
-
-    def _wait_for(self, add: Callable[[int, Callable[[], None]], object]) -> None:
-        self._waits_since = self._listener.clock()
+    def _wait_for(self, event: int) -> None:
+        """Continue when the socket can be read (POLLIN) or written (POLLOUT)."""
+        self.awaited = event
         self._listener.waiting_handshakes += 1
+        add = self._loop.add_reader if event == select.POLLIN else self._loop.add_writer
         add(self._socket.fileno(), self._on_ready)
 
     def _on_ready(self) -> None:
@@ -371,9 +393,9 @@ class _Handshake:
             taking.under_way = (self._tls,)
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
-            self._wait_for(self._loop.add_reader)
+            self._wait_for(select.POLLIN)
         except ssl.SSLWantWriteError:
-            self._wait_for(self._loop.add_writer)
+            self._wait_for(select.POLLOUT)
         except (OSError, ValueError):  # also of a certificate that no CA has signed, or a wrong protocol
             self._listener.failed_total += 1
             self.drop()
@@ -397,14 +419,26 @@ class _Handshake:
         self._listener.forget(self)
 
     def _stop_waiting(self) -> None:
-        if self._waits_since is None:
+        if not self.awaited:
             return
-        self._waited_s = self.waited_s(self._listener.clock())
-        self._waits_since = None
+        self.awaited = 0
         self._listener.waiting_handshakes -= 1
         if (fd := self._socket.fileno()) >= 0:
             self._loop.remove_reader(fd)
             self._loop.remove_writer(fd)
+
+
+def _waiting(handshakes: Iterable[_Handshake]) -> list[_Handshake]:
+    """Returns the handshakes that wait for their clients, in the same order, with one system call.
+
+    What a client has sent may have arrived without the event loop's notice, after a long turn.
+    """
+    poll = select.poll()
+    awaiting = [each for each in handshakes if each.awaited]
+    for each in awaiting:
+        poll.register(each, each.awaited)
+    arrived = {fileno for fileno, _ in poll.poll(0)}
+    return [each for each in awaiting if each.fileno() not in arrived]
 
 
 def client_of(peer: object) -> str:

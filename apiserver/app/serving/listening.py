@@ -16,8 +16,9 @@ from apiserver.app.serving import pki
 from apiserver.app.serving.serving_tls import ServingTls, TlsContent, TlsFiles, TlsOptions, UnusableTls
 from apiserver.cli.config import Config
 
-# Connections that wait to be accepted.
-BACKLOG: Final = 1024
+# Connections that wait to be accepted, of clients that connect again all at once. The limit of the kernel may
+# be lower; usually it is the same.
+BACKLOG: Final = 4096
 # What the system keeps of what a client sends until it is read. The default grows to megabytes, and all that
 # is there is read, decrypted and buffered in one turn of the event loop: of 200 clients that send large
 # bodies that took 100 ms and 190 MB, with this 40 ms and 80 MB. A body of 3 MiB from the other side of the
@@ -32,6 +33,10 @@ Sockets: TypeAlias = Sequence[socket.socket]
 
 class CannotStart(Exception):
     """The server cannot start, for a reason outside of it. The message is one line."""
+
+
+class PortInUse(CannotStart):
+    """Another socket is bound to the port."""
 
 
 def make_certificates(config: Config, identity: pki.ClusterIdentity | None) -> pki.Pki:
@@ -246,9 +251,8 @@ def listen_error(config: Config, error: OSError) -> CannotStart:
     """Returns the reason of an error, without the address that asyncio's own text repeats."""
     is_of_names = isinstance(error, socket.gaierror) or not error.errno
     reason = (error.strerror or str(error)) if is_of_names else os.strerror(error.errno or errno.EINVAL)
-    return CannotStart(
-        f"cannot listen on {config.serving.bind_address}:{config.serving.secure_port}: {reason}"
-    )
+    failure = PortInUse if error.errno == errno.EADDRINUSE else CannotStart
+    return failure(f"cannot listen on {config.serving.bind_address}:{config.serving.secure_port}: {reason}")
 
 
 def read_optional(path: Path | None) -> bytes | None:

@@ -57,6 +57,8 @@ ADMIN_NAME: Final = "kubernetes-admin"
 FRONT_PROXY_NAME: Final = "front-proxy-client"
 CA_NAME: Final = "apiserver-ca"
 FRONT_PROXY_CA_NAME: Final = "front-proxy-ca"
+# The name of the cluster in kubeconfigs, and of the only user and context in those for tests.
+CLUSTER: Final = "apiserver"
 REPLACED: Final = ".replaced"
 TRUSTED_KEPT_MAX: Final = 8
 _SERVICE_NAMES: Final = (
@@ -101,7 +103,7 @@ class ClusterIdentity:
         try:
             serialization.load_pem_private_key(self.service_account_key, None)
         except UNREADABLE:
-            raise UnusableIdentity("it lacks a certificate or a private key") from None
+            raise UnusableIdentity("a certificate or a private key is missing or invalid") from None
         for certificate, key in (
             (self.ca_cert, self.ca_key),
             (self.front_proxy_ca_cert, self.front_proxy_ca_key),
@@ -144,7 +146,7 @@ def _require_pair(certificate: bytes, key: bytes) -> None:
     try:
         ca, ca_key = parse_pem_certificate(certificate), serialization.load_pem_private_key(key, None)
     except UNREADABLE:
-        raise UnusableIdentity("it lacks a certificate or a private key") from None
+        raise UnusableIdentity("a certificate or a private key is missing or invalid") from None
     if not isinstance(ca_key, ec.EllipticCurvePrivateKey) or ca_key.public_key() != ca.public_key():
         raise UnusableIdentity("the key does not match the CA certificate")
 
@@ -200,7 +202,7 @@ def renew(directory: Path, addresses: Sequence[str], *, cert_dir: Path | None = 
     """
     with _locked(directory / ".lock"):
         now = datetime.now(UTC)
-        return _renew(_paths(directory, cert_dir), addresses, cert_dir, now, write, checks_names=False)
+        return _renew(paths(directory, cert_dir), addresses, cert_dir, now, write, checks_names=False)
 
 
 def local_identity(directory: Path) -> ClusterIdentity:
@@ -259,7 +261,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _ensure(directory: Path, addresses: Sequence[str], cert_dir: Path | None, write_file: _WriteFile) -> Pki:
-    pki, now = _paths(directory, cert_dir), datetime.now(UTC)
+    pki, now = paths(directory, cert_dir), datetime.now(UTC)
     _ensure_ca(pki.ca_cert, CA_NAME, now, write_file)
     _ensure_ca(pki.front_proxy_ca_cert, FRONT_PROXY_CA_NAME, now, write_file)
     _renew(pki, addresses, cert_dir, now, write_file)
@@ -270,7 +272,8 @@ def _ensure(directory: Path, addresses: Sequence[str], cert_dir: Path | None, wr
     return pki
 
 
-def _paths(directory: Path, cert_dir: Path | None) -> Pki:
+def paths(directory: Path, cert_dir: Path | None) -> Pki:
+    """Returns where the files of a directory are. cert_dir: that of the serving certificate, if another."""
     return Pki(
         ca_cert=directory / "ca.crt",
         ca_key=directory / "ca.key",
@@ -303,15 +306,12 @@ def _renew(
         (pki.admin_cert, pki.admin_key, _client(ADMIN_NAME, MASTERS), pki.ca_cert),
         (pki.front_proxy_cert, pki.front_proxy_key, _client(FRONT_PROXY_NAME), pki.front_proxy_ca_cert),
     ):
-        signer = _read_ca(signer_file)
-        if signer is None:
-            raise UnusableFile(signer_file, "is missing")
+        signer = _require_ca(signer_file)
         if cert.parent == cert_dir and _is_of_another_ca(cert, signer):
             continue
         needed = request.names if checks_names else ()
         if not _is_valid(cert, key_file, needed, signer, now):
-            signer_key = _read_ca_key(_key_file(signer_file), signer)
-            certificate, key = _signed(request, signer, signer_key, now)
+            certificate, key = _signed(request, signer_file, now)
             write_file(key_file, key)
             write_file(cert, certificate)
             has_renewed = True
@@ -352,16 +352,25 @@ def trusted_for(chain: bytes, authorities: tuple[bytes, ...]) -> bytes:
 
 
 def kubeconfig(
-    url: str, trusted: bytes, credentials: Mapping[str, str], user: str = "user", namespace: str = ""
+    url: str,
+    trusted: bytes,
+    credentials: Mapping[str, str],
+    *,
+    user: str = CLUSTER,
+    context: str = CLUSTER,
+    namespace: str = "",
 ) -> bytes:
-    """Returns the kubeconfig of a user. trusted: the CA certificates. namespace: the clients' default."""
+    """Returns the kubeconfig of a user.
+
+    trusted: the CA certificates. user, context: their names in the file. namespace: the clients' default.
+    """
     in_namespace = f'    namespace: "{namespace}"\n' if namespace else ""
     fields = "\n".join(f'    {name}: "{value}"' for name, value in credentials.items())
     return f"""\
 apiVersion: v1
 kind: Config
 clusters:
-- name: apiserver
+- name: {CLUSTER}
   cluster:
     server: {url}
     certificate-authority-data: {base64.b64encode(trusted).decode()}
@@ -370,18 +379,18 @@ users:
   user:
 {fields}
 contexts:
-- name: {user}@apiserver
+- name: {context}
   context:
-    cluster: apiserver
+    cluster: {CLUSTER}
     user: {user}
-{in_namespace}current-context: {user}@apiserver
+{in_namespace}current-context: {context}
 """.encode()
 
 
 def admin_kubeconfig(url: str, pki: Pki, trusted: bytes) -> bytes:
     """Returns the administrator's kubeconfig. trusted: the CA certificates. Raises OSError."""
     credentials = certificate_credentials(pki.admin_cert.read_bytes(), pki.admin_key.read_bytes())
-    return kubeconfig(url, trusted, credentials, "admin")
+    return kubeconfig(url, trusted, credentials, user="admin", context=f"admin@{CLUSTER}")
 
 
 def certificate_credentials(certificate: bytes, key: bytes) -> dict[str, str]:
@@ -397,18 +406,11 @@ def client_certificate(
 ) -> tuple[bytes, bytes]:
     """Returns a new client certificate of a user, and its key.
 
-    ca: the CA's certificate; its key is beside it. now: a time by another clock than
-    the computer's.
-
+    ca: the CA's certificate; its key is beside it. now: a time by another clock than the computer's.
     Raises OSError, UnusableFile, and ValueError for a name that a certificate cannot have.
     """
     _require_common_name(name)
-    authority = _read_ca(ca)
-    if authority is None:
-        raise UnusableFile(ca, "is missing")
-    return _signed(
-        _client(name, *groups), authority, _read_ca_key(_key_file(ca), authority), now or datetime.now(UTC)
-    )
+    return _signed(_client(name, *groups), ca, now or datetime.now(UTC))
 
 
 # ---- certificates
@@ -419,8 +421,8 @@ def _require_common_name(name: str) -> None:
     size = len(name.encode(errors="surrogatepass"))
     if not 1 <= size <= COMMON_NAME_BYTES_MAX:
         raise ValueError(
-            f"the name of a user must have 1 to {COMMON_NAME_BYTES_MAX} bytes in a certificate, whose common "
-            f"name it is (RFC 5280, ub-common-name), not {size}"
+            f"the name of a user must have 1 to {COMMON_NAME_BYTES_MAX} bytes, not {size}, because it is "
+            "the common name of a certificate (RFC 5280, ub-common-name)"
         )
 
 
@@ -464,12 +466,16 @@ def _create_ca(common_name: str, key: ec.EllipticCurvePrivateKey, now: datetime)
     )
 
 
-def _signed(
-    request: _CertificateRequest, ca: x509.Certificate, signer: ec.EllipticCurvePrivateKey, now: datetime
-) -> tuple[bytes, bytes]:
-    """Returns a new certificate, signed by a CA, and its key."""
-    key = _generate_key()
-    until = min(now + CERTIFICATE_LIFETIME, ca.not_valid_after_utc)
+def _signed(request: _CertificateRequest, ca_file: Path, now: datetime) -> tuple[bytes, bytes]:
+    """Returns a new certificate, signed by a CA whose key is beside it, and its own key.
+
+    Raises OSError, and UnusableFile, also for a CA that has expired.
+    """
+    ca, key = _require_ca(ca_file), _generate_key()
+    ends = ca.not_valid_after_utc
+    if now >= ends:
+        raise UnusableFile(ca_file, f"expired on {ends}; the current time is {now:%Y-%m-%d %H:%M:%S%z}")
+    signer, until = _read_ca_key(_key_file(ca_file), ca), min(now + CERTIFICATE_LIFETIME, ends)
     builder = (
         _builder(request.name, ca.subject, key, now, until, signs_certificates=False)
         .add_extension(x509.ExtendedKeyUsage([request.usage]), critical=False)
@@ -517,6 +523,13 @@ def _read_ca(path: Path) -> x509.Certificate | None:
         return None
     except UNREADABLE:
         raise UnusableFile(path, "is not a certificate") from None
+
+
+def _require_ca(path: Path) -> x509.Certificate:
+    """Returns the CA in a file. Raises UnusableFile, also if there is none."""
+    if (ca := _read_ca(path)) is None:
+        raise UnusableFile(path, "is missing")
+    return ca
 
 
 def _read_ca_key(path: Path, ca: x509.Certificate) -> ec.EllipticCurvePrivateKey:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
@@ -10,9 +10,11 @@ import orjson
 
 from apiserver.app.serving.listening import CannotStart
 from apiserver.app.serving.pki import Pki
+from apiserver.auth.authn.extension_tokens import ExtensionTokens
 from apiserver.auth.authn.service_account import (
     AcceptedTokens,
     ObjectGetter,
+    PrivateKey,
     PublicKey,
     ServiceAccountAuthenticator,
     TokenIssuer,
@@ -59,13 +61,12 @@ def service_account_tokens(
     since 1970. Raises CannotStart.
     """
     options = config.authentication
-    signing_file = options.service_account_signing_key_file or certificates.service_account_key
-    signing_key = _read(signing_file, read_private_key)
+    signing_key = _signing_key(config, certificates)
     keys: list[PublicKey] = [signing_key.public_key()]
     for path in options.service_account_key_file:
         keys += _read(path, read_public_keys)
     issuers, brand = options.service_account_issuer, config.brand
-    audiences = options.api_audiences or issuers
+    audiences = _audiences(config)
     claim = f"{brand.vendor}.io"
     accepted = AcceptedTokens(
         keys,
@@ -82,6 +83,21 @@ def service_account_tokens(
         authenticator,
         tuple(audiences),
     )
+
+
+def extension_tokens(config: Config, certificates: Pki) -> ExtensionTokens:
+    """Returns the issuer and authenticator of the tokens of extensions. Raises CannotStart."""
+    return ExtensionTokens(_signing_key(config, certificates), _audiences(config))
+
+
+def _signing_key(config: Config, certificates: Pki) -> PrivateKey:
+    path = config.authentication.service_account_signing_key_file or certificates.service_account_key
+    return _read(path, read_private_key)
+
+
+def _audiences(config: Config) -> Sequence[str]:
+    options = config.authentication
+    return options.api_audiences or options.service_account_issuer
 
 
 def _read(path: Path, read: Callable[[bytes], _T]) -> _T:

@@ -270,7 +270,7 @@ def _restrict(context: ssl.SSLContext, options: TlsOptions) -> None:
         try:
             context.set_ciphers(text)
         except ssl.SSLError:
-            raise UnusableTls("--tls-cipher-suites: OpenSSL has none of these suites") from None
+            raise UnusableTls("--tls-cipher-suites: OpenSSL supports none of these suites") from None
 
 
 def _read_pair(paths: tuple[Path, Path]) -> KeyPair:
@@ -288,4 +288,4 @@ def _certificates(what: str, pem: bytes) -> Sequence[x509.Certificate]:
     try:
         return parse_pem_certificates(pem)
     except UNREADABLE:
-        raise UnusableTls(f"{what}: no certificate, or an unreadable one") from None
+        raise UnusableTls(f"{what}: a certificate is missing or invalid") from None

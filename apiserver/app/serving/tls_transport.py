@@ -75,16 +75,12 @@ class TransportGroup:
         self.lingering: set[LingeringSocket] = set()
         self._late: FairQueue[TlsTransport] = FairQueue()  # by sender
 
-    def count_read(self) -> None:
-        self.reads_left -= 1
-        if not self.reads_left:
-            self.loop.call_soon(self._begin_round)
-
     def postpone(self, transport: TlsTransport) -> None:
         """Lets a transport read in a later round."""
         self._late.append(self._sender_of(transport), transport)
 
-    def _begin_round(self) -> None:
+    def begin_round(self) -> None:
+        """Let transports read again, those first that wait for their turn."""
         self.reads_left = READS_PER_ROUND
         while self._late and self.reads_left:
             self._late.popleft().read_late()
@@ -159,13 +155,16 @@ class TlsTransport(asyncio.Transport):
             self._on_readable()
 
     def _on_readable(self) -> None:
-        if not self._group.reads_left:
+        group = self._group
+        if not group.reads_left:
             if not self._is_late:
                 self._is_late = True
                 self._loop.remove_reader(self._fd)  # Otherwise each round would report again that it waits.
-                self._group.postpone(self)
+                group.postpone(self)
             return
-        self._group.count_read()
+        group.reads_left -= 1
+        if not group.reads_left:
+            self._loop.call_soon(group.begin_round)
         taking = self._taking
         taking.under_way = (self._tls,)
         try:

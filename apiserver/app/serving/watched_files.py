@@ -79,6 +79,15 @@ class WatchedFiles:
         self._seen: _Look | None = None
         self._rounds = 0
 
+    @property
+    def paths(self) -> Sequence[Path]:
+        return self._paths
+
+    def watch(self, paths: Sequence[Path], contents: Sequence[bytes]) -> None:
+        """Watch these files from now on. contents: those in use."""
+        self._paths, self._given = tuple(paths), _digest(contents)
+        self._read_at = self._seen = None
+
     async def run(self) -> None:
         """Watches the files until cancelled."""
         while True:

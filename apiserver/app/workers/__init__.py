@@ -2,6 +2,7 @@
 
 supervisor  starts, watches and stops the workers
 slots       the worker processes, and when they are restarted
+watchdog    finds workers whose event loop no longer turns
 messages    the messages between supervisor and workers
 channel     the supervisor's end of the connection to a worker
 worker      a worker's end

@@ -17,6 +17,9 @@ class MessageKind(enum.IntEnum):
     CANNOT_START = 3  # text: why
     GET_ALL_METRICS = 4
     OWN_METRICS = 5  # text: the exposition; the response to one GET_OWN_METRICS
+    ALIVE = 9  # its event loop turns; sent if a watchdog asks for it
+    # from a worker, and then from the supervisor to all of them
+    SET_VERBOSITY = 10  # text: the value of --v
     # from the supervisor
     STOP = 6
     GET_OWN_METRICS = 7

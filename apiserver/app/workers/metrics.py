@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from apiserver.metrics.declarations import known_metrics
+
 # Metrics of which all workers see the same: gauges, and counters of what they are configured to do. Others
 # are added up.
 _SHARED: Final[Mapping[str, Callable[[float, float], float]]] = {
@@ -37,9 +39,13 @@ _SHARED: Final[Mapping[str, Callable[[float, float], float]]] = {
     "apiserver_memory_pressure": max,
     "apiserver_resource_objects": max,
     "apiserver_resource_size_estimate_bytes": max,
+    "apiserver_storage_available": min,
+    "apiserver_storage_full": max,
     "apiserver_storage_objects": max,
     "apiserver_storage_size_bytes": max,
     "apiserver_tls_certificate_expiration_timestamp_seconds": min,
+    "apiserver_watch_cache_lag_seconds": max,
+    "apiserver_watch_cache_refills_total": max,  # one failure of the store concerns all of them
     "apiserver_watch_cache_resource_version": min,  # of the worker that lags most
     "disabled_metrics_total": max,
     "hidden_metrics_total": max,
@@ -134,11 +140,19 @@ def merge(sources: Iterable[Mapping[str, MetricFamily]]) -> dict[str, MetricFami
             into = result.get(name)
             if into is None:
                 into = result[name] = MetricFamily(family.head, family.kind)
-            choose = _SHARED.get(name, float.__add__)
+            choose = _SHARED.get(name) or _choice_of_other(name, family.kind)
             for key, value in family.samples.items():
                 known = into.samples.get(key)
                 into.samples[key] = value if known is None else choose(known, value)
     return result
+
+
+def _choice_of_other(name: str, kind: str) -> Callable[[float, float], float]:
+    """Returns how a metric is merged that is not known to be shared.
+
+    Gauges of extensions are mostly about what all workers see: objects in the store, or other systems.
+    """
+    return max if kind == "gauge" and name not in known_metrics() else float.__add__
 
 
 def render_exposition(families: Mapping[str, MetricFamily]) -> bytes:

@@ -20,13 +20,15 @@ class WorkerSlot:
     restarts: how many processes have been replaced.
     is_connected: the process receives messages. unanswered: the number of unanswered requests for metrics.
     metrics: as it last reported them.
+    heard_at: when it was last known to be alive. is_aborted: the watchdog has sent it SIGABRT.
     """
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.pid = 0
         self.channel: Channel | None = None
-        self.is_connected = self.is_ready = False
+        self.is_connected = self.is_ready = self.is_aborted = False
+        self.heard_at = 0.0
         self.unanswered = 0
         self.metrics: dict[str, MetricFamily] = {}
         self.restarts = 0
@@ -43,5 +45,5 @@ class WorkerSlot:
         self.starts_at = now + self._backoff_s
         self._backoff_s = min(self._backoff_s * 2, RESTART_MAX_S)
         self.channel, self.unanswered = None, 0
-        self.is_connected = self.is_ready = False
+        self.is_connected = self.is_ready = self.is_aborted = False
         self.metrics = {}

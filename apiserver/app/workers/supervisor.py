@@ -23,6 +23,9 @@ listens once its cache is filled. If a worker cannot start before that line, the
 Signals: workers ignore SIGINT, which a terminal sends to all of them, and a second SIGTERM, which comes where
 an init system sends it to all processes. The supervisor tells them to stop with a message, and kills them at
 the second signal.
+
+Watchdog: where the service manager watches the server, the supervisor watches the workers in the same way. It
+ends one that has not reported for as long that its event loop turns, and another process takes its place.
 """
 
 from __future__ import annotations
@@ -43,16 +46,19 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from apiserver.app.serving import exit_codes, listening
+from apiserver.app.serving import exit_codes, listening, logs
 from apiserver.app.serving.listening import CannotStart
+from apiserver.app.serving.service_manager import READY, STOPPING, ServiceManager
 from apiserver.app.workers import metrics
 from apiserver.app.workers.channel import Channel
 from apiserver.app.workers.messages import MessageKind
 from apiserver.app.workers.metrics import MetricFamily
 from apiserver.app.workers.scrapes import ScrapeRounds
 from apiserver.app.workers.slots import WorkerSlot
+from apiserver.app.workers.watchdog import WorkerWatchdog
 from apiserver.app.workers.worker import SupervisorClient
 from apiserver.cli.config import Config
+from apiserver.cli.printing import flush_output
 from apiserver.metrics.process import process_families
 from apiserver.metrics.registry import MetricRegistry
 from apiserver.metrics.series import Family, family, single
@@ -81,13 +87,18 @@ ServeWorker: TypeAlias = Callable[[Config, SupervisorClient], Coroutine[None, No
 
 
 def supervise(
-    config: Config, on_ready: Callable[[str, Path], None], loop_factory: LoopFactory, serve: ServeWorker
+    config: Config,
+    on_ready: Callable[[str, Path], None],
+    loop_factory: LoopFactory,
+    serve: ServeWorker,
+    manager: ServiceManager,
 ) -> int:
     """Run `config.workers` workers until SIGTERM or SIGINT. Returns the exit code.
 
     on_ready: called once, with the URL and the path of the kubeconfig, when all workers are ready.
     loop_factory: called in each worker.
     serve: runs in each worker until the supervisor stops it, and returns its exit code.
+    manager: gets reports of the state of the whole server.
     Raises CannotStart.
     """
     if _SPREADS_BY_PORT:
@@ -103,8 +114,13 @@ def supervise(
             bound.listen(listening.BACKLOG)
     gc.collect()
     gc.freeze()  # otherwise the collector would write to shared objects, and copy their pages
-    where = listening.url(config, port), listening.kubeconfig_path(config)
-    supervisor = _Supervisor(config, port, reserved, lambda: on_ready(*where), loop_factory, serve)
+    url, kubeconfig = listening.url(config, port), listening.kubeconfig_path(config)
+
+    def announce() -> None:
+        on_ready(url, kubeconfig)
+        manager.notify(READY, f"STATUS=Serving {url} with {config.serving.workers} workers")
+
+    supervisor = _Supervisor(config, reserved, announce, loop_factory, serve, manager)
     try:
         return supervisor.run()
     finally:
@@ -114,19 +130,21 @@ def supervise(
 class _Supervisor:
     """Starts, watches and stops the workers.
 
-    port: the one that all workers listen on. reserved: the sockets that reserve it.
+    reserved: the sockets that reserve the port on which all workers listen.
     """
 
     def __init__(
         self,
         config: Config,
-        port: int,
         reserved: list[socket.socket],
         on_ready: Callable[[], None],
         loop_factory: LoopFactory,
         serve: ServeWorker,
+        manager: ServiceManager,
     ) -> None:
-        self._config, self._port, self._reserved = config, port, reserved
+        self._manager = manager
+        self._config, self._reserved = config, reserved
+        self._port = reserved[0].getsockname()[1]
         self._on_ready, self._loop_factory, self._serve = on_ready, loop_factory, serve
         self._slots = [WorkerSlot(number) for number in range(1, config.serving.workers + 1)]
         self._is_announced = self._is_stopping = False
@@ -136,6 +154,7 @@ class _Supervisor:
         self._signals, self._signal_writer = socket.socketpair()
         self._metrics = MetricRegistry(config.metrics, config.release)
         self._scrapes = ScrapeRounds(self._slots, self._own_metrics, time.monotonic)
+        self._watchdog = WorkerWatchdog(manager, self._slots, os.kill)
 
     def run(self) -> int:
         """Supervise until all workers were asked to stop and have ended. Returns the exit code."""
@@ -158,6 +177,8 @@ class _Supervisor:
                         self._on_signal(signal.Signals(number))
                 else:
                     self._on_channel_ready(key.data, events)
+            # Only now: what the workers sent while the supervisor was busy or stopped has been read.
+            self._watchdog.watch(time.monotonic())
 
     def kill_all(self) -> None:
         """Kills all worker processes."""
@@ -179,7 +200,7 @@ class _Supervisor:
 
     def _timeout_s(self, now: float) -> float | None:
         """Returns how long to wait for signals and messages, in seconds."""
-        times = [] if self._scrapes.deadline is None else [self._scrapes.deadline]
+        times = [at for at in (self._scrapes.deadline, self._watchdog.report_at) if at is not None]
         if not self._is_stopping:
             times += [slot.starts_at for slot in self._slots if not slot.pid]
         return max(0.0, min(times) - now) if times else None
@@ -233,14 +254,19 @@ class _Supervisor:
                 for bound in self._reserved:
                     bound.close()
             _name_log_records(slot.number)
-            client = SupervisorClient(theirs, sockets, listens_when_ready=self._is_announced)
+            client = SupervisorClient(
+                theirs,
+                sockets,
+                listens_when_ready=self._is_announced,
+                is_silent=slot.number > 1 and not self._is_announced,
+                watchdog_s=self._manager.watchdog_s,
+            )
             with asyncio.Runner(loop_factory=self._loop_factory()) as runner:
                 code = runner.run(self._serve(self._config, client))
         except BaseException:
             traceback.print_exc()
         finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            flush_output()
             os._exit(code)
 
     def _reap(self) -> None:
@@ -265,7 +291,11 @@ class _Supervisor:
         elif self._is_announced:
             delay_s = slot.starts_at - time.monotonic()
             log.error(
-                "worker %d (process %d) ended %s; restarting it in %.1f s", slot.number, pid, how, delay_s
+                "worker %d (process %d) ended %s; restarting the worker in %.1f s",
+                slot.number,
+                pid,
+                how,
+                delay_s,
             )
         else:
             raise CannotStart(f"worker {slot.number} ended {how} before it was ready")
@@ -277,13 +307,17 @@ class _Supervisor:
         self._signals.setblocking(False)
         self._signal_writer.setblocking(False)
         signal.set_wakeup_fd(self._signal_writer.fileno())
-        for number in _SIGNALS:
+        for number in (*_SIGNALS, *([signal.SIGHUP] if self._config.api.extension else ())):
             signal.signal(number, lambda *_: None)  # the number arrives in `_signals`
         self._selector.register(self._signals, selectors.EVENT_READ)
 
     def _on_signal(self, number: signal.Signals) -> None:
         if number == signal.SIGCHLD:
             self._reap()
+        elif number == signal.SIGHUP:  # Workers reload their extensions.
+            for slot in self._slots:
+                if slot.pid:
+                    os.kill(slot.pid, number)
         elif self._is_stopping:
             self.kill_all()
             os._exit(exit_codes.SIGNALLED + number)
@@ -292,6 +326,7 @@ class _Supervisor:
 
     def _stop(self) -> None:
         self._is_stopping = True
+        self._manager.notify(STOPPING)
         for slot in self._slots:
             if slot.channel is not None:
                 slot.channel.send(MessageKind.STOP)
@@ -310,6 +345,7 @@ class _Supervisor:
                 self._on_message(slot, kind, text)
 
     def _on_message(self, slot: WorkerSlot, kind: MessageKind, text: bytes) -> None:
+        slot.heard_at = time.monotonic()
         match kind:
             case MessageKind.HELLO:
                 slot.is_connected = True
@@ -323,6 +359,16 @@ class _Supervisor:
                 self._scrapes.request(slot)
             case MessageKind.OWN_METRICS:
                 self._scrapes.report(slot, text)
+            case MessageKind.SET_VERBOSITY:
+                self._set_verbosity(text)
+            case MessageKind.ALIVE:
+                pass
+
+    def _set_verbosity(self, text: bytes) -> None:
+        logs.set_verbosity(int(text))  # Workers that are forked later have it from here.
+        for slot in self._slots:
+            if slot.channel is not None:
+                slot.channel.send(MessageKind.SET_VERBOSITY, text)
 
     def _on_worker_ready(self, slot: WorkerSlot) -> None:
         slot.is_ready = True

@@ -14,7 +14,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from apiserver.app.serving import exit_codes
+from apiserver.app.serving import exit_codes, logs
+from apiserver.app.serving.service_manager import show_stacks_of_stuck_process
 from apiserver.app.workers.messages import MessageKind, MessageReader, encode_message
 from apiserver.meta.errors import ServiceUnavailable
 
@@ -32,12 +33,21 @@ class SupervisorClient:
     sockets: the bound sockets that the worker listens on.
     listens_when_ready: other workers serve already, so that this one need not accept connections before its
         watch cache is filled.
+    is_silent: another worker starts at the same time, and logs what keeps both waiting.
+    watchdog_s: after how long without a message the supervisor ends a worker; 0 for never.
     """
 
     def __init__(
-        self, connected: socket.socket, sockets: Sequence[socket.socket], *, listens_when_ready: bool
+        self,
+        connected: socket.socket,
+        sockets: Sequence[socket.socket],
+        *,
+        listens_when_ready: bool,
+        is_silent: bool = False,
+        watchdog_s: float = 0.0,
     ) -> None:
         self.sockets, self.listens_when_ready = tuple(sockets), listens_when_ready
+        self.is_silent, self._watchdog_s = is_silent, watchdog_s
         self._socket = connected
         self._writer: asyncio.StreamWriter | None = None
         self._waiting: deque[asyncio.Future[bytes]] = deque()
@@ -45,12 +55,19 @@ class SupervisorClient:
         self._reporting: asyncio.Task[None] | None = None
 
     async def connect(self) -> asyncio.StreamReader:
-        """Open the connection, before anything is sent; returns the stream that `receive` reads. Returns what
-        `receive` reads.
-        """
+        """Open the connection, before anything is sent; returns the stream that `receive` reads."""
         reader, self._writer = await asyncio.open_unix_connection(sock=self._socket)
         self.send(MessageKind.HELLO)
+        if self._watchdog_s:
+            show_stacks_of_stuck_process()
+            self._report_alive(asyncio.get_running_loop())
         return reader
+
+    def _report_alive(self, loop: asyncio.AbstractEventLoop) -> None:
+        assert self._writer is not None
+        if not self._writer.is_closing():
+            self.send(MessageKind.ALIVE)
+            loop.call_later(self._watchdog_s / 2, self._report_alive, loop)
 
     def send(self, kind: MessageKind, text: bytes = b"") -> None:
         assert self._writer is not None
@@ -74,6 +91,8 @@ class SupervisorClient:
                 match kind:
                     case MessageKind.STOP:
                         stop()
+                    case MessageKind.SET_VERBOSITY:
+                        logs.set_verbosity(int(text))
                     case MessageKind.GET_OWN_METRICS:
                         self._reporting = asyncio.create_task(self._report_own_metrics(), name="metrics")
                     case MessageKind.ALL_METRICS:
@@ -82,6 +101,10 @@ class SupervisorClient:
                             waiting.set_result(text)
         log.error("the supervisor has died; this worker exits")
         os._exit(exit_codes.ORPHANED)
+
+    def set_verbosity(self, verbosity: int) -> None:
+        """Set the value of --v for all processes of the server."""
+        self.send(MessageKind.SET_VERBOSITY, b"%d" % verbosity)
 
     def report_metrics(self, own_metrics: Callable[[], Awaitable[Iterable[bytes]]]) -> None:
         """Report these metrics to the supervisor from now on. own_metrics: makes their text in slices."""

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from apiserver.cli.api_client import RequestFailed, read_access, tls_context
-from apiserver.cli.argument_parser import UsageError, hint_for
+from apiserver.cli.argument_parser import UsageError, add_output_option, hint_for
 from apiserver.cli.conformance import reports
 from apiserver.cli.conformance.conversations import (
     RECORDED_FROM,
@@ -21,29 +21,34 @@ from apiserver.cli.conformance.conversations import (
     Recordings,
     area_of,
 )
-from apiserver.cli.conformance.endpoint import Access, Limits, make_client, port_of
+from apiserver.cli.conformance.endpoint import Access, Limits, make_client
 from apiserver.cli.conformance.preflight import UnusableEndpoint, check_endpoint
 from apiserver.cli.conformance.results import Outcome, Result, Summary
 from apiserver.cli.conformance.runner import Replay, replay_all, replay_with
 from apiserver.cli.intermixed_parser import IntermixedParser, described_parser
+from apiserver.cli.limited_connection import port_of
 from apiserver.cli.printing import print_error, print_json, print_lines
 from apiserver.cli.server_options import ServerOptions, add_server_options
+from apiserver.golang.urls import redacted_urls
 from apiserver.webhooks.credentials import ClientCredentials
 
 _ABOUT: Final = f"""
-Measures how much of Kubernetes' API a server has: replays recorded conversations, and counts by area how many
-get the answers that kube-apiserver {RECORDED_FROM} gave. The server may be any program:
+Measures how much of the Kubernetes API a server implements. The command replays conversations that were
+recorded with kube-apiserver. For each area of the API, the command counts the conversations in which the
+server's responses match those of kube-apiserver {RECORDED_FROM}. The command works with any Kubernetes API
+server:
 
     apiserver conformance --kubeconfig admin.kubeconfig
     apiserver conformance --server http://127.0.0.1:8080 --area watch --scenario 'rv/get-*' -o html
 
-Use a server for tests: conversations create namespaces, definitions, policies and webhooks with random names,
-and delete them at the end. They were recorded without controllers, a scheduler and nodes; a cluster answers
-some of them differently. The user must be a member of system:masters, or a cluster-admin; one conversation
-expects the name admin.
+Run the command only against a test server. The conversations create namespaces, custom resource definitions,
+policies and webhooks with random names, and delete them at the end. The conversations were recorded without
+controllers, a scheduler or nodes, so a full cluster responds differently to some requests. The user must be a
+member of the system:masters group or have the cluster-admin role. One conversation requires the user name
+`admin`.
 
-The exit code is 0 if no conversation failed, 1 if any did, and 2 if the arguments are invalid, the server
-cannot be reached, or it refuses the credentials.
+The exit code is 0 if no conversation failed, and 1 if at least one failed. The exit code is 2 if the
+arguments are invalid, the command cannot reach the server, or the server refuses the credentials.
 """
 PASSED, FAILED, UNUSABLE = 0, 1, 2
 JOBS_MAX: Final = 64
@@ -83,64 +88,61 @@ def parser() -> IntermixedParser:
         "--token-alice",
         metavar="TOKEN",
         default="",
-        help="A bearer token of the user alice in the group dev, who has no permissions. By default, the"
-        " first user impersonates alice.",
+        help="A bearer token for a user named alice, who is in the dev group and has no permissions. If "
+        "this flag is not set, the user whose credentials the command uses impersonates alice.",
     )
     parser.add_argument(
         "--area",
         metavar="NAME",
         action="append",
         default=[],
-        help="Replay the conversations of an area. Can be repeated.",
+        help="Replay the conversations in this area of the API. The flag can be repeated.",
     )
     parser.add_argument(
         "--scenario",
         metavar="PATTERN",
         action="append",
         default=[],
-        help="Replay the conversations whose names match, such as 'rv/get-*'. Can be repeated.",
+        help="Replay the conversations whose names match this pattern, such as 'rv/get-*'. The flag can be "
+        "repeated.",
     )
     parser.add_argument(
         "--features",
         metavar="A,B",
         default="",
-        help="Features that are on in the server and off by default, for the conversations that need them.",
+        help="A comma-separated list of features that are off by default but enabled on the server under "
+        "test. This flag adds the conversations that need these features.",
     )
     parser.add_argument(
         "--webhook-host",
         metavar="ADDRESS",
         default="",
-        help="The IPv4 address or name of this machine at which the server calls the webhooks of"
-        " conversations; by default the address from which this machine connects to the server.",
+        help="The IPv4 address or hostname at which the server can reach the webhooks that conversations "
+        "create. The default is the address from which this machine connects to the server.",
     )
     parser.add_argument(
         "--jobs",
         metavar="N",
         type=_jobs,
         default=_DEFAULT_JOBS,
-        help=f"The number of conversations at a time. (default {_DEFAULT_JOBS})",
+        help=f"The number of conversations to replay at the same time. (default {_DEFAULT_JOBS})",
     )
     parser.add_argument(
         "--request-timeout",
         metavar="SECONDS",
         type=_seconds,
         default=_DEFAULT_REQUEST_S,
-        help=f"How long to wait for an answer. (default {_DEFAULT_REQUEST_S:g})",
+        help=f"The maximum number of seconds to wait for a response. (default {_DEFAULT_REQUEST_S:g})",
     )
     parser.add_argument(
         "--max-wait",
         metavar="SECONDS",
         type=_seconds,
         default=_DEFAULT_WAIT_S,
-        help=f"How long to wait until a change takes effect. (default {_DEFAULT_WAIT_S:g})",
+        help="The maximum number of seconds to wait for a change to take effect. (default "
+        f"{_DEFAULT_WAIT_S:g})",
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        choices=("text", "html", "json", "junit"),
-        default="text",
-        help="The output format. (default text)",
-    )
+    add_output_option(parser, "text", "html", "json", "junit")
     return parser
 
 
@@ -171,7 +173,7 @@ def _selected(names: Sequence[str], areas: Sequence[str], patterns: Sequence[str
     for pattern in patterns:
         if not fnmatch.filter(names, pattern):
             raise UsageError(
-                f"conformance: --scenario: {pattern!r} is the name of no conversation",
+                f"conformance: --scenario: {pattern!r} matches no conversation",
                 hint_for(pattern, names, "apiserver conformance"),
             )
     if not areas and not patterns:
@@ -189,11 +191,11 @@ def _access(given: argparse.Namespace) -> tuple[Access, str]:
     Raises UsageError, RequestFailed.
     """
     if not given.token_alice.isprintable():
-        raise UsageError("conformance: --token-alice must not have control characters")
+        raise UsageError("conformance: --token-alice must not contain control characters")
     target, listed, admin_context = read_access(ServerOptions.of(given))
     # Groups of impersonation have the same name.
     headers = {name: [value for each, value in listed if each == name] for name, _ in listed}
-    url = target.cluster.server
+    url = redacted_urls(target.cluster.server)  # Reports show it, and it is the same server.
     if urlsplit(url).scheme == "http":
         access = Access(url, headers, None, None, given.token_alice)
     else:
@@ -262,7 +264,7 @@ def _replayed(given: argparse.Namespace, recordings: Recordings, names: list[str
         if conversation.has_webhooks:
             reason = reason or webhooks.missing
         if conversation.has_second_impersonator and not access.alice_token:
-            reason = reason or "needs --token-alice, whose user impersonates others"
+            reason = reason or "needs --token-alice: alice impersonates other users in this conversation"
         if reason:
             skipped.append(Result(conversation.name, Outcome.SKIPPED, (reason,)))
         else:
@@ -273,14 +275,15 @@ def _replayed(given: argparse.Namespace, recordings: Recordings, names: list[str
     notes = [limits.gone] if limits.gone else []
     if checked.has_controllers:
         notes.append(
-            "The server has controllers, and the recorded one had none: conversations that list or watch what"
-            " is in a namespace can fail because of objects that controllers create."
+            "The server has controllers, but the recorded server had none: conversations that list or "
+            "watch the"
+            " objects of a namespace can fail because of objects that controllers create."
         )
     called = [results[each.name].outcome for each in chosen if each.has_webhooks]
     if called and Outcome.PASSED not in called:
         notes.append(
             f"All {len(called)} conversations with webhooks failed: the server must be able to connect to"
-            f" {webhooks.host}, where they listen (--webhook-host)."
+            f" {webhooks.host}, where the webhooks listen (--webhook-host)."
         )
     return Summary(url, checked.version, tuple(sorted([*skipped, *results.values()])), tuple(notes))
 
@@ -299,7 +302,7 @@ def _repeated(
             failed.add(result.name)
     if not limits.gone:
         again = [each for each in conversations if each.name in failed]
-        yield from _counted(replay_all(again, replay, jobs, limits), len(again), "once more: ")
+        yield from _counted(replay_all(again, replay, jobs, limits), len(again), "second attempt: ")
 
 
 def _counted(results: Iterable[Result], total: int, label: str = "") -> Iterator[Result]:

@@ -1,24 +1,28 @@
 """Connects the replayer to an endpoint: with a user's credentials, by HTTPS or HTTP, and with limits.
 
-The endpoint may be any program. Each answer has to come, and to end, within a time and a size; once several
-requests in a row have got no answer, no more are sent.
+The endpoint may be any program. The time until a response begins and ends, and its size, have limits. After
+several requests in a row without a response, no more are sent.
 """
 
 from __future__ import annotations
 
 import http.client
-import io
-import socket
 import ssl
 import threading
 import time
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
-from urllib.parse import urlsplit
 
-from apiserver.cli.api_client import reason_of
+from apiserver.cli.limited_connection import (
+    AnswerLimits,
+    LimitedConnection,
+    LimitedResponse,
+    NoAnswer,
+    port_of,
+    reason_of,
+)
 
 # The largest recorded answer has three megabytes; OpenAPI documents of other servers may be larger.
 ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -36,10 +40,6 @@ _AS_ALICE: Final[Headers] = {
     "Impersonate-Uid": "uid-alice",
     "Impersonate-Group": "dev",
 }
-
-
-class NoAnswer(Exception):
-    """A request got no answer, or none that can be used. The message says why."""
 
 
 class Access(NamedTuple):
@@ -80,63 +80,14 @@ class Limits:
         with self._lock:
             self._unanswered += 1
             if self._unanswered >= UNANSWERED_MAX and not self.gone:
-                self.gone = f"the endpoint no longer answers: {error}"
+                self.gone = f"the endpoint no longer responds: {error}"
 
 
-class _LimitedReader(io.RawIOBase):
-    """Reads a socket until a moment, however little comes at a time, and no more than an answer may have."""
-
-    def __init__(self, sock: socket.socket, within_s: float) -> None:
-        self._socket, self._raw = sock, sock.makefile("rb", buffering=0)
-        self._bytes = 0
-        self.restart(within_s)
-
-    def restart(self, within_s: float) -> None:
-        self._within_s, self._end = within_s, time.monotonic() + within_s
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        try:
-            self._socket.settimeout(max(0.001, self._end - time.monotonic()))
-            count: int = self._raw.readinto(buffer) or 0
-        except TimeoutError:
-            raise NoAnswer(f"no answer within {self._within_s:g} s") from None
-        self._bytes += count
-        if self._bytes > ANSWER_BYTES_MAX:
-            raise _too_long()
-        return count
-
-    def close(self) -> None:
-        self._raw.close()
-        super().close()
-
-
-class _LimitedResponse(http.client.HTTPResponse):
-    """An answer that begins and ends in time. begins_within_s, ends_within_s: the latter from its head on."""
-
-    def __init__(
-        self, sock: socket.socket, *args: Any, begins_within_s: float, ends_within_s: float, **kwargs: Any
-    ) -> None:
-        super().__init__(sock, *args, **kwargs)
-        self.fp.close()
-        self._reader = _LimitedReader(sock, begins_within_s)
-        self.fp = io.BufferedReader(self._reader)
-        self._ends_within_s = ends_within_s
-
-    def begin(self) -> None:
-        super().begin()
-        self._reader.restart(self._ends_within_s)
-        if (self.length or 0) > ANSWER_BYTES_MAX:
-            raise _too_long()
+class _Response(LimitedResponse):
+    """An answer that also unpacks to no more than an answer may have."""
 
     def read(self, amt: int | None = None) -> bytes:
-        try:
-            content = super().read(amt)
-        except BaseException:
-            self.close()  # Its connection may have left it the socket.
-            raise
+        content = super().read(amt)
         if amt is None and (self.getheader("content-encoding") or "").lower() == "gzip":
             _check_unpacked(content)
         return content
@@ -148,56 +99,26 @@ def _check_unpacked(content: bytes) -> None:
     try:
         unpacker.decompress(content, ANSWER_BYTES_MAX)
     except zlib.error as error:
-        raise NoAnswer(f"the answer is not gzip: {error}") from None
+        raise NoAnswer(f"the response is not gzip: {error}") from None
     if not unpacker.eof:
-        raise _too_long() if unpacker.unconsumed_tail else NoAnswer("the answer is an incomplete gzip")
-
-
-def _too_long() -> NoAnswer:
-    return NoAnswer(f"the answer is longer than {ANSWER_BYTES_MAX} bytes")
-
-
-class EndpointConnection(http.client.HTTPConnection):
-    """A connection to the endpoint, by HTTPS if there is a context. Paths are below that of its URL.
-
-    ends_within_s: how long an answer may take after its head; a watch goes on for longer.
-    """
-
-    def __init__(
-        self, access: Access, context: ssl.SSLContext | None, request_s: float, ends_within_s: float
-    ) -> None:
-        url = urlsplit(access.url)
-        assert url.hostname is not None
-        super().__init__(url.hostname, port_of(access.url), timeout=request_s)
-        self._context, self._name = context, access.server_name or url.hostname
-        self._prefix = url.path.rstrip("/")
-        self._request_s = request_s
-        self.response_class: Callable[..., http.client.HTTPResponse] = partial(  # type: ignore[assignment]
-            _LimitedResponse, begins_within_s=request_s, ends_within_s=ends_within_s
+        too_long = NoAnswer(f"the response is longer than {ANSWER_BYTES_MAX} bytes")
+        raise (
+            too_long if unpacker.unconsumed_tail else NoAnswer("the gzip data in the response is incomplete")
         )
 
-    def connect(self) -> None:
-        super().connect()
-        if self._context is not None:
-            self.sock = self._context.wrap_socket(self.sock, server_hostname=self._name)
 
-    def putrequest(
-        self, method: str, url: str, skip_host: bool = False, skip_accept_encoding: bool = False
-    ) -> None:
-        if self.sock is not None:
-            self.sock.settimeout(self._request_s)  # A reader has left what remained of its time.
-        super().putrequest(method, self._prefix + url, skip_host, skip_accept_encoding)
+class EndpointConnection(LimitedConnection):
+    """A connection to the endpoint. limits: a watch goes on for longer than other answers."""
+
+    def __init__(self, access: Access, context: ssl.SSLContext | None, limits: AnswerLimits) -> None:
+        super().__init__(access.url, context, access.server_name, limits)
+        self.response_class = partial(_Response, limits=limits)  # type: ignore[assignment]
 
     def putheader(self, header: Any, *argument: Any) -> None:
         """Values may be lists of several headers, also those of watches."""
         for value in argument:
             for each in value if isinstance(value, list) else [value]:
                 super().putheader(header, each)
-
-
-def port_of(url: str) -> int:
-    parts = urlsplit(url)
-    return parts.port or (443 if parts.scheme == "https" else 80)
 
 
 class _Local(threading.local):
@@ -236,7 +157,10 @@ def make_client(replayer: Any, arguments: Any, access: Access, limits: Limits) -
         def connect(self, timeout: float | None = None) -> EndpointConnection:
             """Returns a connection for the user of `headers`. timeout: of a watch; None for the others."""
             context = access.admin_context if self.local.is_admin else access.context
-            opened = EndpointConnection(access, context, limits.request_s, timeout or limits.request_s)
+            ends_within_s = timeout or limits.request_s
+            opened = EndpointConnection(
+                access, context, AnswerLimits(limits.request_s, ends_within_s, ANSWER_BYTES_MAX)
+            )
             self.local.opened.append(opened)
             return opened
 
@@ -259,7 +183,7 @@ def make_client(replayer: Any, arguments: Any, access: Access, limits: Limits) -
             if why := limits.gone or ("" if local.is_cleaning else limits.stopped):
                 raise NoAnswer(why)
             if time.monotonic() > local.end:
-                raise NoAnswer("the conversation takes too long")
+                raise NoAnswer("the conversation took too long")
             local.conn = local.connections.get(local.is_admin)
             try:
                 reply = super().request(method, path, headers, body)

@@ -7,8 +7,8 @@ import json
 from http import HTTPStatus
 from typing import Any, Final, NamedTuple
 
-from apiserver.cli.api_client import reason_of
-from apiserver.cli.conformance.endpoint import ADMIN, NoAnswer
+from apiserver.cli.conformance.endpoint import ADMIN
+from apiserver.cli.limited_connection import NoAnswer, reason_of
 
 VERSION_LENGTH_MAX: Final = 100
 _REVIEWS: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -56,8 +56,8 @@ def check_endpoint(client: Any, url: str, source: str) -> Preflight:
         raise UnusableEndpoint(f"the credentials of {source} cannot be sent: {error}") from None
     if _field(review, "status", "allowed") is False:
         raise UnusableEndpoint(
-            f"the user of {source} may not do everything on {url}:"
-            " conversations need a member of system:masters, or a cluster-admin"
+            f"the user of {source} does not have all permissions on {url}:"
+            " use a member of system:masters or a cluster-admin"
         )
     name = str(_field(version, "gitVersion") or "")[:VERSION_LENGTH_MAX]
     return Preflight(name, _field(published, "kind") == "ConfigMap")

@@ -140,7 +140,7 @@ def _notes(summary: Summary) -> Iterator[str]:
         yield f"{count} skipped: {reason}"
     texts = sum(bool(each.details) for each in summary.with_outcome(Outcome.PASSED))
     if texts:
-        yield f"{texts} passed with other texts of messages"
+        yield f"{texts} passed with different message texts"
     yield from summary.notes
 
 

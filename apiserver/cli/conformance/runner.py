@@ -9,10 +9,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from apiserver.cli.api_client import reason_of
 from apiserver.cli.conformance.conversations import Conversation
-from apiserver.cli.conformance.endpoint import CLEANUP_WITHIN_S, CONVERSATION_WITHIN_S, Limits, NoAnswer
+from apiserver.cli.conformance.endpoint import CLEANUP_WITHIN_S, CONVERSATION_WITHIN_S, Limits
 from apiserver.cli.conformance.results import Outcome, Result
+from apiserver.cli.limited_connection import NoAnswer, reason_of
 
 DETAILS_MAX: Final = 20
 DETAIL_LENGTH_MAX: Final = 500

@@ -21,44 +21,44 @@ class AdmissionOptions:
     enable_admission_plugins: tuple[str, ...] = option(
         (),
         Kind("strings", flag_values.admission_plugins),
-        "Admission plugins that should be enabled in addition to default enabled ones, comma separated. "
-        f"Enabled by default: {', '.join(sorted(plugin_names.ON_BY_DEFAULT))}. "
-        f"Others: {', '.join(sorted(plugin_names.OFF_BY_DEFAULT))}. "
-        "The names of kube-apiserver's other plugins are accepted with a warning, and have no effect. "
-        "The order of plugins in this flag does not matter.",
+        "A comma-separated list of admission plugins to enable in addition to the default plugins. Enabled "
+        f"by default: {', '.join(sorted(plugin_names.ON_BY_DEFAULT))}. Not enabled by default: "
+        f"{', '.join(sorted(plugin_names.OFF_BY_DEFAULT))}. The server accepts the names of other "
+        "kube-apiserver plugins but logs a warning, because these plugins have no effect. The order of "
+        "plugins in this flag does not matter.",
         repeats=True,
     )
     disable_admission_plugins: tuple[str, ...] = option(
         (),
         Kind("strings", flag_values.admission_plugins),
-        "Admission plugins that should be disabled although they are in the default enabled plugins list, "
-        "comma separated.",
+        "A comma-separated list of default admission plugins to disable.",
         repeats=True,
     )
     default_not_ready_toleration_seconds: int = option(
         TOLERATION_S,
         COUNT,
-        "Indicates the tolerationSeconds of the toleration for notReady:NoExecute that is added by default "
-        "to every pod that does not already have such a toleration.",
+        "The tolerationSeconds of the notReady:NoExecute toleration that the server adds to every pod "
+        "without such a toleration.",
     )
     default_unreachable_toleration_seconds: int = option(
         TOLERATION_S,
         COUNT,
-        "Indicates the tolerationSeconds of the toleration for unreachable:NoExecute that is added by "
-        "default to every pod that does not already have such a toleration.",
+        "The tolerationSeconds of the unreachable:NoExecute toleration that the server adds to every pod "
+        "without such a toleration.",
     )
     admission_control_config_file: Path | None = option(
         None,
         PATH,
-        "File with the admission control configuration, an AdmissionConfiguration object.",
+        "A file that contains an AdmissionConfiguration, which configures admission plugins.",
     )
     webhook_deny_cidrs: tuple[IPNetwork, ...] = option(
         flag_values.CREDENTIALS_SERVICES,
         Kind("cidrs", flag_values.cidrs),
-        "Addresses at which the server never calls a webhook, comma separated, whatever name or URL its "
-        "configuration contains. The default is the addresses where clouds provide a machine's credentials."
-        " An IPv6 address that embeds an IPv4 address is treated as both, and an unspecified address as "
-        "loopback. If empty, there are none.",
+        "A comma-separated list of address ranges to which the server never sends webhook requests, "
+        "regardless of the name or URL in the webhook's configuration. The default ranges contain the "
+        "addresses of cloud metadata services, which return the machine's credentials. If an IPv6 address "
+        "embeds an IPv4 address, the server checks both addresses. The server treats an unspecified address "
+        "(0.0.0.0 or ::) as a loopback address. If the list is empty, the server can connect to any address.",
     )
     # What is in that file, and in flags of plugins.
     plugin_configurations: PluginConfigurations = field(default_factory=PluginConfigurations)

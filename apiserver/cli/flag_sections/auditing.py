@@ -25,48 +25,65 @@ _DELIVERY: Final[Mapping[str, tuple[Kind, str]]] = MappingProxyType(
         "mode": (
             TEXT,
             (
-                "Strategy for sending audit events: batch (requests do not wait; events are buffered, and "
-                "lost if the buffer is full), blocking (requests wait until their events are written), "
-                "blocking-strict (requests fail if their first event cannot be written)."
+                "The strategy for sending audit events. With 'batch', the server buffers events and sends "
+                "them asynchronously. Events are lost when the buffer is full. With 'blocking', each request "
+                "waits until the server has sent its audit events. 'blocking-strict' works like 'blocking', "
+                "but a request fails if the server cannot send its first audit event."
             ),
         ),
         "batch_buffer_size": (
             INTEGER,
-            "The number of events that wait to be written in batch mode.",
+            "The maximum number of buffered events. This flag applies only in batch mode.",
         ),
-        "batch_max_size": (INTEGER, "The maximum number of events in a batch, in batch mode."),
+        "batch_max_size": (
+            INTEGER,
+            "The maximum number of events in a batch. This flag applies only in batch mode.",
+        ),
         "batch_max_wait_s": (
             DURATION,
-            "The time to wait before writing a batch that has not reached the maximum size, in batch mode.",
+            (
+                "The maximum time that the server waits for a batch to fill before sending it. This flag "
+                "applies only in batch mode."
+            ),
         ),
         "batch_throttle_enable": (
             SWITCH,
-            "Whether the rate of batches is limited, in batch mode.",
+            (
+                "If true, the server limits the number of batches per second. This flag applies only in "
+                "batch mode."
+            ),
         ),
         "batch_throttle_qps": (
             Kind("float32", flag_values.number),
-            "The maximum average number of batches per second, in batch mode.",
+            "The maximum average number of batches per second. This flag applies only in batch mode.",
         ),
         "batch_throttle_burst": (
             INTEGER,
-            "The maximum number of batches sent at once after a time below the limit, in batch mode.",
+            (
+                "The maximum number of batches that the server can send in one burst after a period of low "
+                "activity. This flag applies only in batch mode."
+            ),
         ),
         "truncate_enabled": (
             SWITCH,
-            "Whether events and batches that are too large are shortened.",
+            "If true, the server truncates events and splits batches that exceed the maximum sizes.",
         ),
         "truncate_max_batch_size": (
             INTEGER,
-            "The maximum size of a batch in bytes, if truncation is enabled. A larger one is split.",
+            (
+                "The maximum size, in bytes, of a batch when truncation is enabled. The server splits "
+                "batches that exceed this size."
+            ),
         ),
         "truncate_max_event_size": (
             INTEGER,
             (
-                "The maximum size of an event in bytes, if truncation is enabled. A larger one loses its "
-                "request and response; if that is not enough, it is discarded."
+                "The maximum size, in bytes, of an event when truncation is enabled. The server removes the "
+                "request and response objects from events that exceed this size. If an event is still too "
+                "large without these objects, the server discards it."
             ),
         ),
-        "version": (TEXT, "The API group and version of the events that are written."),
+        "version": (TEXT, "The API group and version of the audit events."),
     }
 )
 # The fields of DeliveryOptions and of TruncateOptions.
@@ -88,36 +105,40 @@ class AuditOptions:
     audit_policy_file: Path | None = option(
         None,
         PATH,
-        "File with the audit policy: which requests to record, and in how much detail. If not provided, "
-        "the server records none.",
+        "A file that contains the audit policy. The policy defines which requests the server records, and "
+        "in how much detail. If the flag is not set, the server does not record any requests.",
     )
     # `-` for standard output; empty: events are written to no file.
     audit_log_path: str = option(
         "",
         TEXT,
-        "The file to which audit events are appended, one per line. Several processes may share it. '-' "
-        "means standard output.",
+        "The file to which the server appends audit events, one per line. Several processes can share the "
+        "file. '-' means standard output.",
     )
     audit_log_format: str = option(
         audit_options.JSON,
         TEXT,
-        "The format of saved events: json, or legacy for one line of text without objects.",
+        "The format of the audit events in the log. 'json' writes one JSON object per event. 'legacy' "
+        "writes one line of text per event, without the request and response objects.",
     )
     audit_log_maxage: int = option(
         366,
         INTEGER,
-        "The maximum number of days to keep rotated files, by the time in their names. 0 means no limit.",
+        "The maximum number of days to keep rotated audit log files. The server derives a file's age from "
+        "the timestamp in the file name. 0 means no limit.",
     )
     audit_log_maxbackup: int = option(
-        100, INTEGER, "The maximum number of rotated files to keep. 0 means no limit."
+        100, INTEGER, "The maximum number of rotated audit log files to keep. 0 means no limit."
     )
     # In megabytes.
     audit_log_maxsize: int = option(
         100,
         INTEGER,
-        "The maximum size of the file in megabytes before it is rotated. 0 disables rotation.",
+        "The size, in megabytes, at which the server rotates the audit log file. 0 disables rotation.",
     )
-    audit_log_compress: bool = option(False, SWITCH, "Whether to compress rotated files with gzip.")
+    audit_log_compress: bool = option(
+        False, SWITCH, "If true, the server compresses rotated audit log files with gzip."
+    )
     audit_log_mode: str = _delivery("mode", audit_options.BLOCKING)
     audit_log_batch_buffer_size: int = _delivery("batch_buffer_size", 10_000)
     audit_log_batch_max_size: int = _delivery("batch_max_size", 1)
@@ -132,12 +153,13 @@ class AuditOptions:
     audit_webhook_config_file: Path | None = option(
         None,
         PATH,
-        "A kubeconfig file whose current context names the server to which events are sent.",
+        "A kubeconfig file whose current context specifies the webhook that receives the audit events.",
     )
     audit_webhook_initial_backoff_s: float = option(
         10.0,
         DURATION,
-        "The time to wait before retrying the first failed request. Each later wait is 1.5 times as long.",
+        "How long the server waits before it first retries a failed webhook request. Each subsequent wait is "
+        "1.5 times as long as the previous one.",
         alias="--audit-webhook-batch-initial-backoff",
     )
     audit_webhook_mode: str = _delivery("mode", audit_options.BATCH)

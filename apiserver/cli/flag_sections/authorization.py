@@ -26,45 +26,45 @@ class AuthorizationOptions:
     authorization_mode: tuple[str, ...] = option(
         (RBAC,),
         Kind("strings", flag_values.modes),
-        "Ordered list of plug-ins to do authorization on secure port. Comma-delimited list of: "
-        f"{','.join(MODES)}.",
+        "A comma-separated list of authorizers. The server consults the authorizers in the listed order. "
+        f"Possible values: {','.join(MODES)}.",
     )
     # Instead of the modes; what is in the file, as bytes and parsed.
     authorization_config: Path | None = option(
         None,
         PATH,
-        "File with authorization configuration, an object of the kind AuthorizationConfiguration: the "
-        "authorizers in their order. The server reloads it when it changes. Cannot be combined with the "
-        "flags for modes and for the authorization webhook.",
+        "A file that contains an AuthorizationConfiguration, which is an ordered list of authorizers. The "
+        "server reloads the file when it changes. You cannot combine this flag with --authorization-mode or "
+        "with flags that begin with --authorization-webhook.",
     )
     # 0: watches are not authorized again.
     authorization_recheck_interval_s: float = option(
         60.0,
         DURATION,
-        "How often the server checks whether users are still allowed to watch. It ends a watch that is no "
-        "longer allowed. 0 lets watches continue until they time out, as in kube-apiserver.",
+        "The interval at which the server checks whether the users of open watches are still authorized. "
+        "The server ends a watch whose user is no longer authorized. If the interval is 0, the server "
+        "behaves like kube-apiserver: watches continue until they time out.",
     )
     authorization_webhook_config_file: Path | None = option(
         None,
         PATH,
-        "File with webhook configuration in kubeconfig format, used with --authorization-mode=Webhook. The "
-        "server will ask the remote service whether requests are allowed.",
+        "A kubeconfig file that configures the authorization webhook. If --authorization-mode contains "
+        "Webhook, the server calls this webhook to authorize requests.",
     )
     authorization_webhook_version: str = option(
         V1BETA1,
         Kind("string", flag_values.access_review_version),
-        "The API version of the authorization.k8s.io SubjectAccessReview to send to and expect from the "
-        "webhook.",
+        "The API version of the SubjectAccessReview objects that the server and the webhook exchange.",
     )
     authorization_webhook_cache_authorized_ttl_s: float = option(
         300.0,
         DURATION,
-        "The duration to cache 'authorized' responses from the webhook authorizer.",
+        "How long the server caches 'authorized' responses from the authorization webhook.",
     )
     authorization_webhook_cache_unauthorized_ttl_s: float = option(
         30.0,
         DURATION,
-        "The duration to cache 'unauthorized' responses from the webhook authorizer.",
+        "How long the server caches 'unauthorized' responses from the authorization webhook.",
     )
     authorization_config_content: bytes = b""
     authorization_config_authorizers: tuple[ConfiguredAuthorizer, ...] = ()

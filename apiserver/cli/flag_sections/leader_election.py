@@ -17,32 +17,32 @@ class LeaderElectionOptions:
     leader_elect: bool = option(
         True,
         SWITCH,
-        "Elect a leader among the servers on one etcd, and run the controllers that only one process can "
-        "run on the leader. If false, this server does not take part in the election and runs all "
-        "controllers.",
+        "If true, the servers that share an etcd cluster elect a leader. Only the leader runs the "
+        "controllers that must run in a single process. If false, this server does not take part in the "
+        "election and runs all controllers.",
     )
     leader_elect_lease_duration_s: int = option(
         15,
         WHOLE_DURATION,
-        "The duration, in whole seconds, that non-leader candidates will wait after observing a leadership "
-        "renewal until attempting to acquire leadership of a led but unrenewed leader slot. This is "
-        "effectively the maximum duration that a leader can be stopped before it is replaced by another.",
+        "How long, in whole seconds, a leader remains the leader after its last renewal. Other servers wait "
+        "this long before they try to become the leader.",
     )
     leader_elect_renew_deadline_s: float = option(
         10.0,
         DURATION,
-        "The interval between attempts by the acting leader to renew a leadership slot before it stops "
-        "leading. This must be less than the lease duration.",
+        "How long the leader tries to renew its leadership before it stops leading. The deadline must be "
+        "shorter than --leader-elect-lease-duration.",
     )
     leader_elect_retry_period_s: float = option(
         2.0,
         DURATION,
-        "The duration the clients should wait between attempting acquisition and renewal of a leadership.",
+        "How long servers wait between attempts to acquire or renew leadership.",
     )
     leader_elect_resource_name: str = option(
         "apiserver-controllers",
         Kind("string", flag_values.object_name),
-        "The name of the Lease in kube-system that is used for locking during leader election.",
+        "The name of the Lease that servers use for leader election. The Lease is in the kube-system "
+        "namespace.",
     )
 
 

@@ -14,22 +14,23 @@ FLAGS: Final[Sequence[Flag]] = (
         "--show-hidden-metrics-for-version",
         "string",
         flag_values.release,
-        "The previous release, such as 1.35: also serve the metrics that the emulated release hides and the"
-        " next release removes. No other value is allowed.",
+        "The release before the emulated release, such as 1.35. No other value is allowed. If this flag is "
+        "set, the server serves the metrics that the emulated release hides. The release after the emulated "
+        "one removes these metrics.",
     ),
     Flag(
         "--disabled-metrics",
         "strings",
         flag_values.metric_names,
-        "The names of metrics that are not served.",
+        "A comma-separated list of metrics that the server does not serve.",
         repeats=True,
     ),
     Flag(
         "--allow-metric-labels",
         "stringToString",
         flag_values.metric_labels,
-        "The values that labels of metrics can have, as metric,label='v1,v2'. All other values become "
-        "'unexpected'.",
+        "The allowed values of a metric label, in the format metric,label='v1,v2'. The server replaces all "
+        "other values of the label with 'unexpected'.",
         repeats=True,
         is_list=False,
     ),
@@ -37,6 +38,7 @@ FLAGS: Final[Sequence[Flag]] = (
         "--allow-metric-labels-manifest",
         "string",
         Path,
-        "A YAML file that maps metric,label to values. --allow-metric-labels overrides it.",
+        "A YAML file that maps each metric,label pair to its allowed values. --allow-metric-labels takes "
+        "precedence over this file.",
     ),
 )

@@ -19,21 +19,26 @@ class ProxyOptions:
     proxy_deny_cidrs: tuple[IPNetwork, ...] = option(
         flag_values.CREDENTIALS_SERVICES,
         Kind("cidrs", flag_values.cidrs),
-        "Addresses to which the server never forwards a request, comma separated, even if they are those of"
-        " a Service, pod, node or kubelet. The default is the addresses where clouds provide a machine's "
-        "credentials. An IPv6 address that embeds an IPv4 address is treated as both, and an unspecified "
-        "address as loopback. If empty, there are none.",
+        "A comma-separated list of address ranges to which the server never forwards requests, even if an "
+        "address in these ranges belongs to a Service, pod, node or kubelet. The default ranges contain the "
+        "addresses of cloud metadata services, which return the machine's credentials. If an IPv6 address "
+        "embeds an IPv4 address, the server checks both addresses. The server treats an unspecified address "
+        "(0.0.0.0 or ::) as a loopback address. If the list is empty, the server can connect to any address.",
     )
     kubelet_certificate_authority: Path | None = option(
         None,
         PATH,
-        "Path to a cert file for the certificate authority of kubelets. If not provided, the server does "
-        "not verify their certificates.",
+        "The path to the CA certificate file for verifying kubelet certificates. If the flag is not set, "
+        "the server does not verify kubelet certificates.",
     )
     kubelet_client_certificate: Path | None = option(
-        None, PATH, "Path to a client cert file for TLS, with which the server authenticates to kubelets."
+        None,
+        PATH,
+        "The path to a client certificate file. The server uses the certificate to authenticate to kubelets.",
     )
-    kubelet_client_key: Path | None = option(None, PATH, "Path to a client key file for TLS.")
+    kubelet_client_key: Path | None = option(
+        None, PATH, "The path to the private key file for the certificate in --kubelet-client-certificate."
+    )
     kubelet_preferred_address_types: tuple[str, ...] = option(
         (
             "Hostname",
@@ -43,7 +48,7 @@ class ProxyOptions:
             "ExternalIP",
         ),
         TEXTS,
-        "List of the preferred NodeAddressTypes to use for kubelet connections.",
+        "A comma-separated list of node address types for connections to kubelets, in order of preference.",
     )
 
 

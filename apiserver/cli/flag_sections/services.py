@@ -22,27 +22,28 @@ class ServiceOptions:
     service_cluster_ip_range: tuple[IPNetwork, ...] = option(
         (ipaddress.ip_network("10.0.0.0/16"),),
         Kind("cidrs", flag_values.networks),
-        "A CIDR notation IP range from which to assign service cluster IPs. Max of two dual-stack CIDRs is "
-        "allowed, comma separated.",
+        "The IP range, in CIDR notation, from which the server assigns cluster IPs to Services. For "
+        "dual-stack networking, set two comma-separated ranges, one for each IP family.",
     )
     service_node_port_range: tuple[int, int] = option(
         _NODE_PORTS,
         Kind("portRange", flag_values.port_range),
-        "A port range to reserve for services with NodePort visibility. Inclusive at both ends of the range.",
+        "The port range to reserve for Services of type NodePort. The range includes both ends.",
         default="-".join(map(str, _NODE_PORTS)),
     )
     endpoint_reconciler_type: str = option(
         "lease",
         TEXT,
-        "How the endpoints of the Service kubernetes are maintained: as those of all live servers (lease), "
-        "or not by the server (none). master-count means lease.",
+        "The endpoint reconciler for the kubernetes Service. With 'lease', the endpoints are the addresses "
+        "of all live servers. With 'none', the server does not maintain the endpoints. 'master-count' has "
+        "the same effect as 'lease'.",
         choices=("lease", "master-count", "none"),
     )
     kubernetes_service_node_port: int = option(
         0,
         Kind("int", flag_values.port),
-        "If not zero, the Service kubernetes is of type NodePort, with this port. If zero, it is of type "
-        "ClusterIP.",
+        "If the port is not 0, the kubernetes Service has the type NodePort and uses this port. If the port "
+        "is 0, the kubernetes Service has the type ClusterIP.",
     )
 
     @property

@@ -17,21 +17,22 @@ class SimulationOptions:
     simulate_nodes: int = option(
         0,
         COUNT,
-        "For tests: the number of simulated Nodes, named simulated-0 and so on. The server binds pods to "
-        "them and reports the pods as Running and Ready, but runs no containers.",
+        "For tests: the number of simulated Nodes. The Nodes are named simulated-0, simulated-1 and so on. "
+        "The server binds pods to the simulated Nodes and reports the pods as Running and Ready, but does "
+        "not run containers.",
     )
     simulate_stages: str = option(
         "",
         TEXT,
-        "For tests: a YAML file that describes the pods on simulated Nodes: how and when they fail, end, "
-        "restart or wait, their logs, their responses to commands, and the addresses of their ports. "
-        "Requires --simulate-nodes.",
+        "For tests: a YAML file that describes the behavior of pods on simulated Nodes. The file defines pod "
+        "logs, responses to commands, port addresses, and when pods fail, end, restart or wait. This flag "
+        "requires --simulate-nodes.",
     )
     simulate_workloads: bool = option(
         False,
         SWITCH,
-        "For tests: run simple controllers for Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and"
-        " EndpointSlices. Do not run kube-controller-manager at the same time.",
+        "For tests: if true, the server runs simple controllers for Deployments, ReplicaSets, StatefulSets, "
+        "DaemonSets, Jobs and EndpointSlices. Do not use this flag together with kube-controller-manager.",
     )
 
 

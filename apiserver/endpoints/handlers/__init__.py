@@ -1,12 +1,14 @@
 """Implements the verbs: a handler reads one kind of request, calls the registry, and sends the response.
 
     get, list, watch            reads
+    history                     reads of the past, and of the versions of an object
     create, update, patch       writes of an object: POST, PUT, and PATCH in three patch formats
     apply                       PATCH as server-side apply
     delete, delete_collection   DELETE of an object, and of a collection
     subresources                scale, binding, eviction, token, and those that connect to other servers
     extension_servers           forwards requests for versions that extension servers have
     reviews                     SubjectAccessReview and the like: answered, never stored
+    virtual_resources           resources whose objects functions of extensions make
     virtual_kinds               kinds that are not stored, of subresources and reviews
 
 What they share:

@@ -66,7 +66,8 @@ class Applier:
         body = await read_body(call)
         if body.size is not SizeClass.SMALL:
             resource.compile()
-        await record_patch(call, body)
+        if call.audit is not None:
+            await record_patch(call, call.audit, body)
         patcher = ApplyPatcher(call, body, options, self._field_managers, self._noop_applies, conversion)
         current = self._registry.cache.get_cached(self._registry.key(resource, info.namespace, info.name))
         if current is None or not patcher.is_noop(current.value):
@@ -90,7 +91,9 @@ class Applier:
     async def _update(
         self, call: ApiCall, patcher: ApplyPatcher, options: WriteOptions, body: Body
     ) -> StoredObject:
-        request = self._requests.update(call, options, body.size, checks_uid=True, view=patcher.view)
+        request = self._requests.update(
+            call, options, body.size, checks_uid=True, is_apply=True, view=patcher.view
+        )
         updated = await self._registry.update(request, patcher.apply_to_current)
         if updated.is_noop:
             admission = request.admission

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from apiserver import wire
 from apiserver.endpoints.bodies import load_json, looks_like_json
 from apiserver.endpoints.handlers.decoding import DecodedDocument, require_name, require_namespace
 from apiserver.golang.formatting import json_type
@@ -12,7 +13,6 @@ from apiserver.meta.errors import BadRequest
 from apiserver.meta.vocabulary import Document, RequestInfo
 from apiserver.registry.served_resource import ServedResource
 from apiserver.schema.duplicates import duplicate_fields
-from apiserver.wire import cbor, yaml
 from apiserver.wire.json_text import InvalidJson
 from apiserver.wire.media_types import APPLY_CBOR
 
@@ -25,10 +25,10 @@ def parse(body: bytes, content_type: str, *, is_checked: bool) -> DecodedDocumen
     duplicates: list[str] = []
     try:
         if content_type == APPLY_CBOR:
-            document = cbor.load(body)
+            document = wire.cbor.load(body)
         else:
             document, duplicates = _from_yaml(body, is_checked=is_checked)
-    except (yaml.InvalidYaml, cbor.InvalidCbor) as error:
+    except (wire.yaml.InvalidYaml, wire.cbor.InvalidCbor) as error:
         raise BadRequest(f"error decoding YAML: {error}") from None
     if document is None:
         document = {}
@@ -42,7 +42,7 @@ def parse(body: bytes, content_type: str, *, is_checked: bool) -> DecodedDocumen
 
 def strict_error(duplicates: Sequence[str]) -> str:
     """Returns the error about duplicate fields in strict validation."""
-    return f"error strict decoding YAML: error converting YAML to JSON: {yaml.strict_error(duplicates)}"
+    return f"error strict decoding YAML: error converting YAML to JSON: {wire.yaml.strict_error(duplicates)}"
 
 
 def _from_yaml(body: bytes, *, is_checked: bool) -> tuple[Any, list[str]]:
@@ -59,7 +59,7 @@ def _from_yaml(body: bytes, *, is_checked: bool) -> tuple[Any, list[str]]:
         else:
             if not (is_checked and duplicate_fields(body, document)):
                 return document, []
-    return yaml.load(body)
+    return wire.yaml.load(body)
 
 
 def require_place(

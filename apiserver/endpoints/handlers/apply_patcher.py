@@ -1,13 +1,12 @@
 """Merges the body of a server-side apply into the stored object (rows F08-F15, F24-F29).
 
-
 Source: k8s.io/apiserver, pkg/endpoints/handlers/patch.go, applyPatcher.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
@@ -30,10 +29,11 @@ from apiserver.endpoints.negotiation import base_type
 from apiserver.meta.errors import ApiError, ApplyConflict, BadRequest, Conflict, UnmergeablePatch
 from apiserver.meta.options import WriteOptions
 from apiserver.meta.vocabulary import Document
-from apiserver.patch.apply import last_applied, managed_fields
-from apiserver.patch.apply.field_set import LEAF, FieldSet
-from apiserver.patch.apply.managed_fields import APPLY, FieldManager
-from apiserver.patch.apply.typed_value import (
+from apiserver.registry.field_managers import FieldManagers
+from apiserver.registry.patch.apply import last_applied, managed_fields
+from apiserver.registry.patch.apply.field_set import LEAF, FieldSet
+from apiserver.registry.patch.apply.managed_fields import APPLY, FieldManager
+from apiserver.registry.patch.apply.typed_value import (
     DocumentTooDeep,
     SchemaMismatch,
     UnknownField,
@@ -41,8 +41,7 @@ from apiserver.patch.apply.typed_value import (
     prune_unknown,
     to_field_set,
 )
-from apiserver.patch.apply.updater import ApplyResult, FieldConflicts, Updater
-from apiserver.registry.field_managers import FieldManagers
+from apiserver.registry.patch.apply.updater import ApplyResult, FieldConflicts, Updater
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, TooDeep
 from apiserver.registry.write_request import ProposedObject
@@ -91,8 +90,9 @@ class NoopApplies:
         # With the resource's cache key: a body may mean something else under another schema.
         self._digests: WeakKeyDictionary[StoredObject, set[tuple[object, bytes]]] = WeakKeyDictionary()
 
-    def has(self, current: StoredObject, resource: ServedResource, digest: bytes) -> bool:
-        return (resource.cache_key, digest) in self._digests.get(current, ())
+    def of(self, current: StoredObject) -> Collection[tuple[object, bytes]]:
+        """Returns the known digests, each with the cache key of its resource."""
+        return self._digests.get(current, ()) if self._digests else ()
 
     def add(self, current: StoredObject, resource: ServedResource, digest: bytes) -> None:
         if len(self._digests) >= NOOP_OBJECTS_MAX:
@@ -114,11 +114,14 @@ class _AppliedConfiguration(NamedTuple):
     fields: FieldSet
     mismatch: str
     warnings: Sequence[str]
-    has_name: bool = True
+    has_name: bool
 
 
 class ApplyPatcher:
-    """A server-side apply: merges its body into the current object, or creates a new object from it."""
+    """A server-side apply: merges its body into the current object, or creates a new object from it.
+
+    view: the object as admission sees it; None if admission sees the object itself.
+    """
 
     def __init__(
         self,
@@ -132,6 +135,7 @@ class ApplyPatcher:
         resource, info = call.resource, call.info
         self._resource, self._info, self._options = resource, info, options
         self._body, self._conversion = body, conversion
+        self.view = conversion.view if conversion is not None else None
         self._version = field_managers.version_to_write(resource, info.subresource, is_apply=True)
         # What the body is checked against.
         self._type_def = self._version.type_def
@@ -141,19 +145,26 @@ class ApplyPatcher:
         self._drops_unknown_fields = field_managers.drops_unknown_fields
         self._updater = Updater(self._version, self._manager, field_managers.now(info.subresource))
         self._noop_applies = noop_applies
-        self._digest = _digest(body, self._manager, options)
         # The object as it is, if the last merge has left it so.
         self._left_alone: StoredObject | None = None
 
-    @property
-    def view(self) -> SubresourceView | None:
-        """Returns the object as admission sees it; None if admission sees the object itself."""
-        return self._conversion.view if self._conversion is not None else None
+    @cached_property
+    def _digest(self) -> bytes:
+        """The digest of the body and of everything else that the result of the apply depends on."""
+        options = self._options
+        head = orjson.dumps(
+            [
+                base_type(self._body.content_type),
+                *self._manager,
+                bool(options.force),
+                options.field_validation,
+            ]
+        )
+        return hashlib.sha256(b"%b\n%b" % (head, self._body.data), usedforsecurity=False).digest()
 
     @cached_property
     def configuration(self) -> _AppliedConfiguration:
         """The configuration in the body, parsed when it is needed, which for a known no-op is never.
-
 
         The caller reports its warnings, whether the apply succeeds or fails. A known no-op has none.
         Raises BadRequest.
@@ -164,7 +175,7 @@ class ApplyPatcher:
         )
         kind = self._conversion.kind if self._conversion is not None else self._resource
         has_name = require_place(document, kind, self._resource, info)
-        found = self._configuration(document, duplicates)._replace(has_name=has_name)
+        found = self._configuration(document, duplicates, has_name=has_name)
         if self._conversion is None:
             return found
         if found.mismatch:
@@ -172,10 +183,13 @@ class ApplyPatcher:
         converted = self._conversion.to_object(document)
         return found._replace(document=converted, fields=to_field_set(converted, self._version.type_def))
 
-    def _configuration(self, document: Document, duplicates: Sequence[str]) -> _AppliedConfiguration:
+    def _configuration(
+        self, document: Document, duplicates: Sequence[str], *, has_name: bool
+    ) -> _AppliedConfiguration:
         """Remove unknown fields from a document, as field validation allows.
 
-        duplicates: warnings about fields that the body has more than once.
+        duplicates: warnings about fields that the body has more than once. has_name: see
+            `_AppliedConfiguration`.
         Raises BadRequest, UndeclaredFields.
         """
         fields, mismatch = LEAF, ""
@@ -194,19 +208,20 @@ class ApplyPatcher:
             raise BadRequest(str(error)) from None
         if unknown and not self._drops_unknown_fields:
             raise UndeclaredFields(self._untyped(document, problems_text(unknown)))
+        warnings: Sequence[str] = ()
         match self._options.field_validation:
             case "Strict" if unknown or duplicates:
                 errors = [self._untyped(document, problems_text(unknown))] if unknown else []
                 errors += [strict_error(duplicates)] if duplicates else []
                 raise BadRequest(", ".join(errors))
-            case "Warn":
+            case "Warn" if unknown or duplicates:
                 warnings = [*duplicates, *(f'unknown field "{each.plain_path}"' for each in unknown)]
-                return _AppliedConfiguration(document, fields, mismatch, warnings)
-        return _AppliedConfiguration(document, fields, mismatch, ())
+        return _AppliedConfiguration(document, fields, mismatch, warnings, has_name)
 
     def is_noop(self, current: StoredObject | None) -> bool:
         """Returns whether the apply is known to leave this version of the object unchanged."""
-        return current is not None and self._noop_applies.has(current, self._resource, self._digest)
+        known = self._noop_applies.of(current) if current is not None else ()
+        return bool(known) and (self._resource.cache_key, self._digest) in known
 
     def remember_noop(self, current: StoredObject, *, may_be_mutated: bool) -> None:
         """Remember that the apply has left this version of the object unchanged, if it would do so again.
@@ -323,7 +338,7 @@ class ApplyPatcher:
         require_storable(document, resource)
         if self._conversion is not None:
             self._conversion.check_object(document)
-        return proposed_object_of(document)._replace(managed_fields=managed_fields.encode(merged.managed))
+        return proposed_object_of(document, managed_fields=managed_fields.encode(merged.managed))
 
     @staticmethod
     def _untyped(document: Document, why: str) -> str:
@@ -332,11 +347,3 @@ class ApplyPatcher:
 
 def _subject(document: Document) -> str:
     return f"{place_text(document)}; {kind_text(document)}"
-
-
-def _digest(body: Body, manager: FieldManager, options: WriteOptions) -> bytes:
-    """Returns a digest of the body of an apply and of everything else that its result depends on."""
-    head = orjson.dumps(
-        [base_type(body.content_type), *manager, bool(options.force), options.field_validation]
-    )
-    return hashlib.sha256(b"%b\n%b" % (head, body.data), usedforsecurity=False).digest()

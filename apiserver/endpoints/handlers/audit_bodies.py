@@ -24,20 +24,19 @@ _IS_JSON = frozenset({"", JSON, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH})
 _APPLIED = frozenset({APPLY_YAML, APPLY_CBOR})
 
 
-async def record_object(call: ApiCall, body: Body, document: Document) -> None:
+async def record_object(call: ApiCall, audit: RequestAudit, body: Body, document: Document) -> None:
     """Record an object that has been decoded and not been changed yet.
 
     Its metadata identify the object of the request.
     """
-    if (audit := call.audit) is not None:
-        audit.refer_to(document.get("metadata"))
-        if audit.wants_request:
-            await _record(call, audit, body, document)
+    audit.refer_to(document.get("metadata"))
+    if audit.wants_request:
+        await _record(call, audit, body, document)
 
 
-async def record_patch(call: ApiCall, body: Body) -> None:
+async def record_patch(call: ApiCall, audit: RequestAudit, body: Body) -> None:
     """Record a patch that has been parsed, or the body of an apply. Raises what parsing that raises."""
-    if (audit := call.audit) is not None and audit.wants_request:
+    if audit.wants_request:
         await _record(call, audit, body, None)
 
 

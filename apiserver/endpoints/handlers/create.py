@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from http import HTTPStatus
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
@@ -15,7 +16,7 @@ from apiserver.endpoints.responses import send_object
 from apiserver.load.size_class import SizeClass
 from apiserver.meta.errors import ApiError
 from apiserver.meta.options import WriteOptions
-from apiserver.registry.store import Registry
+from apiserver.registry.object_access import ObjectAccess
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import ProposedObject
 
@@ -34,10 +35,11 @@ def create_handler(
             call.offload, body, resource, namespace, options.field_validation
         )
         call.warnings += decoded.warnings
-        await record_object(call, body, decoded.document)
-        proposed = await call.offload.run_begun(
-            body.size, proposed_object_of, decoded.document, (), decoded.emptied
-        )
+        if call.audit is not None:
+            await record_object(call, call.audit, body, decoded.document)
+        propose = partial(proposed_object_of, decoded.document, (), decoded.emptied)
+        is_small = body.size is SizeClass.SMALL
+        proposed = propose() if is_small else await call.offload.run_begun(body.size, propose)
         created = await creator.create(call, proposed, options, body.size)
         await send_object(call, encoder, created, HTTPStatus.CREATED)
 
@@ -47,7 +49,9 @@ def create_handler(
 class Creator:
     """Creates the object of a POST, or of a PUT or an apply if it is absent."""
 
-    def __init__(self, registry: Registry, lifecycle: NamespaceLifecycle, requests: WriteRequests) -> None:
+    def __init__(
+        self, registry: ObjectAccess, lifecycle: NamespaceLifecycle, requests: WriteRequests
+    ) -> None:
         self._registry = registry
         self._lifecycle = lifecycle
         self._requests = requests

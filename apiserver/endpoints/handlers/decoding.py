@@ -55,8 +55,9 @@ class Decoder:
         self, offload: Offload, body: Body, resource: ServedResource, namespace: str, field_validation: str
     ) -> DecodedDocument:
         """Decode a body as `decode` does, a large one off the event loop."""
-        if body.size is not SizeClass.SMALL:
-            resource.compile()
+        if body.size is SizeClass.SMALL:
+            return self.decode(body, resource, namespace, field_validation)
+        resource.compile()
         return await offload.run(body.size, self.decode, body, resource, namespace, field_validation)
 
     def decode(
@@ -200,7 +201,7 @@ def check_schema(
     Raises TypeMismatch; BadRequest for unknown and duplicate fields, if they are not allowed.
     """
     unknown, emptied = resource.check.checked(document, is_merged=is_merged)
-    problems: Sequence[str] = [f'unknown field "{path}"' for path in unknown]
+    problems: Sequence[str] = [f'unknown field "{path}"' for path in unknown] if unknown else ()
     if all_problems is not None:
         problems = all_problems(problems)
     if problems and field_validation == "Strict":

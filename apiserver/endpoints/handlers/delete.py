@@ -17,11 +17,11 @@ from apiserver.endpoints.responses import send_object, send_status
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import BadRequest, Forbidden, details_of
 from apiserver.meta.options import DeleteOptions
+from apiserver.meta.releases.deviations import Deviations
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.delete_path import DeleteRequest
+from apiserver.registry.object_access import ObjectAccess
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.store import Registry
-from apiserver.releases.deviations import Deviations
 from apiserver.schema.compile import TypeMismatch, compile_schema
 from apiserver.schema.structural import Schema
 from apiserver.wire.protobuf import MessageDecoder
@@ -31,7 +31,7 @@ UNSAFE_DELETE: Final = "unsafe-delete-ignore-read-errors"
 
 
 def delete_handler(
-    registry: Registry,
+    registry: ObjectAccess,
     encoders: Encoders,
     options_reader: DeleteOptionsReader,
     lifecycle: NamespaceLifecycle,
@@ -109,7 +109,8 @@ class DeleteOptionsReader:
         body = await read_body(call)
         if body.data:
             document = await call.offload.run(body.size, self._decode, body)
-            await record_object(call, body, document)
+            if call.audit is not None:
+                await record_object(call, call.audit, body, document)
             options = DeleteOptions.from_body(
                 document,
                 self._brand.meta_group,

@@ -27,12 +27,12 @@ from apiserver.meta.brand import Brand
 from apiserver.meta.errors import Invalid, NotFound
 from apiserver.meta.field_errors import invalid
 from apiserver.meta.options import IGNORE_READ_ERROR, DeleteOptions, ListOptions
+from apiserver.meta.releases.deviations import Deviations
 from apiserver.meta.vocabulary import GroupKind
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.results import ObjectList, PagedList
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.releases.deviations import Deviations
 
 # How many deletions of a collection are committed at the same time.
 CONCURRENT_DELETES: Final = 16
@@ -123,7 +123,6 @@ async def in_order(
     delete: Callable[[str, Callable[[], None]], Awaitable[None]], names: Iterable[str]
 ) -> None:
     """Delete objects one after the other, up to the first that may not be deleted, and raise its error.
-
 
     delete: (name, on_decided): deletes an object; see `DeleteRequest`. Decisions are awaited one by one, but
     not the store, which commits them together, in their order.

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from typing import Final, TypeAlias
 
-from apiserver.aggregation.extension_client import ExtensionClient
-from apiserver.aggregation.identity_headers import NotAHeader, identity_headers
-from apiserver.aggregation.remote_versions import RemoteVersion, RemoteVersions
+from apiserver.endpoints.aggregation.extension_client import ExtensionClient
+from apiserver.endpoints.aggregation.identity_headers import NotAHeader, identity_headers
+from apiserver.endpoints.aggregation.remote_versions import RemoteVersion, RemoteVersions
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.responses import TEXT, send
 from apiserver.endpoints.reverse_proxy.errors import BackendUnreachable, ForwardingFailed

@@ -6,10 +6,10 @@ from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.handlers.encoders import Encoders
 from apiserver.endpoints.responses import send_object
 from apiserver.meta.options import read_at_for_get
-from apiserver.registry.store import Registry
+from apiserver.registry.object_access import ObjectAccess
 
 
-def get_handler(registry: Registry, encoders: Encoders) -> Handler:
+def get_handler(registry: ObjectAccess, encoders: Encoders) -> Handler:
     """Returns a handler that sends a cached object, at once if any version will do (rows K01-K03)."""
 
     async def get(call: ApiCall) -> None:

@@ -20,10 +20,10 @@ from apiserver.endpoints.responses import record_list, send_slices
 from apiserver.meta.brand import Brand
 from apiserver.meta.errors import Expired
 from apiserver.meta.options import ListOptions
+from apiserver.meta.releases.deviations import Deviations
 from apiserver.registry.results import ObjectList, PagedList
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
-from apiserver.releases.deviations import Deviations
 from apiserver.storage.interface import Consistency, ReadAt
 from apiserver.storage.watch_cache import WatchCache
 
@@ -38,24 +38,29 @@ def list_handler(registry: Registry, encoders: Encoders, brand: Brand, deviation
     cache, shared = registry.cache, SharedLists()
 
     async def list_(call: ApiCall) -> None:
-        resource, namespace = call.resource, call.info.namespace
         encoder = encoders.for_call(call)
         await wait_for_turn(call.query)
         options = ListOptions.for_list(
             call.query,
-            resource.known_fields,
+            call.resource.known_fields,
             brand.meta_group,
             limits_cached_lists=deviations.limits_cached_lists,
         )
-        # Row J10. None and 0 mean no timeout.
-        async with asyncio.timeout(options.timeout_s or None):
-            is_exact = options.at.consistency is Consistency.EXACT or bool(options.continue_token)
-            # A list that is recorded is encoded for the record, too.
-            if is_exact or not cache.serves_snapshots or call.audit_encoder is not None:
-                await send_list(call, encoder, await registry.list(resource, namespace, options))
-            else:
-                body = await shared_body(resource, namespace, options, encoder, _accepts_gzip(call))
-                await send_slices(call, body, encoder.media_type)
+        if not options.timeout_s:
+            await respond(call, encoder, options)
+            return
+        async with asyncio.timeout(options.timeout_s):  # row J10
+            await respond(call, encoder, options)
+
+    async def respond(call: ApiCall, encoder: Encoder, options: ListOptions) -> None:
+        resource, namespace = call.resource, call.info.namespace
+        is_exact = options.at.consistency is Consistency.EXACT or bool(options.continue_token)
+        # A list that is recorded is encoded for the record, too.
+        if is_exact or not cache.serves_snapshots or call.audit_encoder is not None:
+            await send_list(call, encoder, await registry.list(resource, namespace, options))
+        else:
+            body = await shared_body(resource, namespace, options, encoder, _accepts_gzip(call))
+            await send_slices(call, body, encoder.media_type)
 
     async def shared_body(
         resource: ServedResource, namespace: str, options: ListOptions, encoder: Encoder, gzip: bool
@@ -63,8 +68,10 @@ def list_handler(registry: Registry, encoders: Encoders, brand: Brand, deviation
         """Returns the body of a list at one revision, shared by calls for the same list."""
 
         def body_at(revision: int) -> Awaitable[ResponseBody]:
+            # Selectors themselves are hashed by a call each time.
+            selected = options.labels.requirements, options.fields.requirements
             return shared.body(
-                (encoder, gzip, namespace, options.labels, options.fields, options.limit, revision),
+                (encoder, gzip, namespace, selected, options.limit, revision),
                 partial(registry.list, resource, namespace, options._replace(at=ReadAt.exactly(revision))),
                 partial(_list_body, encoder, gzip),
             )

@@ -14,7 +14,9 @@ LONG: Final = 1_024
 
 async def wait_for_turn(query: Query) -> None:
     """Wait until the selectors of a query may be parsed, if they are long, as many may arrive at once."""
-    if query and max(len(first(query, "labelSelector")), len(first(query, "fieldSelector"))) > LONG:
+    if "labelSelector" not in query and "fieldSelector" not in query:
+        return
+    if max(len(first(query, "labelSelector")), len(first(query, "fieldSelector"))) > LONG:
         turn = Turn()
         if turn.is_over():
             await turn.next()

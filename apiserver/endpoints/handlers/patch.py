@@ -20,13 +20,13 @@ from apiserver.endpoints.responses import send_object
 from apiserver.load.size_class import SizeClass
 from apiserver.meta.errors import Conflict, UnsupportedMediaType
 from apiserver.meta.options import WriteOptions
+from apiserver.meta.releases.deviations import Deviations
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import ProposedObject
-from apiserver.releases.deviations import Deviations
 from apiserver.wire.media_types import APPLY_YAML, JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH
 
 # Custom resources do not accept the last one: their schemas do not say how lists merge.
@@ -115,7 +115,8 @@ async def read_patch(
     patch = await call.offload.run(
         body.size, parse_patch, body.data, content_type, kind, options.field_validation
     )
-    await record_patch(call, body)
+    if call.audit is not None:
+        await record_patch(call, call.audit, body)
     call.has_copied = patch.copies
     condition = version_condition(call, content_type, deviations)
     return PatchRequest(call, kind, patch, options, max(body.size, patch.size), condition)

@@ -25,8 +25,8 @@ from apiserver.meta.errors import (
     UnprocessablePatch,
 )
 from apiserver.meta.vocabulary import Document, GroupKind
-from apiserver.patch import field_validation as problems_of
-from apiserver.patch import json_patch, merge_patch, strategic_merge
+from apiserver.registry.patch import field_validation as problems_of
+from apiserver.registry.patch import merge_patch, strategic_merge
 from apiserver.registry.served_resource import ServedResource
 from apiserver.schema.compile import TypeMismatch
 from apiserver.schema.from_unstructured import mismatch_text
@@ -92,6 +92,8 @@ def parse_patch(body: bytes, content_type: str, resource: ServedResource, field_
 
 
 def _json_patch(body: bytes, patch: Any, *, is_checked: bool) -> Patch:
+    from apiserver.registry.patch import json_patch
+
     try:
         json_patch.check(patch)
     except json_patch.TooManyOperations as error:

@@ -1,6 +1,5 @@
 """Handles POST of reviews, which ask who a user is and what the user may do, and are not stored.
 
-
 Source: k8s.io/kubernetes, pkg/registry/{authentication,authorization}. Rows A14, I14.
 """
 

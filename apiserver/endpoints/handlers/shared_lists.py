@@ -33,6 +33,7 @@ class SharedBody:
     is_shared = True
 
     def __init__(self, slices: BodySlices) -> None:
+        self.is_gzipped = False
         self._slices = slices
         self._source = iter(slices)
         self._ahead = SizeClass.SMALL
@@ -41,13 +42,8 @@ class SharedBody:
         self._is_whole = False
         self._failure: Exception | None = None
 
-    @property
-    def is_gzipped(self) -> bool:
-        return self._slices.is_gzipped
-
     def reader(self, offload: Offload) -> NextSlice:
-        indexes = itertools.count()
-        return lambda: self._slice_at(next(indexes), offload)
+        return map(self._slice_at, itertools.count(), itertools.repeat(offload)).__next__
 
     async def _slice_at(self, index: int, offload: Offload) -> bytes | None:
         """Returns a slice, or None after the last. Raises the error of making it, to each reader."""
@@ -71,7 +67,7 @@ class SharedBody:
         except Exception as failure:
             self._failure = failure
         else:
-            self._is_whole = made is None
+            self._is_whole, self.is_gzipped = made is None, self._slices.is_gzipped
             if made is not None:
                 self._made.append(made)
 
@@ -153,11 +149,12 @@ class SharedLists:
                 reading.set_result(outcome)
 
     def _has_room(self, size: int) -> bool:
-        self._bytes = {key: held for key, held in self._bytes.items() if key in self._bodies}
+        if self._bytes:
+            self._bytes = {key: held for key, held in self._bytes.items() if key in self._bodies}
         return size <= SHARED_BYTES_MAX and size + sum(self._bytes.values()) <= ALL_SHARED_BYTES_MAX
 
 
 def _estimated_bytes(found: ObjectList) -> int:
     objects = found.objects
     samples = objects[:: max(1, len(objects) // SAMPLES_MAX)]
-    return sum(len(each.tail) for each in samples) * len(objects) // max(1, len(samples))
+    return sum([len(each.tail) for each in samples]) * len(objects) // max(1, len(samples))

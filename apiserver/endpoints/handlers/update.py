@@ -16,13 +16,13 @@ from apiserver.endpoints.handlers.write_requests import WriteRequests, as_new, p
 from apiserver.endpoints.middleware import authorizer_attributes
 from apiserver.endpoints.responses import send_object
 from apiserver.meta.errors import Conflict, NotFound
-from apiserver.registry.store import Registry
+from apiserver.registry.object_access import ObjectAccess
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import ProposedObject
 
 
 def update_handler(
-    registry: Registry,
+    registry: ObjectAccess,
     encoders: Encoders,
     decoder: Decoder,
     requests: WriteRequests,
@@ -44,7 +44,8 @@ def update_handler(
             call.offload, body, resource, info.namespace, options.field_validation
         )
         call.warnings += decoded.warnings
-        await record_object(call, body, decoded.document)
+        if call.audit is not None:
+            await record_object(call, call.audit, body, decoded.document)
         require_name(decoded.document, info.name)
         decoded_once = [decoded]
 

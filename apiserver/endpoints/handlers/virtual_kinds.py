@@ -86,7 +86,8 @@ class VirtualKinds(NamedTuple):
             call.offload, body, kind, namespace, options.field_validation
         )
         call.warnings += decoded.warnings
-        await record_object(call, body, decoded.document)
+        if call.audit is not None:
+            await record_object(call, call.audit, body, decoded.document)
         if info.verb == "create" and info.subresource not in KEEPING_IDENTITY:
             object_meta.wipe_server_fields(decoded.document["metadata"])
         if kind.is_namespaced and namespace:

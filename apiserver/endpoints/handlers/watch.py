@@ -42,7 +42,7 @@ def watch_handler(
         options = ListOptions.for_watch(call.query, resource.known_fields, brand.meta_group)
         selection = registry.selection(resource, info.namespace, options, name=info.name)
         prefix = registry.prefix_of(resource)
-        lifetime_s = options.timeout_s or _lifetime_s(min_request_timeout_s)
+        lifetime_s = options.timeout_s or watch_lifetime_s(min_request_timeout_s)
         # With no revision to start after, a watch starts now, and initial events are of the same revision.
         after = options.start_after
         if options.send_initial_events or not after:
@@ -95,7 +95,7 @@ def watch_handler(
     return watch_in_place
 
 
-def _lifetime_s(least_s: float) -> float:
+def watch_lifetime_s(least_s: float) -> float:
     """Returns a random lifetime between the minimum and twice that, so that watches do not end together (row
     J10).
     """

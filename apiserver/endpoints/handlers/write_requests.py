@@ -12,13 +12,13 @@ from apiserver.load.size_class import SizeClass
 from apiserver.meta import object_meta
 from apiserver.meta.brand import Brand
 from apiserver.meta.options import DeleteOptions, WriteOptions
+from apiserver.meta.releases.deviations import Deviations
 from apiserver.meta.vocabulary import Document
-from apiserver.patch.apply.managed_fields import manager_or_user_agent
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.guard import TransactionGuard
+from apiserver.registry.patch.apply.managed_fields import manager_or_user_agent
 from apiserver.registry.write_request import Admission, ManageFields, ProposedObject, WriteRequest
 from apiserver.registry.write_stages import required_revision
-from apiserver.releases.deviations import Deviations
 
 
 class WriteRequests:
@@ -74,10 +74,12 @@ class WriteRequests:
         size: SizeClass,
         *,
         checks_uid: bool = False,
+        is_apply: bool = False,
         view: SubresourceView | None = None,
     ) -> WriteRequest:
         """Returns the request to update the object in a call's path, or a subresource of it.
 
+        is_apply: whether the proposed object will have its managed fields.
         view: what the subresource shows, if it has its own kind.
         """
         resource, info = call.resource, call.info
@@ -90,7 +92,7 @@ class WriteRequests:
             checks_uid=checks_uid,
             user=call.user,
             admission=self.admission(call, Operation.UPDATE, info.name, options, view),
-            manage_fields=self._manage_fields(call, options),
+            manage_fields=None if is_apply else self._manage_fields(call, options),
             size=size,
             offload=call.offload,
         )
@@ -131,12 +133,16 @@ class WriteRequests:
 
 
 def proposed_object_of(
-    document: Document, warnings: Sequence[str] = (), emptied: Sequence[tuple[Document, str]] = ()
+    document: Document,
+    warnings: Sequence[str] = (),
+    emptied: Sequence[tuple[Document, str]] = (),
+    managed_fields: Sequence[Document] | None = None,
 ) -> ProposedObject:
     """Returns a proposed object; repeated owner references are dropped from it, with a warning."""
-    if repeated := object_meta.remove_duplicate_owners(document["metadata"]):
+    meta = document["metadata"]
+    if "ownerReferences" in meta and (repeated := object_meta.remove_duplicate_owners(meta)):
         warnings = [*warnings, _duplicate_owners_warning(repeated)]
-    return ProposedObject(document, warnings, emptied=emptied)
+    return ProposedObject(document, warnings, managed_fields, emptied)
 
 
 def as_new(proposed: ProposedObject) -> ProposedObject:

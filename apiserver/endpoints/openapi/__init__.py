@@ -1,6 +1,5 @@
 """Serves OpenAPI documents of the API: v3 has one for each group version, v2 one for everything (row I20).
 
-
 kubectl reads them for the descriptions of fields (`explain`), for what the server can validate (`create`,
 `apply`) and for how lists merge. All documents are built in the same steps:
 

@@ -25,7 +25,7 @@ from weakref import WeakValueDictionary
 
 import orjson
 
-from apiserver.aggregation.remote_versions import OpenApiPart
+from apiserver.endpoints.aggregation.remote_versions import OpenApiPart
 from apiserver.endpoints.compression import GzipBytes, compress, decompress
 from apiserver.endpoints.openapi import gnostic
 from apiserver.endpoints.openapi.documents import (
@@ -39,9 +39,9 @@ from apiserver.endpoints.openapi.operations import Operations
 from apiserver.endpoints.openapi.remote_parts import RemoteParts
 from apiserver.load.switch_interval import compute_in_thread
 from apiserver.meta.brand import Brand
+from apiserver.meta.releases.emulation import EmulatedRelease
 from apiserver.meta.vocabulary import Document, GroupVersion
 from apiserver.registry.served_resource import ResourceTable, ServedResource, cache_keys
-from apiserver.releases.emulation import EmulatedRelease
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.wire.media_types import JSON
 
@@ -170,10 +170,7 @@ class DocumentCache:
         *,
         shows_enums: bool = True,
     ) -> None:
-        """operations: makes the documents' paths of each resource. shows_enums: see `Documents`.
-
-        shows_enums: see `Documents`.
-        """
+        """operations: makes the documents' paths of each resource. shows_enums: see `Documents`."""
         self._release = release
         self._documents: Callable[[], Documents] = lambda: Documents(
             schemas.definitions(), brand, operations, release, shows_enums=shows_enums

@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 from apiserver.endpoints.openapi.operations import Operations, definition_name, root
 from apiserver.endpoints.openapi.schemas import META, REFERENCE, Components, reference
 from apiserver.meta.brand import Brand
+from apiserver.meta.releases.emulation import EmulatedRelease
 from apiserver.meta.vocabulary import Document, GroupVersion
 from apiserver.registry.served_resource import ServedResource
-from apiserver.releases.emulation import EmulatedRelease
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from urllib.parse import quote
 import orjson
 from aiohttp import hdrs
 
-from apiserver.aggregation.remote_versions import RemoteVersions
+from apiserver.endpoints.aggregation.remote_versions import RemoteVersions
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.compression import CONTENT_ENCODING, accepts_gzip
 from apiserver.endpoints.openapi import gnostic

@@ -15,12 +15,12 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.aggregation.openapi_v2 import KINDS, references
-from apiserver.aggregation.remote_versions import OpenApiPart
+from apiserver.endpoints.aggregation.openapi_v2 import KINDS, references
+from apiserver.endpoints.aggregation.remote_versions import OpenApiPart
 from apiserver.endpoints.openapi import gnostic
 from apiserver.endpoints.openapi.documents import DocumentPart, v2_document
+from apiserver.meta.releases.emulation import DEFAULT_RELEASE
 from apiserver.meta.vocabulary import Document
-from apiserver.releases.emulation import DEFAULT_RELEASE
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class RemoteParts:
             gnostic.to_v2(v2_document(_document(part), DEFAULT_RELEASE))
         except Exception as error:  # Anything may be in it.
             log.warning(
-                "leaving out the invalid OpenAPI v2 document of an extension server: %s: %s",
+                "omitting the invalid OpenAPI v2 document of an extension server: %s: %s",
                 type(error).__name__,
                 error,
             )
@@ -69,7 +69,8 @@ def _within_bounds(parts: Iterable[OpenApiPart]) -> Iterator[OpenApiPart]:
         size += each.size
         if size > MERGED_BYTES_MAX:
             log.warning(
-                "leaving out the OpenAPI v2 documents of extension servers that exceed %d bytes in total",
+                "omitting OpenAPI v2 documents of extension servers, because all documents together exceed "
+                "%d bytes",
                 MERGED_BYTES_MAX,
             )
             return

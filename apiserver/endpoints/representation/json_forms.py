@@ -37,7 +37,7 @@ from apiserver.meta.brand import Brand
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.stored_object import MANAGED_FIELDS, StoredObject
 from apiserver.wire.media_types import JSON
 
 # What clients see of an object: the object itself, or a copy without some of its fields.
@@ -71,7 +71,7 @@ def projection(form: ResponseForm) -> Projection:
 
 
 def without_managed_fields(obj: StoredObject) -> StoredObject:
-    if b'"managedFields":[' not in obj.tail:
+    if MANAGED_FIELDS not in obj.tail:
         return obj
     document = obj.document()
     metadata = document.pop("metadata")
@@ -136,7 +136,8 @@ class JsonEncoder(_JsonForm):
         return SizeClass.SMALL if self._project is unchanged else super().work(obj)
 
     def object(self, obj: StoredObject) -> bytes:
-        obj = self._project(obj)
+        if self._project is not unchanged:
+            obj = self._project(obj)
         return obj.head + obj.tail + b"\n"
 
     def list(self, result: ObjectList) -> Iterator[Slice]:

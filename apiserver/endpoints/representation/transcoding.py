@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 import orjson
 
+from apiserver import wire
 from apiserver.endpoints.representation.form_cache import FormCache
 from apiserver.endpoints.representation.json_forms import ItemizedEncoder
 from apiserver.endpoints.representation.lists import (
@@ -20,7 +21,6 @@ from apiserver.load.size_class import SizeClass, size_class
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.results import ObjectList
 from apiserver.registry.stored_object import StoredObject
-from apiserver.wire import cbor, yaml
 from apiserver.wire.media_types import CBOR, CBOR_SEQUENCE, JSON, YAML
 
 
@@ -56,19 +56,19 @@ class YamlFormat:
     is_cheap = False
 
     def document(self, document: Document) -> bytes:
-        return yaml.dump(document)
+        return wire.yaml.dump(document)
 
     def item(self, document: Document) -> bytes:
-        return yaml.dump([document])
+        return wire.yaml.dump([document])
 
     def envelope(self, frame: Document, name: str, count: int) -> Envelope:
         """Returns the text around the items, where fields are sorted by name and so may follow the items."""
         if not count:
-            return Envelope(yaml.dump({**frame, name: []}), b"", b"")
+            return Envelope(wire.yaml.dump({**frame, name: []}), b"", b"")
         before = {field: value for field, value in frame.items() if field < name}
         after = {field: value for field, value in frame.items() if field > name}
-        opening = yaml.dump(before) + b"%b:\n" % name.encode()
-        return Envelope(opening, b"", yaml.dump(after) if after else b"")
+        opening = wire.yaml.dump(before) + b"%b:\n" % name.encode()
+        return Envelope(opening, b"", wire.yaml.dump(after) if after else b"")
 
 
 class CborFormat:
@@ -78,18 +78,18 @@ class CborFormat:
     is_cheap = False
 
     def document(self, document: Document) -> bytes:
-        return cbor.dump(document)
+        return wire.cbor.dump(document)
 
     def item(self, document: Document) -> bytes:
-        return cbor.item(document)
+        return wire.cbor.item(document)
 
     def envelope(self, frame: Document, name: str, count: int) -> Envelope:
-        encoded = sorted((cbor.item(field), cbor.item(value)) for field, value in frame.items())
-        list_key = cbor.item(name)
-        head = cbor.SELF_DESCRIBED + cbor.map_head(len(frame) + 1)
+        encoded = sorted((wire.cbor.item(field), wire.cbor.item(value)) for field, value in frame.items())
+        list_key = wire.cbor.item(name)
+        head = wire.cbor.SELF_DESCRIBED + wire.cbor.map_head(len(frame) + 1)
         head += b"".join(key + value for key, value in encoded if key < list_key)
         end = b"".join(key + value for key, value in encoded if key > list_key)
-        return Envelope(head + list_key + cbor.array_head(count), b"", end)
+        return Envelope(head + list_key + wire.cbor.array_head(count), b"", end)
 
 
 class IndentedJsonFormat:
@@ -120,7 +120,6 @@ _ITEM_LINE: Final = b"\n    "
 
 class TranscodingEncoder:
     """Transcodes the output of a JSON encoder, and caches items that never change.
-
 
     key: identifies the form among those of all resources.
     """

@@ -140,4 +140,4 @@ def require_utf8(added: Sequence[tuple[str, str]]) -> None:
     """
     for name, value in added:
         if not is_utf8(value):
-            raise BadRequest(f"the header {name} cannot be passed on: it is not UTF-8")
+            raise BadRequest(f"the header {name} cannot be forwarded: the value is not UTF-8")

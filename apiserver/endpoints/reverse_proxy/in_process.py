@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 class InProcessKubelets(Protocol):
     """The simulated kubelets of some nodes, which are reached over connections within the process.
 
-
     serves: whether the kubelet of a node is one of them.
     connect: returns the client's end of a new connection to the kubelet of a node. Raises OSError.
     """

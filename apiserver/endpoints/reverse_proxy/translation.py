@@ -217,7 +217,7 @@ class _Shell:
                 has_ended = not open_streams
                 if has_ended:
                     break
-        told = error or (_SUCCESS if has_ended else _failure("the connection to the kubelet has broken off"))
+        told = error or (_SUCCESS if has_ended else _failure("the connection to the kubelet was lost"))
         with contextlib.suppress(OSError):
             await self._socket.send_bytes(bytes((_ERROR,)) + told)
 

@@ -1,10 +1,13 @@
-"""What subcommands say, in one line, of a kubeconfig that is of no use or a server that cannot be asked."""
+"""One line of errors about a kubeconfig that cannot be used, or a server that cannot be reached."""
 
 from __future__ import annotations
 
 import argparse
 import datetime
 import json
+import os
+import subprocess
+import sys
 from contextlib import closing
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
@@ -15,7 +18,8 @@ import pytest
 
 from apiserver.cli.api_client import PAGE, ApiClient, RequestFailed, segment
 from apiserver.cli.argument_parser import UsageError
-from apiserver.cli.server_options import FILE_BYTES_MAX, ServerOptions, add_server_options
+from apiserver.cli.bounded_files import FILE_BYTES_MAX, read_bounded
+from apiserver.cli.server_options import ServerOptions, add_server_options
 from tests.support.authority import Authority
 from tests.support.etcd_process import free_port
 from tests.support.https_answers import serving
@@ -124,6 +128,38 @@ def test_a_file_without_an_end(tmp_path: Path) -> None:
     assert failure(path) == f"/dev/zero: is longer than {FILE_BYTES_MAX} bytes"
 
 
+def test_a_pipe_is_read_only_if_a_shell_passes_it(tmp_path: Path) -> None:
+    """No program may ever write to a named pipe; the other end of `<(command)` is a command of the user."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert failure(pipe) == f"{pipe}: is a named pipe, not a file"
+    reader, writer = os.pipe()
+    with open(writer, "wb") as end:
+        end.write(b"{")
+    assert read_bounded(Path(f"/dev/fd/{reader}")) == b"{"
+    os.close(reader)
+
+
+def test_a_path_that_no_file_has(tmp_path: Path, authority: Authority) -> None:
+    path = kubeconfig(tmp_path, "https://127.0.0.1:1", authority.ca, {"tokenFile": "a\0b"})
+    assert failure(path) == f"{tmp_path}/a\0b: embedded null byte"
+
+
+@pytest.mark.parametrize(
+    ("variables", "path"),
+    [
+        ({"HOME": "/home/Jörg M", "KUBECONFIG": ""}, "/home/Jörg M/.kube/config"),
+        ({"HOME": "/home/a", "KUBECONFIG": ":/b:/c"}, "/b"),
+        ({"KUBECONFIG": "/b"}, "/b"),
+    ],
+    ids=["the home directory", "a list with an empty path", "no home directory"],
+)
+def test_the_default_kubeconfig(variables: dict[str, str], path: str) -> None:
+    program = "from apiserver.cli.server_options import default_kubeconfig as d; print(ascii(str(d())))"
+    end = subprocess.run([sys.executable, "-c", program], env=variables, capture_output=True, check=True)
+    assert end.stdout.decode().strip() == ascii(path)
+
+
 def test_a_token_that_is_no_text(tmp_path: Path, authority: Authority) -> None:
     token = tmp_path / "token"
     token.write_bytes(b"\xff")
@@ -147,27 +183,38 @@ def test_answers_that_are_no_lists(tmp_path: Path, authority: Authority, name: s
         path = kubeconfig(tmp_path, url, authority.ca)
         with (
             closing(ApiClient(ServerOptions(path), "test")) as client,
-            pytest.raises(RequestFailed, match=f"^the server's answer to /{name} is no list$"),
+            pytest.raises(RequestFailed, match=f"^the server's response to /{name} is not a list$"),
         ):
             list(client.items(f"/{name}"))
 
 
+def test_a_password_in_a_url_is_not_shown(tmp_path: Path, authority: Authority) -> None:
+    port = free_port()
+    path = kubeconfig(tmp_path, f"https://user:secret@127.0.0.1:{port}", authority.ca)
+    assert failure(path) == f"the request to https://CLASSIFIED@127.0.0.1:{port} failed: Connection refused"
+    assert ApiClient(ServerOptions(path), "test").server == f"https://CLASSIFIED@127.0.0.1:{port}"
+
+
 def test_a_server_that_does_not_listen(tmp_path: Path, authority: Authority) -> None:
     url = f"https://127.0.0.1:{free_port()}"
-    assert failure(kubeconfig(tmp_path, url, authority.ca)) == f"{url} cannot be asked: Connection refused"
+    assert (
+        failure(kubeconfig(tmp_path, url, authority.ca)) == f"the request to {url} failed: Connection refused"
+    )
 
 
 def test_certificates_that_are_not_trusted(tmp_path: Path, authority: Authority) -> None:
     other = Authority(tmp_path / "other")
     with serving(authority.issue("server"), Answering) as url:
-        untrusted = f"{url} cannot be asked: its certificate is not trusted: "
+        untrusted = f"the request to {url} failed: the server's certificate is not trusted: "
         told = failure(kubeconfig(tmp_path, url, other.ca))
         assert told == f"{untrusted}unable to get local issuer certificate"
         told = failure(kubeconfig(tmp_path, url, authority.ca, tls_server_name="a.example"))
         assert told == f"{untrusted}Hostname mismatch, certificate is not valid for 'a.example'."
     with serving(authority.issue("expired", valid_for=-_HOUR), Answering) as url:
         told = failure(kubeconfig(tmp_path, url, authority.ca))
-        assert told == f"{url} cannot be asked: its certificate is not trusted: certificate has expired"
+        assert told == (
+            f"the request to {url} failed: the server's certificate is not trusted: certificate has expired"
+        )
 
 
 def test_what_is_sent(tmp_path: Path, authority: Authority) -> None:
@@ -183,7 +230,7 @@ def test_a_token_that_cannot_be_sent(tmp_path: Path, authority: Authority) -> No
     token.write_text("two\nlines")
     with serving(authority.issue("server"), Answering) as url:
         path = kubeconfig(tmp_path, url, authority.ca, {"tokenFile": str(token)})
-        assert failure(path) == f"{path}: the token must not have control characters"
+        assert failure(path) == f"{path}: the token must not contain control characters"
 
 
 def test_what_is_no_unicode(tmp_path: Path, authority: Authority) -> None:
@@ -192,7 +239,7 @@ def test_what_is_no_unicode(tmp_path: Path, authority: Authority) -> None:
         path = kubeconfig(tmp_path, url, authority.ca)
         with closing(ApiClient(ServerOptions(path), "test")) as client:
             assert client.get(f"/api/{segment(chr(0xDCFF))}") == {"sent": [""]}
-            with pytest.raises(RequestFailed, match="what was given cannot be sent"):
+            with pytest.raises(RequestFailed, match="the request cannot be sent"):
                 client.post("/api", {"name": "\udcff"})
 
 
@@ -222,7 +269,7 @@ def parsed(*arguments: str) -> ServerOptions:
 
 
 CONTRADICTIONS: Final = {
-    "two tokens": (["--token=a", "--token-file=/f"], "--token and --token-file exclude each other"),
+    "two tokens": (["--token=a", "--token-file=/f"], "--token and --token-file cannot be set together"),
     "a certificate without its key": (
         ["--client-certificate=/c"],
         "--client-certificate and --client-key must be given together",
@@ -230,10 +277,10 @@ CONTRADICTIONS: Final = {
     "a key alone": (["--client-key=/k"], "--client-certificate and --client-key must be given together"),
     "who signs what nobody looks at": (
         ["--insecure-skip-tls-verify", "--certificate-authority=/ca"],
-        "--certificate-authority has no use with --insecure-skip-tls-verify",
+        "--certificate-authority and --insecure-skip-tls-verify cannot be set together",
     ),
-    "no https": (["--server=http://a"], '--server: "http://a" is no URL with https'),
-    "no URL": (["--server=localhost:6443"], '--server: "localhost:6443" is no URL with https'),
+    "no https": (["--server=http://a"], '--server: "http://a" is not a URL with https'),
+    "no URL": (["--server=localhost:6443"], '--server: "localhost:6443" is not a URL with https'),
 }
 
 
@@ -298,7 +345,7 @@ def test_a_server_without_a_kubeconfig(tmp_path: Path, authority: Authority) -> 
             assert client.get("/api") == {"sent": [""]}
         with (
             client_of(f"--server={url}") as client,
-            pytest.raises(RequestFailed, match="its certificate is not trusted"),
+            pytest.raises(RequestFailed, match="the server's certificate is not trusted"),
         ):
             client.get("/api")
         for named in (f"--kubeconfig={missing}", "--context=x"):

@@ -153,7 +153,7 @@ WRONG_WEBHOOKS: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "nowhere": ({"connectionInfo": None}, A + "connectionInfo.type: Required value"),
     "in the cluster": (
         {"connectionInfo": {"type": "InClusterConfig"}},
-        A + 'connectionInfo.type: Invalid value: "InClusterConfig": this server is the cluster',
+        A + 'connectionInfo.type: Invalid value: "InClusterConfig": the server cannot be its own',
     ),
     "somewhere": (
         {"connectionInfo": {"type": "DNS"}},

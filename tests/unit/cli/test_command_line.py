@@ -6,6 +6,7 @@ import argparse
 import dataclasses
 import ipaddress
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,16 +16,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.cli.argument_parser import HELP_WIDTH_MAX, UsageError
-from apiserver.cli.command_line import parse
+from apiserver.cli.command_line import _FILES, parse
 from apiserver.cli.config import SECTION_OF, Config
 from apiserver.cli.flag import Flag
 from apiserver.cli.flag_values import NamedCertificate, duration_s
 from apiserver.cli.flags import SECTIONS, build_parser
 from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED, REFUSED, Maturity
 from apiserver.meta.brand import Brand
+from apiserver.meta.releases.deviations import KUBERNETES, SPECIFIED
+from apiserver.meta.releases.emulation import EmulatedRelease
 from apiserver.metrics.registry import MetricsConfiguration
-from apiserver.releases.deviations import KUBERNETES, SPECIFIED
-from apiserver.releases.emulation import EmulatedRelease
 
 # ---- flags
 
@@ -256,7 +257,7 @@ BAD: Final = {
     ),
     "no authority of an issuer": (
         ["--oidc-issuer-url=https://a.example", "--oidc-client-id=c", "--oidc-ca-file=tests/__init__.py"],
-        "--oidc-ca-file: there is no certificate in tests/__init__.py",
+        "--oidc-ca-file: tests/__init__.py contains no certificate",
     ),
     "a shared secret": (["--oidc-signing-algs=HS256"], "'HS256' is not one of ES256"),
     "an issuer in a file and in flags": (
@@ -316,7 +317,7 @@ BAD: Final = {
     ),
     "a leader with one attempt": (
         [ETCD, "--leader-elect-retry-period=9s"],
-        "--leader-elect-renew-deadline must be greater than --leader-elect-retry-period, 1.2 times",
+        "--leader-elect-renew-deadline must be greater than 1.2 times --leader-elect-retry-period",
     ),
     "a leader that renews all the time": ([ETCD, "--leader-elect-retry-period=0"], "greater than zero"),
     "a Lease without a name": (["--leader-elect-resource-name="], "'' is not the name of an object"),
@@ -453,11 +454,11 @@ BAD: Final = {
     "keys at a place that is none": (["--service-account-jwks-uri=http://a/"], "https://HOST/PATH"),
     "tokens that others sign": (
         ["--service-account-signing-endpoint=/run/signer.sock"],
-        "--service-account-signing-endpoint: the server cannot use an external signer",
+        "--service-account-signing-endpoint: the server does not support external signers",
     ),
     "tokens that others sign, apart from the flag": (
         ["--service-account-signing-endpoint", "/run/signer.sock"],
-        "--service-account-signing-endpoint: the server cannot use an external signer",
+        "--service-account-signing-endpoint: the server does not support external signers",
     ),
     "S11 by the release that is emulated": (
         ["--cloud-provider=external"],
@@ -519,11 +520,11 @@ def test_insecure_cipher_suites_are_warned_about() -> None:
 # ---- flags of kube-apiserver that have no effect
 
 IGNORED: Final = {
-    "with a value": (["--tracing-config-file=a.yaml"], ["tracing-config-file"]),
-    "with a value of its own": (["--tracing-config-file", "a.yaml"], ["tracing-config-file"]),
+    "with a value": (["--egress-selector-config-file=a.yaml"], ["egress-selector-config-file"]),
+    "with a value of its own": (["--egress-selector-config-file", "a.yaml"], ["egress-selector-config-file"]),
     "without a value": (["--allow-privileged", "--secure-port=1"], ["allow-privileged"]),
-    "two of them": (["--profiling", "false", "--vmodule", "-"], ["profiling", "vmodule"]),
-    "before the command": (["--profiling=false", "serve"], ["profiling"]),
+    "two of them": (["--watch-cache", "false", "--vmodule", "-"], ["watch-cache", "vmodule"]),
+    "before the command": (["--watch-cache=false", "serve"], ["watch-cache"]),
     "of aggregation": (
         ["--aggregator-reject-forwarding-redirect=true"],
         ["aggregator-reject-forwarding-redirect"],
@@ -651,8 +652,8 @@ FILES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     ),
     "a text that begins with a dash": ("controllers: -namespace", {"controllers": ("-namespace",)}),
     "what has no effect": (
-        "profiling: false",
-        {"warnings": ("--profiling has no effect on this server",)},
+        "watch-cache: false",
+        {"warnings": ("--watch-cache has no effect on this server",)},
     ),
 }
 
@@ -672,11 +673,30 @@ def test_the_command_line_counts_more_than_the_file(tmp_path: Path) -> None:
     )
 
 
+# Flags whose files are read when the command line is.
+FLAGS_OF_FILES: Final = (
+    *("config", "audit-policy-file", "audit-webhook-config-file", "admission-control-config-file"),
+    *("authorization-config", "authentication-config", "authentication-token-webhook-config-file"),
+    *("encryption-provider-config", "allow-metric-labels-manifest"),
+)
 BAD_FILES: Final = {
     "no YAML": ("a: [", "is not valid YAML"),
     "a list": ("- a", "must contain a mapping of flags to values"),
     "a word": ("serve", "must contain a mapping of flags to values"),
     "a flag nobody knows": ("sekure-port: 1", "unknown flag: --sekure-port"),
+    "a flag twice": ("v: 1\nv: 2", 'line 2: key "v" already set in map'),
+    "lists in lists": ("v: " + "[" * 100_000, "nested more than 200 deep"),
+    "objects in objects": (
+        "\n".join(f"{' ' * depth}v:" for depth in range(1_000)),
+        "nested more than 200 deep",
+    ),
+    "aliases of aliases": (
+        "a: &a [x, x, x, x, x, x, x, x, x]\n"
+        + "".join(f"{new}: &{new} [{f'*{old}, ' * 9}]\n" for old, new in pairwise("abcdefghij")),
+        "more than 100000 values",
+    ),
+    "a number that is too long": (f"v: {'9' * 20_000}", "is not an integer"),
+    "a null byte in a path": ('data-dir: "a\\0b"', "the path must not contain a null byte"),
     "a bad value": ("secure-port: https", "'https' is not an integer"),
 }
 
@@ -692,8 +712,21 @@ def test_which_files_are_refused(tmp_path: Path, text: str, message: str) -> Non
 def test_a_file_that_is_not_text(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match="cannot read"):
+    with pytest.raises(UsageError, match="is not valid YAML"):
         parse([f"--config={file}"])
+
+
+@pytest.mark.parametrize("flag", FLAGS_OF_FILES)
+def test_a_file_without_an_end(flag: str) -> None:
+    """None of them is read into memory as a whole, nor for ever."""
+    with pytest.raises(UsageError, match=r"is longer than 16777216 bytes|/dev/zero is not a file"):
+        parse([f"--{flag}=/dev/zero"])
+
+
+@pytest.mark.parametrize("flag", [*_FILES, "audit-policy-file", "cert-dir"])
+def test_an_empty_path_is_none(flag: str) -> None:
+    """As to kube-apiserver: templates of flags leave it."""
+    assert parse([f"--{flag}="]) == parse([])
 
 
 @pytest.mark.parametrize(
@@ -787,7 +820,7 @@ def test_every_flag_sets_a_field_of_the_configuration() -> None:
     }
     destinations = {flag.destination for flag in FLAG_TABLE.values()}
     of_files = {"plugin_configurations", "encryption", "files"}
-    of_files |= {"audit_policy", "audit_webhook_server"}
+    of_files |= {"audit_policy", "audit_webhook_server", "tracing"}
     of_files |= {"authorization_config_content", "authorization_config_authorizers"}
     assert SECTION_OF.keys() == destinations - composed | of_files
 
@@ -819,7 +852,7 @@ DEFAULTS: Final = {
 
 @pytest.mark.parametrize(("flag", "default"), DEFAULTS.values(), ids=DEFAULTS)
 def test_defaults_are_shown_once(flag: str, default: str) -> None:
-    _, _, rest = HELP.partition(f"  {flag} ")
+    _, _, rest = HELP.partition(f"\n  {flag} ")
     described = " ".join(re.split(r"\n  --|\n\n", rest)[0].split())
     assert re.findall(r"\(default [^)]*\)", described) == ([default] if default else [])
 
@@ -849,5 +882,7 @@ def test_the_anonymous_are_in_a_file_or_in_a_flag(tmp_path: Path) -> None:
         [f"--authentication-config={path}", "--anonymous-auth=false"]
     ).authentication.anonymous_auth
     path.write_text(f"{head}anonymous: {{enabled: true}}\n")
-    with pytest.raises(UsageError, match="--anonymous-auth cannot be set when the field anonymous"):
+    with pytest.raises(
+        UsageError, match=r"--anonymous-auth cannot be set if the file .* has the field anonymous"
+    ):
         parse([f"--authentication-config={path}", "--anonymous-auth=true"])

@@ -20,7 +20,7 @@ from apiserver.cli.argument_parser import HELP_WIDTH_MIN
 from apiserver.cli.commands import COMMANDS
 from apiserver.cli.completion import SHELLS
 from apiserver.cli.flags import SECTIONS, build_parser, default_of
-from apiserver.releases.emulation import EmulatedRelease
+from apiserver.meta.releases.emulation import EmulatedRelease
 
 RELEASE: Final = EmulatedRelease()
 VERSION: Final = f"apiserver {__version__}, serves Kubernetes {RELEASE}\n"
@@ -172,6 +172,48 @@ MISTAKES: Final = {
     "a flag that version does not have": (
         ["version", "--outptu=json"],
         "version: unknown flag: --outptu; did you mean --output? See 'apiserver version --help'",
+    ),
+    "a flag nobody knows before a missing argument": (
+        ["snapshot", "save", "--qqq"],
+        "snapshot save: unknown flag: --qqq. See 'apiserver snapshot save --help'",
+    ),
+    "a flag nobody knows before a missing command": (
+        ["snapshot", "--nope"],
+        "snapshot: unknown flag: --nope. See 'apiserver snapshot --help'",
+    ),
+    "a short flag of the server": (["-o"], "unknown flag: -o. See 'apiserver --help'"),
+    "two dashes": (["serve", "--", "x"], "unexpected argument '--'. See 'apiserver --help'"),
+    "a flag of help": (["help", "--nope"], "help: unknown flag: --nope. See 'apiserver --help'"),
+    "no command of faults": (
+        ["faults"],
+        "faults: the following arguments are required: add|list|clear|compact. See 'apiserver faults --help'",
+    ),
+    "an empty data directory": (
+        ["--data-dir="],
+        "argument --data-dir: the path must not be empty. See 'apiserver --help'",
+    ),
+    "an empty path of a kubeconfig": (
+        ["deprecations", "--kubeconfig", ""],
+        (
+            "deprecations: argument --kubeconfig: the path must not be empty."
+            " See 'apiserver deprecations --help'"
+        ),
+    ),
+    "an empty path of a snapshot": (
+        ["snapshot", "save", ""],
+        "snapshot save: argument FILE: the path must not be empty. See 'apiserver snapshot save --help'",
+    ),
+    "an empty path of a manifest": (
+        ["convert", "-f", ""],
+        "convert: argument -f/--filename: the path must not be empty. See 'apiserver convert --help'",
+    ),
+    "an empty path of a log": (
+        ["audit", "summary", ""],
+        "audit summary: argument FILE: the path must not be empty. See 'apiserver audit summary --help'",
+    ),
+    "an empty path of a directory": (
+        ["envtest-assets", ""],
+        "envtest-assets: argument DIR: the path must not be empty. See 'apiserver envtest-assets --help'",
     ),
     "a missing argument": (
         ["snapshot", "save"],

@@ -14,8 +14,8 @@ import yaml
 from apiserver.catalogue.offline_conversion import ManifestConverter, NotConvertible
 from apiserver.cli import convert
 from apiserver.cli.argument_parser import UsageError
-from apiserver.releases.emulation import DEFAULT_RELEASE
-from apiserver.releases.lifecycles import Stability, known_lifecycles
+from apiserver.meta.releases.emulation import DEFAULT_RELEASE
+from apiserver.meta.releases.lifecycles import Stability, known_lifecycles
 from apiserver.schema.builtin import BuiltinSchemas
 
 TARGET: Final = "scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}"
@@ -180,8 +180,29 @@ def test_other_files_in_directories_are_skipped(capfd: pytest.CaptureFixture[str
     assert code == 1
 
 
+def test_templates_of_charts_in_directories_are_skipped(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """They need not be YAML. A folder `templates` without a chart is like any other."""
+    template = "kind: {{ .Values.kind }}\n{{- if .Values.on }}\nx: 1\n{{- end }}\n"
+    chart = tmp_path / "chart"
+    for folder in (chart / "templates" / "deep", tmp_path / "templates"):
+        folder.mkdir(parents=True)
+    (chart / "Chart.yaml").write_text("apiVersion: v2\nname: web\n")
+    (chart / "templates" / "deep" / "web.yaml").write_text(template)
+    (tmp_path / "templates" / "a.yaml").write_text(SETTINGS)
+    code, out, told = run(capfd, "-f", tmp_path, "-R", "--strict")
+    assert (code, yaml.safe_load(out)["kind"]) == (0, "ConfigMap")
+    told_of = [line for line in told if "template of" in line]
+    assert told_of == [
+        f"apiserver convert: {chart}/templates/deep/web.yaml: skipped a template of a Helm chart"
+    ]
+    (chart / "Chart.yaml").unlink()
+    assert run(capfd, "-f", tmp_path, "-R", "--strict")[0] == 1
+
+
 def test_the_documented_example_runs_on_this_repository(capfd: pytest.CaptureFixture[str]) -> None:
-    """docs/developing/api-upgrades.md: `apiserver convert -f deploy/ -R --strict`."""
+    """docs/developing/api-upgrades.md: `apiserver convert -f manifests/ -R --strict`."""
     code, out, told = run(capfd, "-f", ROOT / "deploy", "-R", "--strict")
     assert code == 0
     assert {"Deployment", "Service"} <= {each["kind"] for each in yaml.safe_load_all(out)}
@@ -201,7 +222,7 @@ TOLD: Final[dict[str, tuple[str, list[str], bool, int, int]]] = {
         [
             (
                 "document 1, HorizontalPodAutoscaler/web: autoscaling/v1 HorizontalPodAutoscaler has no "
-                "field spec.more; it is left out"
+                "field spec.more; the field is omitted"
             )
         ],
         False,
@@ -210,14 +231,19 @@ TOLD: Final[dict[str, tuple[str, list[str], bool, int, int]]] = {
     ),
     "a key twice": (
         OLD.replace("spec:", "spec:\n  maxReplicas: 7", 1),
-        ['document 1: line 9: key "maxReplicas" already set in map; the last one counts'],
+        ['document 1: line 9: key "maxReplicas" already set in map; the last value is used'],
         False,
         0,
         1,
     ),
     "a version that never was": (
         SETTINGS.replace("v1\n", "apps/v3\n", 1),
-        ["document 1, ConfigMap/x: no release of Kubernetes has apps/v3 ConfigMap; it is left as it is"],
+        [
+            (
+                "document 1, ConfigMap/x: no release of Kubernetes has apps/v3 ConfigMap; the manifest is "
+                "not converted"
+            )
+        ],
         True,
         1,
         1,
@@ -227,7 +253,7 @@ TOLD: Final[dict[str, tuple[str, list[str], bool, int, int]]] = {
         [
             (
                 "document 1, DeviceClass: Kubernetes 1.30 has no DeviceClass: "
-                "resource.k8s.io/v1 comes with 1.34; it is left as it is"
+                "resource.k8s.io/v1 comes with 1.34; the manifest is not converted"
             )
         ],
         True,
@@ -243,22 +269,25 @@ TOLD: Final[dict[str, tuple[str, list[str], bool, int, int]]] = {
     ),
     "no kind": (
         "apiVersion: v1\nmetadata: {}",
-        ["document 1, object: it has no apiVersion or kind"],
+        ["document 1, object: apiVersion or kind is missing"],
         True,
         1,
         1,
     ),
-    "no object": ("- 1", ["document 1: it is not an object"], True, 1, 1),
+    "no object": ("- 1", ["document 1: the manifest is not an object"], True, 1, 1),
     "an item whose version is no text": (
         "apiVersion: v1\nkind: ConfigMapList\nitems: [{apiVersion: [], kind: x}, {apiVersion: v1}]",
-        [f"document 1, item {n}: it has no apiVersion or kind; it is left as it is" for n in range(2)],
+        [
+            f"document 1, item {n}: apiVersion or kind is missing; the manifest is not converted"
+            for n in range(2)
+        ],
         True,
         1,
         1,
     ),
     "an item that is none": (
         "apiVersion: v1\nkind: List\nitems: [1]",
-        ["document 1, item 0: it is not an object"],
+        ["document 1, item 0: the manifest is not an object"],
         True,
         1,
         1,
@@ -306,7 +335,7 @@ def test_ten_thousand_documents(capfd: pytest.CaptureFixture[str], tmp_path: Pat
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        ([], "convert: -f names no file; - is the standard input"),
+        ([], "convert: -f needs a file or directory, or - for the standard input"),
         (["-f", "/none"], "convert: /none: No such file or directory"),
         (["-f", "-", "--release=1.99"], "convert: emulation version 1.99 is not between"),
         (

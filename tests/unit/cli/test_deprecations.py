@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
-from collections.abc import Callable, Iterator
-from contextlib import redirect_stdout
-from http.server import BaseHTTPRequestHandler
+from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -14,48 +12,16 @@ import pytest
 from apiserver.cli import deprecations
 from apiserver.cli.api_client import RequestFailed, user_agent
 from apiserver.cli.flag_values import WORKERS_MAX
-from tests.support.authority import Authority
-from tests.support.https_answers import serving
+from tests.support.json_server import Ask, asking
 
 NONE: Final = {"release": "1.36", "since": "2026-11-27T00:00:00Z", "requests": []}
-Ask = Callable[..., str]
-
-
-class Answering(BaseHTTPRequestHandler):
-    """Answers with the documents that it has been given, in turn."""
-
-    protocol_version = "HTTP/1.1"
-    documents: Final[list[Any]] = []
-
-    def do_GET(self) -> None:
-        document = self.documents.pop(0)
-        self.documents.append(document)
-        content = json.dumps(document).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: Any) -> None:
-        pass
 
 
 @pytest.fixture(scope="module")
 def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
     """Runs the command on a server that answers so, and returns what it prints."""
-    authority = Authority(tmp_path_factory.mktemp("server") / "pki")
-    with serving(authority.issue("server"), Answering) as url:
-
-        def run(*documents: Any) -> str:
-            Answering.documents[:] = documents
-            arguments = [f"--server={url}", f"--certificate-authority={authority.ca}", "-o", "json"]
-            with redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="utf-8")) as out:
-                deprecations.run(arguments)
-                out.flush()
-                printed: bytes = out.buffer.getvalue()
-            return printed.decode()
-
-        yield run
+    with asking(deprecations.run, tmp_path_factory.mktemp("server")) as ask:
+        yield partial(ask, arguments=["-o", "json"])
 
 
 def test_calls_of_these_commands_are_left_out(ask: Ask) -> None:
@@ -96,12 +62,10 @@ UNBELIEVABLE: Final[dict[str, tuple[Any, str]]] = {
 def test_numbers_of_workers_that_cannot_be(ask: Ask, workers: Any, why: str) -> None:
     with pytest.raises(RequestFailed) as refused:
         ask({**NONE, "workers": workers, "worker": "a"})
-    assert str(refused.value) == (
-        f"the server's answer to {deprecations.PATH} is none that is understood{why}"
-    )
+    assert str(refused.value) == (f"the server's response to {deprecations.PATH} is not valid{why}")
 
 
 @pytest.mark.parametrize("worker", [[], {}, 7, None])
 def test_workers_whose_name_is_none(ask: Ask, worker: Any) -> None:
-    with pytest.raises(RequestFailed, match=r"is none that is understood$"):
+    with pytest.raises(RequestFailed, match=r"is not valid$"):
         ask({**NONE, "workers": 1, "worker": worker})

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from apiserver.cli.command_line import parse
-from apiserver.cli.flag_texts import flag_texts
+from apiserver.cli.flag_texts import changed_flag_texts, flag_texts
 from apiserver.cli.flags import SECTIONS
 
 # A flag as it is given, its name, and what is told of it.
@@ -58,3 +58,8 @@ def test_all_flags_are_told() -> None:
     told = flag_texts(parse([]))
     assert told.keys() == {flag.name.lstrip("-") for flags in SECTIONS.values() for flag in flags}
     assert not [name for name, text in told.items() if text.startswith(("(", "<")) or "MISSING" in text]
+
+
+def test_flags_that_differ_from_their_defaults() -> None:
+    assert changed_flag_texts(parse([])) == {}
+    assert changed_flag_texts(parse(["--event-ttl=1h", "--max-watches=7"])) == {"max-watches": "7"}

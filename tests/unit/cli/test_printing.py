@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from apiserver.__main__ import main
 from apiserver.cli.printable_text import printable, printable_json, printable_lines
-from apiserver.cli.printing import print_error
+from apiserver.cli.printing import LINE_LENGTH_MAX, print_error, print_json
 from apiserver.cli.storage import Interrupted, resume_hint
 from tests.support.authority import Authority
 from tests.support.https_answers import serving
@@ -60,6 +61,11 @@ def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == ("apiserver: a  b: \\x1b]0;title\\x07 \\x9b31m \\u202e \\x7f c\n")
 
 
+def test_a_message_of_megabytes_is_shortened(capsys: pytest.CaptureFixture[str]) -> None:
+    print_error("a" * 10_000_000)
+    assert len(capsys.readouterr().err) == len("apiserver: ...\n") + LINE_LENGTH_MAX
+
+
 # ---- what commands tell of a server
 
 
@@ -81,6 +87,10 @@ CALL: Final = {
     "count": 1,
     "lastSeen": HOSTILE,
 }
+CLIENT: Final = {
+    **dict.fromkeys(("user", "userAgent", "verb", "group", "resource", "subresource"), HOSTILE),
+    **dict.fromkeys(("requests", "seconds", "sentBytes", "refused", "failed", "watches"), 1),
+}
 DEPRECATIONS: Final = {"release": HOSTILE, "since": HOSTILE, "requests": [CALL]}
 RESOURCE: Final = {"name": f"r{HOSTILE}", "namespaced": True, "verbs": ["list", "patch"]}
 OBJECT: Final = {"metadata": {"name": HOSTILE, "namespace": HOSTILE}}
@@ -89,6 +99,7 @@ ANSWERS: Final[dict[str, tuple[int, Any]]] = {
     "POST /debug/faults/compact": (200, {"resourceVersion": HOSTILE}),
     "POST /debug/faults": (200, {"id": HOSTILE}),
     "GET /debug/faults": (200, {"faults": [FAULT]}),
+    "GET /debug/clients": (200, {"seconds": 60, "clients": [CLIENT]}),
     "GET /debug/deprecations": (200, DEPRECATIONS),
     "GET /apis/apiregistration.k8s.io": (404, {}),
     "GET /apis": (200, {"groups": []}),
@@ -152,6 +163,8 @@ COMMANDS: Final = {
     "calls": (["deprecations"], TITLE),
     "calls as JSON": (["deprecations", "-o", "json"], JSON_TITLE),
     "calls that fail": (["deprecations", "--fail-in=1.38"], TITLE),
+    "clients": (["top"], TITLE),
+    "clients as JSON": (["top", "-o", "json"], JSON_TITLE),
     "who may not be asked about": (["auth", "explain", "get", "/metrics"], TITLE),
     "a resource that is not there": (["auth", "explain", "get", f"pods.{HOSTILE}"], ""),
     "objects that cannot be written": (["migrate"], TITLE),
@@ -220,3 +233,14 @@ def test_what_audit_logs_say_commands_no_terminal(capsys: pytest.CaptureFixture[
         out, err = capsys.readouterr()
         assert (out + err).replace("\n", "").isprintable()
         assert "title" in out
+
+
+@pytest.mark.parametrize("is_indented", [True, False])
+def test_json_with_lone_surrogates(capfdbinary: pytest.CaptureFixture[bytes], is_indented: bool) -> None:
+    """As a server's answer can have them; they stay what they are."""
+    document = {"a": ["\ud800", "ü"], "b": {"c": 1}}
+    print_json(document, is_indented=is_indented)
+    sys.stdout.flush()
+    out = capfdbinary.readouterr().out
+    assert json.loads(out) == document
+    assert out.count(b"\n") == (9 if is_indented else 1)

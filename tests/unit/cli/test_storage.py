@@ -219,7 +219,7 @@ async def test_a_run_that_is_stopped_goes_on_where_it_was() -> None:
 
 
 async def test_a_position_of_another_run() -> None:
-    with pytest.raises(RewriteFailed, match="--after: nodes is none of the resources that are rewritten"):
+    with pytest.raises(RewriteFailed, match="--after: nodes is not one of the resources to rewrite"):
         await Run(Server()).rewriter.run(["configmaps"], "nodes/n1")
 
 
@@ -239,6 +239,28 @@ async def test_a_server_that_does_not_respond_is_waited_for_and_not_for_ever() -
     with pytest.raises(RewriteFailed, match="no answer"):
         await run_.rewriter.run([], "")
     assert asked.count("/apis") == ATTEMPTS_MAX
+
+
+async def test_a_server_that_has_never_responded_is_not_waited_for() -> None:
+    run_ = Run(Server())
+    asked: list[str] = []
+
+    async def send(method: str, target: str, headers: Mapping[str, str], body: bytes) -> ServerResponse:
+        asked.append(target)
+        raise RewriteFailed("no answer")
+
+    run_.rewriter = Rewriter(send, rate=1, tell=run_.told.append, warn=run_.warned.append)
+    with pytest.raises(RewriteFailed, match="no answer"):
+        await run_.rewriter.run([], "")
+    assert len(asked) == 1
+
+
+async def test_a_list_without_an_end() -> None:
+    server = Server()
+    endless = {"metadata": {"continue": "x"}, "items": []}
+    server.answers["/api/v1/configmaps"] = [ServerResponse(200, endless)] * 3
+    with pytest.raises(RewriteFailed, match=r"^/api/v1/configmaps: the list does not end$"):
+        await Run(server).rewriter.run(["configmaps"], "")
 
 
 async def test_a_server_that_goes_while_objects_are_written() -> None:
@@ -289,7 +311,7 @@ REFUSED: Final = {
     "none at all": (["--rate=0"], "argument --rate: '0' is not a number from 1 to 100000"),
     "no server": (
         ["--data-dir=/no/such"],
-        "there is no /no/such/admin.kubeconfig; name the server by --kubeconfig or --data-dir",
+        "/no/such/admin.kubeconfig does not exist; use --kubeconfig or --data-dir to name the server",
     ),
 }
 
@@ -303,7 +325,7 @@ def test_what_is_refused(name: str, command: list[str], arguments: list[str], wh
 
 
 def test_storage_has_a_command() -> None:
-    with pytest.raises(UsageError, match=r"^storage: the following arguments are required: rewrite$"):
+    with pytest.raises(UsageError, match=r"^storage: the following arguments are required: rewrite\|copy$"):
         run(["storage"])
 
 
@@ -340,4 +362,4 @@ async def test_answers_that_are_none_end_it(path: str, document: Mapping[str, An
     server.answers[path] = [ServerResponse(200, document)]
     with pytest.raises(RewriteFailed) as failed:
         await Run(server).rewriter.run([], "")
-    assert str(failed.value) == f"{path}: the server's answer is none that is understood"
+    assert str(failed.value) == f"the server's response to {path} is not valid"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,9 @@ from apiserver.cli.argument_parser import UsageError
 from apiserver.cli.subcommand import run_subcommand
 
 FAILED: Final = 3
+NEEDS_FULL: Final = pytest.mark.skipif(
+    not os.path.exists("/dev/full"), reason="only Linux has a disk that is always full"
+)
 CONVERT: Final = ["convert", "-f", "-"]
 OBJECT: Final = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
 # Commands, and what they read.
@@ -54,7 +58,7 @@ def test_a_pipe_that_nobody_reads(tmp_path: Path, command: tuple[list[str], byte
     assert end == (1, "apiserver: the output cannot be written: Broken pipe\n")
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="only Linux has a disk that is always full")
+@NEEDS_FULL
 def test_a_full_disk(tmp_path: Path) -> None:
     with Path("/dev/full").open("wb") as full:
         end = ended(tmp_path, (CONVERT, OBJECT), full.fileno())
@@ -77,7 +81,6 @@ def test_what_it_returns_is_its_exit_code() -> None:
 
 
 ERRORS: Final = {
-    "interrupted": (KeyboardInterrupt(), "interrupted"),
     "a file": (FileNotFoundError(2, "No such file or directory", "/a"), "/a: No such file or directory"),
     "a directory that is gone": (
         FileNotFoundError(2, "No such file or directory"),
@@ -103,3 +106,30 @@ def test_what_is_for_others_is_left_to_them() -> None:
 
     with pytest.raises(UsageError):
         run_subcommand(misused, FAILED)
+
+
+@pytest.mark.parametrize("stderr", ["2>&-", pytest.param("2>/dev/full", marks=NEEDS_FULL)])
+def test_errors_that_nobody_reads(stderr: str) -> None:
+    """They do not go to stdout, and the exit code is the same."""
+    program = [sys.executable, "-m", "apiserver", "nope"]
+    end = subprocess.run(
+        ["sh", "-c", f'exec "$@" {stderr}', "sh", *program], stdout=subprocess.PIPE, check=False
+    )
+    assert (end.returncode, end.stdout) == (2, b"")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_interrupts_it(number: signal.Signals, capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(number)
+    cleaned_up = []
+
+    def run() -> int:
+        try:
+            signal.raise_signal(number)
+        finally:
+            cleaned_up.append(True)
+        return 0
+
+    assert run_subcommand(run, FAILED) == 128 + number
+    assert (capsys.readouterr().err, cleaned_up) == ("apiserver: interrupted\n", [True])
+    assert signal.getsignal(number) is before

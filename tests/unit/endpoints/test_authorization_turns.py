@@ -13,6 +13,7 @@ from apiserver.endpoints.middleware import QUICK_ANSWERS, authorize
 from apiserver.meta.vocabulary import RequestInfo, UserInfo
 from apiserver.metrics.authorization import AuthorizationMetrics
 from apiserver.storage.event_loop_turns import TURN_S, Turn
+from apiserver.tracing.request_trace import RequestTrace
 from tests.support.eventually import WITHIN_S
 
 
@@ -23,7 +24,7 @@ class _Call:
     audit = None
 
     def __init__(self, user: str) -> None:
-        self.user = UserInfo(user)
+        self.user, self.trace = UserInfo(user), RequestTrace("audit")
 
 
 async def test_users_whose_authorization_takes_long_take_turns() -> None:

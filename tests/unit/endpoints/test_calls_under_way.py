@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any, Final, cast
+from typing import Final
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.calls_under_way import CallsUnderWay
 from apiserver.endpoints.request_info import parse_target
 from tests.support.in_process import resource
+from tests.unit.endpoints.handlers import calls
 
 PODS: Final = "/api/v1/namespaces/a/pods"
 CALLS: Final[dict[str, tuple[str, str, str]]] = {
@@ -25,9 +27,9 @@ CALLS: Final[dict[str, tuple[str, str, str]]] = {
 
 def call(method: str, path: str) -> ApiCall:
     info = parse_target(method, path, False)
-    made = ApiCall(cast(Any, None), info, {}, "", 0.0, cast(Any, None))
+    made = calls.made(make_mocked_request(method, path), info)
     if info.is_resource:
-        made.resource = resource("pods", "")
+        made.found_resource = resource("pods", "")
     return made
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 import pytest
 
-from apiserver.endpoints.health import SharedCheck, Unhealthy
+from apiserver.endpoints.health import SharedCheck, StoreCheck, Unhealthy
+from apiserver.storage.errors import StorageFull, StorageUnavailable
+
+FULL: Final = "warn: the store is full and refuses writes"
 
 
 class Store:
@@ -59,3 +63,50 @@ async def test_a_probe_that_gives_up_leaves_the_check_to_the_others() -> None:
     store.answers.set()
     await second
     assert store.asked == 1
+
+
+async def test_a_full_store_passes_with_a_note(caplog: pytest.LogCaptureFixture) -> None:
+    """Reads work, and deletions, which free it, have to get there."""
+    failures: list[Exception | None] = [None, StorageFull("no room"), StorageFull("no room"), None]
+
+    async def storage() -> None:
+        if failure := failures.pop(0):
+            raise failure
+
+    check, notes = StoreCheck(storage), []
+    with caplog.at_level("INFO"):
+        for _ in range(4):
+            await check()
+            notes.append(list(check.notes))
+    assert notes == [[], [FULL], [FULL], []]
+    # Once each, and only the log says why: anyone may read the notes.
+    assert [record.getMessage() for record in caplog.records] == [
+        "the store is full and refuses writes: no room",
+        "the store has space again and accepts writes",
+    ]
+
+
+async def test_a_full_store_that_becomes_unreachable_is_not_called_full(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    failures = [StorageFull("no room"), StorageUnavailable("away"), StorageFull("no room")]
+
+    async def storage() -> None:
+        raise failures.pop(0)
+
+    check = StoreCheck(storage)
+    await check()
+    with pytest.raises(StorageUnavailable):
+        await check()
+    assert list(check.notes) == []
+    await check()
+    assert list(check.notes) == [FULL]
+    assert len(caplog.records) == 1  # It never had space again.
+
+
+async def test_a_store_that_cannot_be_read_fails() -> None:
+    async def storage() -> None:
+        raise StorageUnavailable("away")
+
+    with pytest.raises(StorageUnavailable):
+        await StoreCheck(storage)()

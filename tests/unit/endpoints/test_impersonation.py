@@ -6,6 +6,7 @@ are remembered: authorizers do that here.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
@@ -20,18 +21,23 @@ from apiserver.auth.authz.attributes import (
     Decision,
     Verdict,
 )
-from apiserver.endpoints.impersonation import ConstrainedImpersonation
+from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.impersonation import ConstrainedImpersonation, impersonate
 from apiserver.endpoints.impersonation_modes import (
     MANY_CHECKS,
     ImpersonationRequest,
     LastModes,
     impersonation_modes,
 )
+from apiserver.load.offload import Lane, Offload
+from apiserver.load.size_class import SizeClass
 from apiserver.meta.brand import Brand
-from apiserver.meta.errors import Forbidden
+from apiserver.meta.errors import Forbidden, TooManyRequests
 from apiserver.meta.vocabulary import UserInfo
 from apiserver.metrics.request_filters import ImpersonationMetrics
 from apiserver.storage.event_loop_turns import Turn
+from tests.support.offloaded import occupied
+from tests.unit.endpoints.handlers.calls import call
 
 REVIEWS: Final = "authentication.k8s.io"
 NODE_NAME: Final = "authentication.kubernetes.io/node-name"
@@ -459,3 +465,29 @@ async def test_who_is_impersonated_waits_for_no_list_that_is_being_made() -> Non
 
     # Not each time: the machine may run something else in between.
     assert any(is_done_at_once() for _ in range(100))
+
+
+async def test_impersonated_users_have_their_own_places_in_a_lane() -> None:
+    lane = Lane("large", waiting_max=2, waiting_of_user_max=1)
+    offload = Offload(lanes={SizeClass.LARGE: lane})
+
+    async def check(_: ApiCall, wanted: UserInfo) -> tuple[UserInfo, str]:
+        return wanted, ""
+
+    async def handle(call: ApiCall) -> None:
+        await call.offload.run(SizeClass.LARGE, int)
+
+    def ask_as(name: str) -> asyncio.Future[None]:
+        target = "/api/v1/namespaces/a/configmaps"
+        return asyncio.ensure_future(
+            impersonate(check)(handle)(call("GET", target, offload=offload, impersonate_user=name))
+        )
+
+    async with occupied(offload, SizeClass.LARGE):
+        waiting = [ask_as("jane"), ask_as("joe")]
+        await asyncio.sleep(0)
+        assert lane.waiting == 2
+        with pytest.raises(TooManyRequests):
+            await ask_as("jane")
+    await asyncio.gather(*waiting)
+    offload.close()

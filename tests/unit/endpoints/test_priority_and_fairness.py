@@ -7,14 +7,14 @@ from time import monotonic
 from typing import Final
 
 from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.flowcontrol.flow_control import Flow
+from apiserver.endpoints.flowcontrol.queue_set import Request
 from apiserver.endpoints.priority_and_fairness import Fairness, Seats
 from apiserver.endpoints.request_info import parse_query, parse_target
-from apiserver.flowcontrol.flow_control import Flow
-from apiserver.flowcontrol.queue_set import Request
 from apiserver.meta.vocabulary import AUTHENTICATED, UserInfo
 from apiserver.metrics.requests import InFlight
+from tests.unit.endpoints.flowcontrol.support import LEVELS, SCHEMAS, mandatory_only
 from tests.unit.endpoints.handlers import calls
-from tests.unit.flowcontrol.support import LEVELS, SCHEMAS, mandatory_only
 
 ALICE: Final = UserInfo("alice", (AUTHENTICATED,))
 TARGET: Final = "/api/v1/namespaces/a/configmaps"
@@ -29,14 +29,15 @@ def fairness(in_flight: InFlight) -> Fairness:
 def write(of: Fairness) -> tuple[ApiCall, Flow]:
     """Returns a write that has been classified, and its flow."""
     call = calls.call("POST", TARGET)
-    call.user = ALICE
+    call.set_user(ALICE)
     call.flow = of.control.classify(ALICE, call.info)
     return call, call.flow
 
 
 def watch(of: Fairness) -> ApiCall:
     call = calls.call("GET", f"{TARGET}?watch=1&resourceVersion=5")
-    call.user, call.info, call.query = ALICE, parse_target("GET", TARGET, True), parse_query("watch=1")
+    call.set_user(ALICE)
+    call.info, call.query = parse_target("GET", TARGET, True), parse_query("watch=1")
     call.flow = of.control.classify(call.user, call.info)
     return call
 

@@ -139,6 +139,8 @@ LONG_RUNNING: Final = {
     "A08 a proxy": ("/api/v1/nodes/a/proxy/b", False, True),
     "logs": ("/api/v1/namespaces/ns/pods/p/log", False, True),
     "a shell": ("/api/v1/namespaces/ns/pods/p/exec", False, True),
+    "a CPU profile": ("/debug/pprof/profile", False, True),
+    "another profile": ("/debug/pprof/heap", False, False),
     "a list": ("/api/v1/pods", False, False),
     "an object with such a name": ("/api/v1/namespaces/ns/pods/log", False, False),
 }

@@ -19,7 +19,6 @@ from apiserver.endpoints.connection import Server
 from apiserver.endpoints.middleware import authorizer_attributes
 from apiserver.endpoints.representation.json_forms import JsonEncoder
 from apiserver.endpoints.request_info import parse_query, parse_target
-from apiserver.endpoints.responses import sent
 from apiserver.endpoints.watch_stream import ASKING_MAX, WatchStream, WatchStreams
 from apiserver.load.offload import Offload
 from apiserver.load.user_shares import SharedPool, holder_of
@@ -38,6 +37,7 @@ from apiserver.webhooks.review_server import ReviewServer
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.in_process import resource
 from tests.unit.endpoints.connections import connected
+from tests.unit.endpoints.handlers import calls
 
 CONFIG_MAPS: Final = resource("configmaps", "")
 OFFLOAD: Final = Offload()
@@ -71,7 +71,9 @@ class Watches:
 
     async def _watch(self, request: web.BaseRequest) -> web.StreamResponse:
         info, user = parse_target("GET", request.path, True), UserInfo(request.headers["User"])
-        call = ApiCall(request, info, parse_query("watch=1"), "audit", self.loop.time(), OFFLOAD)
+        call = calls.made(
+            request, info, parse_query("watch=1"), received_at=self.loop.time(), offload=OFFLOAD
+        )
         call.user, call.resource = user, CONFIG_MAPS
         self.arrived += 1
         await self.begins.wait()
@@ -80,7 +82,7 @@ class Watches:
         watcher = Watcher[StoredObject](after=0, predicate=None, on_ready=stream.on_event)
         with self.streams.open(stream):
             await stream.run(watcher, [], initial_bookmark=None, progress=lambda: 0, sends_bookmarks=False)
-        return sent(call)
+        return calls.sent(call)
 
     @asynccontextmanager
     async def watching(self, user: str, namespace: str) -> AsyncIterator[asyncio.StreamReader]:

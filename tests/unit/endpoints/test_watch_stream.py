@@ -18,13 +18,11 @@ from apiserver.custom_resources.serving.custom_resource_codec import (
     DefinitionReader,
     DefinitionVersions,
 )
-from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.connection import Server
 from apiserver.endpoints.negotiation import ResponseForm
 from apiserver.endpoints.representation import Encoder, FormCaches
 from apiserver.endpoints.representation.json_forms import JsonEncoder, PartialEncoder
 from apiserver.endpoints.request_info import parse_query, parse_target
-from apiserver.endpoints.responses import sent
 from apiserver.endpoints.watch_stream import WatchStream, WatchStreams
 from apiserver.load.offload import Offload
 from apiserver.meta.brand import Brand
@@ -39,6 +37,7 @@ from apiserver.storage.watch_cache.events import CacheEvent, WatcherEvent
 from tests.support.eventually import WITHIN_S
 from tests.unit.custom_resources.serving.version_schemas import FakeSchema
 from tests.unit.endpoints.connections import connected
+from tests.unit.endpoints.handlers import calls
 
 PATH: Final = "/apis/example.com/v2/widgets"
 V1: Final = head_of("example.com/v1", "Widget")
@@ -114,7 +113,7 @@ async def watching_all(
 
     async def watch(request: web.BaseRequest) -> web.StreamResponse:
         info, query = parse_target("GET", PATH, True), parse_query("watch=1")
-        call = ApiCall(request, info, query, "audit", loop.time(), OFFLOAD)
+        call = calls.made(request, info, query, received_at=loop.time(), offload=OFFLOAD)
         call.resource = resource
         stream = WatchStream(call, chosen, resource, streams, lifetime_s=2 * WITHIN_S)
         watcher = Watcher[StoredObject](after=0, predicate=None, on_ready=stream.on_event)
@@ -122,7 +121,7 @@ async def watching_all(
             watcher.offer(WatcherEvent(event.type, event))
         with streams.open(stream):
             await stream.run(watcher, [], initial_bookmark=None, progress=lambda: 0, sends_bookmarks=False)
-        return sent(call)
+        return calls.sent(call)
 
     async def events(reader: asyncio.StreamReader) -> AsyncIterator[Any]:
         while line := await reader.readline():

@@ -12,14 +12,12 @@ from aiohttp import WSMessage, WSMsgType, web
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.connection import Server
 from apiserver.endpoints.representation.json_forms import JsonEncoder
 from apiserver.endpoints.request_info import parse_query, parse_target
-from apiserver.endpoints.responses import chunk, sent, split_chunks
+from apiserver.endpoints.responses import chunk, split_chunks
 from apiserver.endpoints.watch_stream import WatchStream, WatchStreams
 from apiserver.endpoints.websocket import WebSocketEvents, message, split_messages
-from apiserver.load.offload import Offload
 from apiserver.meta.brand import Brand
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.stored_object import StoredObject, encode
@@ -28,6 +26,7 @@ from apiserver.storage.watch_cache.events import CacheEvent, WatcherEvent
 from tests.support.eventually import WITHIN_S
 from tests.support.in_process import resource
 from tests.unit.endpoints.connections import connected
+from tests.unit.endpoints.handlers import calls
 
 PATH: Final = "/api/v1/configmaps"
 CONFIG_MAPS: Final = resource("configmaps", "")
@@ -85,7 +84,7 @@ async def test_a_client_that_reads_nothing_is_dropped() -> None:
 
     async def watch(request: web.BaseRequest) -> web.StreamResponse:
         info, query = parse_target("GET", PATH, True), parse_query("watch=1")
-        call = ApiCall(request, info, query, "audit", loop.time(), Offload())
+        call = calls.made(request, info, query, received_at=loop.time())
         call.resource = CONFIG_MAPS
         encoder = JsonEncoder(CONFIG_MAPS, Brand())
         stream = WatchStream(call, encoder, CONFIG_MAPS, streams, lifetime_s=100 * WITHIN_S)
@@ -99,7 +98,7 @@ async def test_a_client_that_reads_nothing_is_dropped() -> None:
                 )
         finally:
             ended.set()
-        return sent(call)
+        return calls.sent(call)
 
     async with connected(Server(watch)) as (reader, writer):
         writer.write(HANDSHAKE)

@@ -17,6 +17,7 @@ from apiserver.load.size_class import size_class_of_document
 from apiserver.meta import timestamps
 from apiserver.meta.errors import BadRequest, Conflict, Invalid
 from apiserver.meta.field_errors import Errors, not_supported, required
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
@@ -24,7 +25,6 @@ from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.subresources import BINDING
 from apiserver.registry.write_request import ProposedObject, WriteRequest
-from apiserver.releases.gates import FeatureGates
 
 _PODS_BINDING = GroupResource("", "pods/binding")
 # The server changes the pod: the rules for changes by clients do not apply, and what is wanted of it, which

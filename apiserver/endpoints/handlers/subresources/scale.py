@@ -22,13 +22,13 @@ from apiserver.load.size_class import SizeClass
 from apiserver.meta import field_errors, names, object_meta
 from apiserver.meta.errors import BadRequest, Conflict, Invalid
 from apiserver.meta.options import WriteOptions, read_at_for_get
+from apiserver.meta.releases.deviations import Deviations
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ScaleFields, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.subresources import SCALE
 from apiserver.registry.write_request import ProposedObject
-from apiserver.releases.deviations import Deviations
 from apiserver.schema.validation.checks import non_negative
 from apiserver.schema.validation.documents import at
 

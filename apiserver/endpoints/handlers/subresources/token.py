@@ -23,11 +23,11 @@ from apiserver.load.size_class import size_class_of_document
 from apiserver.meta import timestamps
 from apiserver.meta.errors import BadRequest, Conflict, Invalid, NotFound
 from apiserver.meta.field_errors import invalid, quote
+from apiserver.meta.releases.gates import FeatureGates
 from apiserver.meta.vocabulary import Document, GroupResource
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.subresources import TOKEN_REQUEST
-from apiserver.releases.gates import FeatureGates
 
 # What a token may be bound to, by kind: the resource, and the claim with its name.
 # The annotation of audit events that says which token was issued.

@@ -41,6 +41,8 @@ from apiserver.storage.encryption.configuration import (
 )
 from apiserver.storage.encryption.encryption import Chains, Encryption, build_chains
 from apiserver.storage.encryption.store import EncryptedStorage
+from apiserver.storage.errors import OutcomeUnknown, StorageError, StorageFull, StorageUnavailable
+from apiserver.storage.interface import NO_LEASE
 
 PREFIX: Final = "/registry"
 KEY: Final = "/registry/-/identity"
@@ -363,3 +365,63 @@ async def test_a_plugin_that_does_not_respond_is_waited_for(
     assert await fetch_identity(encrypted, PREFIX, lambda: made) == made
     assert plugin.asked == 2
     assert "cannot decrypt the identity of the cluster: the plugin does not respond; retrying" in caplog.text
+
+
+AT_ETCD: Final = "etcd at http://127.0.0.1:2379"
+CANNOT_WRITE: Final = "cannot read or write the identity of the cluster"
+FAILURES: Final = {
+    "no connection": (
+        StorageUnavailable(f"{AT_ETCD}: UNAVAILABLE: cannot connect: Connection refused"),
+        "cannot reach etcd (Connection refused)",
+    ),
+    "no connection by gRPC": (
+        StorageUnavailable(
+            f"{AT_ETCD}: UNAVAILABLE: failed to connect to all addresses; last error: UNKNOWN: "
+            "ipv4:127.0.0.1:2379: Failed to connect to remote host: Connection refused"
+        ),
+        "cannot reach etcd (Connection refused)",
+    ),
+    "a cause in two parts": (
+        StorageUnavailable(f"{AT_ETCD}: UNAVAILABLE: cannot connect: certificate verify failed: expired"),
+        "cannot reach etcd (certificate verify failed: expired)",
+    ),
+    "etcd's own error": (
+        StorageUnavailable(f"{AT_ETCD}: UNAVAILABLE: etcdserver: no leader"),
+        "cannot reach etcd (etcdserver: no leader)",
+    ),
+    "a closed store": (StorageUnavailable("the store is closed"), "cannot reach etcd (the store is closed)"),
+    "no space": (
+        StorageFull(f"{AT_ETCD}: etcdserver: mvcc: database space exceeded"),
+        f"{CANNOT_WRITE}: {AT_ETCD}: etcdserver: mvcc: database space exceeded",
+    ),
+    "a lost response": (
+        OutcomeUnknown(f"{AT_ETCD}: UNAVAILABLE: the connection is lost"),
+        f"{CANNOT_WRITE}: {AT_ETCD}: UNAVAILABLE: the connection is lost",
+    ),
+}
+
+
+class FailingOnce(EncryptedStorage):
+    """Refuses its first create with an error."""
+
+    def __init__(self, store: EmbeddedStore, error: StorageError) -> None:
+        super().__init__(store, Encryption(PREFIX, {}, {}))
+        self.errors = [error]
+
+    async def create(self, key: str, value: bytes, *, lease: int = NO_LEASE) -> int:
+        if self.errors:
+            raise self.errors.pop()
+        return await super().create(key, value, lease=lease)
+
+
+@pytest.mark.parametrize(("error", "warning"), FAILURES.values(), ids=FAILURES)
+async def test_the_log_says_why_the_identity_is_not_there_yet(
+    tmp_path: Path,
+    store: EmbeddedStore,
+    caplog: pytest.LogCaptureFixture,
+    error: StorageError,
+    warning: str,
+) -> None:
+    made = local_identity(tmp_path)
+    assert await fetch_identity(FailingOnce(store, error), PREFIX, lambda: made, "etcd") == made
+    assert caplog.messages == [f"{warning}; retrying"]

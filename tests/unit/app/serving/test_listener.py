@@ -9,6 +9,8 @@ import random
 import socket
 import ssl
 import struct
+import threading
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -20,7 +22,15 @@ import pytest
 
 from apiserver.app.serving import pki
 from apiserver.app.serving.endless_reads import RecordRead
-from apiserver.app.serving.listener import IDLE_SEARCH_S, ConnectionLimits, Listener, client_of
+from apiserver.app.serving.listener import (
+    ACCEPTED_PER_TURN,
+    ADVANCING_MAX,
+    HANDSHAKE_TURN_S,
+    IDLE_SEARCH_S,
+    ConnectionLimits,
+    Listener,
+    client_of,
+)
 from apiserver.app.serving.tls_transport import READS_PER_ROUND, TURN_BYTES
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.rounds import Rounds, some_rounds
@@ -242,25 +252,91 @@ async def test_the_oldest_handshake_makes_room(site: Site) -> None:
         assert len(site.served) == 2
 
 
-class SlowHandshakes(ssl.SSLSocket):
-    """Each step of a handshake takes a while of the server's time, which stands still otherwise."""
+HANDSHAKE_STEP_S: Final = 10 * HANDSHAKE_TURN_S
 
-    now: ClassVar[float] = 0.0
+
+class SlowSteps(ssl.SSLSocket):
+    """Each step of a handshake takes longer than a turn."""
 
     def do_handshake(self, block: bool = False) -> None:
-        SlowHandshakes.now += 0.01
+        time.sleep(HANDSHAKE_STEP_S)
         super().do_handshake(block)
 
 
 async def test_the_time_of_a_handshake_is_what_its_client_takes(site: Site) -> None:
     """Clients that come together are served all the same, when their turns here take longer than that."""
-    site.socket_class = SlowHandshakes
-    async with site.listening(handshake_timeout_s=0.4) as listener:
-        listener.clock = lambda: SlowHandshakes.now
+    site.socket_class = SlowSteps
+    async with site.listening(handshake_timeout_s=HANDSHAKE_STEP_S * 20) as listener:
         await asyncio.gather(*(site.connect_plain(site.trust()) for _ in range(100)))
         await eventually(lambda: len(site.open) == 100)
-        assert SlowHandshakes.now > 1
         assert (listener.failed_total, listener.waiting_handshakes) == (0, 0)
+
+
+async def test_a_handshake_that_its_client_has_continued_is_not_late(site: Site) -> None:
+    """After a pause of the whole process, what has arrived meanwhile is read before anything is dropped."""
+    async with site.listening(handshake_timeout_s=0.2) as listener:
+        plain = await asyncio.to_thread(socket.create_connection, ("127.0.0.1", site.port))
+        await eventually(lambda: listener.waiting_handshakes == 1)
+        context, begins = site.trust(), threading.Event()
+
+        def shake_hands() -> None:
+            begins.wait(WITHIN_S)
+            with context.wrap_socket(plain, server_hostname="127.0.0.1") as tls:
+                tls.sendall(b"hello")
+                assert tls.recv(1) == b""
+
+        client = asyncio.create_task(asyncio.to_thread(shake_hands))
+        begins.set()
+        time.sleep(0.5)
+        await eventually(lambda: [each.received for each in site.open] == [b"hello"])
+        assert listener.failed_total == 0
+        transport = site.open[0].transport
+        assert transport is not None
+        transport.close()
+        await client
+
+
+async def test_a_late_handshake_is_logged(site: Site, caplog: pytest.LogCaptureFixture) -> None:
+    async with site.listening(handshake_timeout_s=0.1) as listener:
+        reader, _ = await site.connect_plain()
+        assert await reader.read() == b""
+        assert listener.failed_total == 1
+    expected = "TLS handshakes timed out after 0.1 s: 1 dropped, most recently from 127.0.0.1"
+    assert [record.message for record in caplog.records] == [expected]
+
+
+async def test_of_many_handshakes_some_advance_while_others_wait_in_the_kernel(site: Site) -> None:
+    """So the first of many clients is served soon, not when all of them nearly are."""
+    longest = 0
+    site.socket_class = SlowSteps
+
+    async def observe(listener: Listener) -> None:
+        nonlocal longest
+        while True:
+            longest = max(longest, len(listener.advancing))
+            await asyncio.sleep(0)
+
+    async with site.listening() as listener:
+        # All have sent what begins a handshake before the first is accepted.
+        hello = client_hello(site.trust())
+        clients = [socket.create_connection(("127.0.0.1", site.port)) for _ in range(5 * ADVANCING_MAX)]
+        for client in clients:
+            client.sendall(hello)
+        observing = asyncio.create_task(observe(listener))
+        await eventually(lambda: listener.waiting_handshakes == len(clients))
+        observing.cancel()
+        for client in clients:
+            client.close()
+    # One turn's are not known to be ready when the next turn accepts.
+    assert ADVANCING_MAX <= longest <= ADVANCING_MAX + 2 * ACCEPTED_PER_TURN
+
+
+def client_hello(context: ssl.SSLContext) -> bytes:
+    """Returns what a client sends first."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with contextlib.suppress(ssl.SSLWantReadError):
+        context.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1").do_handshake()
+    return outgoing.read()
 
 
 async def test_what_is_no_tls_is_dropped(site: Site) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import logging
-from collections.abc import Iterator
+import os
+import subprocess
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -13,23 +15,11 @@ import orjson
 import pytest
 
 from apiserver.app.serving import logs
+from apiserver.meta.errors import ServiceUnavailable
+from apiserver.storage.errors import OutcomeUnknown, StorageUnavailable
 from tests.support.api import Api
+from tests.support.eventually import WITHIN_S
 from tests.support.server_process import ServerProcess
-
-LIBRARIES: Final = ("aiohttp", "asyncio", "grpc")
-
-
-@pytest.fixture(autouse=True)
-def _as_it_was() -> Iterator[None]:
-    """Logging is the process's; each test leaves it as it found it."""
-    root = logging.getLogger()
-    handlers, level = list(root.handlers), root.level
-    levels = {name: logging.getLogger(name).level for name in LIBRARIES}
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    for name, each in levels.items():
-        logging.getLogger(name).setLevel(each)
 
 
 def entries(written: str) -> list[dict[str, Any]]:
@@ -64,6 +54,89 @@ def test_json_encodes_any_text(capsys: pytest.CaptureFixture[str]) -> None:
     logging.getLogger("apiserver").warning("path %s", "/\udcff\x00\x1b[31m")
     (entry,) = entries(capsys.readouterr().err)
     assert entry["msg"].startswith("path /")
+
+
+def refused() -> ServiceUnavailable:
+    """What a controller logs: the error of a request, which one of the store has caused."""
+    error = ServiceUnavailable("the store does not respond")
+    error.__cause__ = StorageUnavailable("away")
+    return error
+
+
+# When a record is made, what it is about, and what is logged.
+IN_AN_OUTAGE: Final = [
+    (100.0, StorageUnavailable("away"), "retrying: away"),
+    (100.4, OutcomeUnknown("cut off"), ""),
+    (100.5, ValueError("malformed"), "retrying: malformed"),
+    (100.9, refused(), ""),
+    (101.0, refused(), "retrying: the store does not respond (2 similar messages omitted)"),
+    (102.5, StorageUnavailable("100% away"), "retrying: 100% away"),
+    # The clock has been set back.
+    (5.0, StorageUnavailable("away"), "retrying: away"),
+]
+
+
+def test_one_record_a_second_is_about_a_store_that_does_not_respond() -> None:
+    passes, logged = logs.OutageFilter(), []
+    for created, error, _ in IN_AN_OUTAGE:
+        fields = {"msg": "retrying: %s", "args": (error,), "created": created, "levelno": logging.WARNING}
+        record = logging.makeLogRecord(fields)
+        logged.append(record.getMessage() if passes.filter(record) else "")
+    assert logged == [text for _, _, text in IN_AN_OUTAGE]
+
+
+def test_errors_are_logged_and_other_outages_begin_anew() -> None:
+    passes, logged = logs.OutageFilter(), []
+    for created, level in ((1.0, "WARNING"), (1.1, "ERROR"), (1.2, "INFO"), (100.0, "INFO")):
+        number = logging.getLevelNamesMapping()[level]
+        fields = {"msg": "%s", "args": (refused(),), "created": created, "levelno": number}
+        record = logging.makeLogRecord(fields)
+        logged.append(record.getMessage() if passes.filter(record) else "")
+    assert logged == [
+        "the store does not respond",
+        "the store does not respond",
+        "",
+        "the store does not respond",
+    ]
+
+
+CALL_OF_GRPC: Final = """\
+import socket, threading
+from apiserver.app.serving.logs import silence_grpc
+{prepare}
+import grpc
+listener = socket.create_server(("127.0.0.1", 0))
+
+def serve():
+    while True:
+        client, _ = listener.accept()
+        client.recv(100)
+        client.sendall(b"not TLS" * 10)
+        client.close()
+
+threading.Thread(target=serve, daemon=True).start()
+address = "127.0.0.1:%d" % listener.getsockname()[1]
+channel = grpc.secure_channel(address, grpc.ssl_channel_credentials())
+try:
+    channel.unary_unary("/a/b")(b"", timeout={timeout_s})
+except grpc.RpcError:
+    print("failed")
+"""
+
+
+def written_by_grpc(prepare: str) -> str:
+    program = CALL_OF_GRPC.format(prepare=prepare, timeout_s=WITHIN_S)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GRPC_")}
+    ended = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert ended.stdout == "failed\n"
+    return ended.stderr
+
+
+def test_grpc_writes_no_text_between_lines_of_json() -> None:
+    assert "Handshake failed" in written_by_grpc("")
+    assert written_by_grpc("silence_grpc()") == ""
 
 
 def test_text_has_time_level_and_origin(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@ Others read them with the tools they have, so these tests do too: ssl, cryptogra
 from __future__ import annotations
 
 import base64
+import re
 import ssl
 import stat
 from collections.abc import Callable
@@ -294,6 +295,23 @@ def test_no_certificate_outlives_the_ca(directory: Path) -> None:
     pki.ensure(directory, ["127.0.0.1"])
     ends = certificate(directory / "ca.crt").not_valid_after_utc
     assert certificate(directory / "admin.crt").not_valid_after_utc == ends
+
+
+def test_a_ca_signs_until_it_expires(directory: Path) -> None:
+    ca = directory / "ca.crt"
+    ends = certificate(ca).not_valid_after_utc
+    signed, _ = pki.client_certificate("jane", (), ca, ends - timedelta(seconds=1))
+    assert x509.load_pem_x509_certificate(signed).not_valid_after_utc == ends
+    with pytest.raises(pki.UnusableFile, match=rf"ca\.crt expired on {re.escape(str(ends))}"):
+        pki.client_certificate("jane", (), ca, ends)
+
+
+def test_an_expired_ca_signs_no_renewed_certificate(directory: Path) -> None:
+    sign(directory, "ca", days=0)
+    (directory / "admin.crt").unlink()
+    with pytest.raises(pki.UnusableFile, match=r"ca\.crt expired on "):
+        pki.renew(directory, ["127.0.0.1"])
+    assert not (directory / "admin.crt").exists()
 
 
 def test_the_service_account_key_is_generated_only_if_missing(directory: Path) -> None:

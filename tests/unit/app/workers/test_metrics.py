@@ -48,6 +48,10 @@ CASES: Final = {
         [text("apiserver_longrunning_requests", "gauge", "apiserver_longrunning_requests 2")] * 2,
         text("apiserver_longrunning_requests", "gauge", "apiserver_longrunning_requests 4"),
     ),
+    "of gauges of extensions, the largest is shown": (
+        [text("shop_open", "gauge", "shop_open 7"), text("shop_open", "gauge", "shop_open 6.5")],
+        text("shop_open", "gauge", "shop_open 7"),
+    ),
     "what the system counts for all of them is not": (
         [
             text("process_network_receive_bytes_total", "counter", "process_network_receive_bytes_total 70"),

@@ -37,7 +37,7 @@ def test_text() -> None:
         "",
         "2 skipped: needs --features B",
         "1 skipped: needs --features A",
-        "1 passed with other texts of messages",
+        "1 passed with different message texts",
         "a note",
         "",
         rf"FAILED rv/c: step 2: {SHOWN} (and 1 more)",

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, cast
 
+from aiohttp import hdrs, web
 from aiohttp.test_utils import make_mocked_request
 
 from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.connection import SENT, SENT_LAST, Connection
 from apiserver.endpoints.request_info import parse_query, parse_target
 from apiserver.load.offload import Offload
-from apiserver.meta.vocabulary import Document, UserInfo
+from apiserver.meta.releases.deviations import Deviations
+from apiserver.meta.vocabulary import Document, Query, RequestInfo, UserInfo
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.stored_object import StoredObject, encode
-from apiserver.releases.deviations import Deviations
+from apiserver.tracing.request_trace import RequestTrace
 from tests.support.in_process import TABLE, resource
 
 CONFIG_MAPS: Final = resource("configmaps", "")
@@ -23,8 +26,8 @@ ALICE: Final = UserInfo("alice")
 FIELD_MANAGERS: Final = FieldManagers(ServedTable(TABLE), Deviations(), lambda: 0.0)
 
 
-def call(method: str, target: str, **headers: str) -> ApiCall:
-    """Returns a call as handlers get it. headers: `user_agent` for User-Agent."""
+def call(method: str, target: str, *, offload: Offload | None = None, **headers: str) -> ApiCall:
+    """Returns a call of Alice, as handlers get it. headers: `user_agent` for User-Agent."""
     path, _, query = target.partition("?")
     info = parse_target(method, path, False)
     served = TABLE.find(info.group, info.version, info.resource)
@@ -32,9 +35,37 @@ def call(method: str, target: str, **headers: str) -> ApiCall:
     request = make_mocked_request(
         method, target, headers={name.replace("_", "-"): value for name, value in headers.items()}
     )
-    made = ApiCall(request, info, parse_query(query), "audit", 0.0, Offload())
-    made.user, made.resource = ALICE, served
-    return made
+    found = made(request, info, parse_query(query), offload=offload)
+    found.resource = found.found_resource = served
+    found.set_user(ALICE)
+    return found
+
+
+def made(
+    request: web.BaseRequest,
+    info: RequestInfo,
+    query: Query | None = None,
+    *,
+    received_at: float = 0.0,
+    offload: Offload | None = None,
+) -> ApiCall:
+    """Returns a call whose user is not known yet. offload: a new one if not given."""
+    return ApiCall(
+        request,
+        cast(Connection, request.protocol),
+        info,
+        query or {},
+        "audit",
+        received_at,
+        offload or Offload(),
+        RequestTrace("audit"),
+        request.headers.get(hdrs.USER_AGENT, ""),
+    )
+
+
+def sent(call: ApiCall) -> web.StreamResponse:
+    """Returns what tells aiohttp that a call has been answered."""
+    return SENT_LAST if call.closes_connection else SENT
 
 
 def stored(of: ServedResource, document: Document, revision: int = 7) -> StoredObject:

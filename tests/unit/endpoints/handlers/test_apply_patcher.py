@@ -173,11 +173,11 @@ def test_the_memory_of_one_object_is_bounded() -> None:
     memory, current = NoopApplies(), applied(BODY)
     for number in range(NOOP_DIGESTS_MAX + 1):
         memory.add(current, CONFIG_MAPS, b"%d" % number)
-    assert memory.has(current, CONFIG_MAPS, b"%d" % NOOP_DIGESTS_MAX)
-    assert not memory.has(current, CONFIG_MAPS, b"0")
+    assert (CONFIG_MAPS.cache_key, b"%d" % NOOP_DIGESTS_MAX) in memory.of(current)
+    assert (CONFIG_MAPS.cache_key, b"0") not in memory.of(current)
 
 
 def test_the_memory_is_of_one_schema() -> None:
     memory, current = NoopApplies(), applied(BODY)
     memory.add(current, CONFIG_MAPS, b"digest")
-    assert not memory.has(current, DEPLOYMENTS, b"digest")
+    assert (DEPLOYMENTS.cache_key, b"digest") not in memory.of(current)

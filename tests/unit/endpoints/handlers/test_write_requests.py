@@ -11,10 +11,10 @@ from apiserver.admission.chain import AdmissionAttributes, AdmissionChain, Opera
 from apiserver.endpoints.handlers.write_requests import WriteRequests, proposed_object_of
 from apiserver.load.size_class import SizeClass
 from apiserver.meta.brand import Brand
+from apiserver.meta.releases.deviations import Deviations
 from apiserver.meta.vocabulary import Document
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.write_request import WriteRequest
-from apiserver.releases.deviations import Deviations
 from tests.unit.endpoints.handlers.calls import (
     ALICE,
     CONFIG_MAPS,

@@ -24,9 +24,9 @@ from apiserver.endpoints.openapi.documents import Documents, v2_document
 from apiserver.endpoints.openapi.gnostic import V2_TYPE, V3_TYPE
 from apiserver.endpoints.openapi.operations import Operations
 from apiserver.meta.brand import Brand
+from apiserver.meta.releases.emulation import DEFAULT_RELEASE
 from apiserver.meta.vocabulary import GroupVersion
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
-from apiserver.releases.emulation import DEFAULT_RELEASE
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.go_fields import enums_of
 from apiserver.schema.structural import Schema, ValueKind

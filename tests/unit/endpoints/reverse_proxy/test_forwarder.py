@@ -24,7 +24,7 @@ from tests.unit.endpoints.handlers.calls import call
 def test_no_user_takes_all_places() -> None:
     forwarder = Forwarder(BackendConnector(), NO_OTHERS, forwarded_max=10)
     alice, joe = (call("GET", "/api/v1/namespaces/ns/pods/p/proxy/x") for _ in range(2))
-    joe.user = UserInfo("joe")
+    joe.set_user(UserInfo("joe"))
     with ExitStack() as places:
         for _ in range(8):
             places.enter_context(forwarder.place(alice))
@@ -55,4 +55,4 @@ async def test_who_asks_is_told_as_text_only(given: bytes) -> None:
     async with connected(Server(handle)) as (reader, writer):
         writer.write(b"GET %b HTTP/1.0\r\n%b\r\n" % (PATH.encode(), given))
         answer = await asyncio.wait_for(reader.read(), WITHIN_S)
-    assert answer.endswith(b"the header X-Remote-User cannot be passed on: it is not UTF-8")
+    assert answer.endswith(b"the header X-Remote-User cannot be forwarded: the value is not UTF-8")

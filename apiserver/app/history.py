@@ -1,0 +1,79 @@
+"""Builds the history of a server, if its flags ask for one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from apiserver.app.background import BackgroundTask
+from apiserver.app.serving.listening import CannotStart
+from apiserver.cli import flag_values
+from apiserver.cli.config import Config
+from apiserver.registry.history.authors import AuthorNotes
+from apiserver.registry.history.forms import RecordedForms, digest_key
+from apiserver.registry.history.past import PastReads
+from apiserver.registry.history.recorder import Recorder
+from apiserver.registry.own_writes import OwnWrites
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_version_decoder import StoredKinds, StoredVersionDecoder
+from apiserver.storage.errors import DataDirectoryError
+from apiserver.storage.history.changes import PLAIN, Cipher
+from apiserver.storage.history.undo_log import Limits, UndoLog
+from apiserver.storage.interface import Put, Storage
+from apiserver.storage.keys import object_key, resource_prefix
+
+# Of a server that keeps everything in memory.
+MEMORY_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+class History(NamedTuple):
+    """The history of a server.
+
+    note: makes the note of the author of a write.
+    """
+
+    log: UndoLog
+    recorder: Recorder
+    forms: RecordedForms
+    decode: StoredVersionDecoder
+    note: Callable[[], Put]
+
+    def reads(self, registry: Registry, prefix: str, clock: Callable[[], float]) -> PastReads:
+        """Returns what reads the history. prefix: of all keys."""
+        namespaces = resource_prefix(prefix, "", "namespaces")
+        return PastReads(
+            registry,
+            self.log,
+            self.recorder,
+            self.forms,
+            self.decode,
+            clock,
+            lambda name: object_key(namespaces, "", name),
+        )
+
+    def tasks(self) -> Sequence[BackgroundTask]:
+        return (BackgroundTask("history", self.recorder.run),)
+
+
+def open_history(
+    config: Config, store: Storage, kinds: StoredKinds, cipher: Cipher | None, clock: Callable[[], float]
+) -> History:
+    """Opens the history. cipher: None if it is not encrypted. clock: seconds since 1970.
+
+    Raises CannotStart.
+    """
+    storage, prefix = config.storage, config.storage.etcd_prefix
+    if config.serving.workers > 1:
+        raise CannotStart("--history cannot be used with --workers: only one process can write the history")
+    in_memory = storage.storage_backend == flag_values.MEMORY and storage.history_dir is None
+    directory = None if in_memory else storage.history_dir or config.serving.data_dir / "history"
+    bytes_max = min(storage.history_bytes_max, MEMORY_BYTES_MAX) if in_memory else storage.history_bytes_max
+    # Not those of the cache, as `decode` is used in another thread.
+    decode, caught_up = (StoredVersionDecoder(OwnWrites(), kinds, prefix=prefix) for _ in range(2))
+    try:
+        log = UndoLog(directory, Limits(bytes_max, storage.history_retention_s), cipher or PLAIN)
+        forms = RecordedForms(prefix, digest_key(directory))
+        recorder = Recorder(log, store, caught_up, forms, prefix=prefix, clock=clock)
+    except (OSError, DataDirectoryError) as error:
+        raise CannotStart(f"cannot use the history in {directory}: {error}") from None
+    return History(log, recorder, forms, decode, AuthorNotes(prefix, clock).put)

@@ -1,0 +1,194 @@
+"""Handles requests for the past: `/at/MOMENT/…`, and the versions of one object at `…/NAME/history`.
+
+Neither is in discovery, so that programs that read everything do not find the same objects many times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import islice, zip_longest
+from typing import Any, Final
+
+import orjson
+
+from apiserver.auth.authz.attributes import (
+    Attributes,
+    AuthorizationChain,
+    decided,
+    is_allowed,
+    require_allowed,
+)
+from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.handlers.encoders import Encoders
+from apiserver.endpoints.handlers.list import send_list
+from apiserver.endpoints.handlers.long_selectors import wait_for_turn
+from apiserver.endpoints.request_info import HISTORY
+from apiserver.endpoints.responses import send_document, send_object, unicode_of
+from apiserver.load.size_class import SizeClass
+from apiserver.meta import timestamps
+from apiserver.meta.brand import Brand
+from apiserver.meta.errors import BadRequest, MethodNotAllowed
+from apiserver.meta.options import ListOptions, first
+from apiserver.meta.vocabulary import Document
+from apiserver.registry.history.past import PastReads, VersionPage
+from apiserver.storage.history.undo_log import RecordedVersion
+
+VERSIONS_DEFAULT: Final = 100
+VERSIONS_MAX: Final = 500
+_RIGHTS: Final = "get and list permissions on {0}, and get permission on {0}/history"
+# Changed fields of one version that are listed.
+FIELDS_MAX: Final = 100
+DIGITS_MAX: Final = 18
+# Of a listed field; what is deeper is a part of it.
+DEPTH_MAX: Final = 64
+# Fields that each write changes.
+_ALWAYS_DIFFERENT: Final = frozenset({("metadata", "managedFields"), ("metadata", "resourceVersion")})
+
+
+class PastHandlers:
+    """The handlers of both forms of requests, for users who may read an object and its history."""
+
+    def __init__(
+        self, past: PastReads, encoders: Encoders, brand: Brand, authorize: AuthorizationChain
+    ) -> None:
+        self._past, self._encoders = past, encoders
+        self._meta_group, self._authorize = brand.meta_group, authorize
+
+    async def state(self, call: ApiCall) -> None:
+        """Send an object, or a list, as it was. Raises MethodNotAllowed, Forbidden, and as `PastReads`."""
+        info = call.info
+        if info.verb not in ("get", "list") or info.subresource:
+            raise MethodNotAllowed
+        await self._require(self._attributes(call, "get", HISTORY, info.namespace))
+        encoder = self._encoders.for_call(call)
+        if info.verb == "get":
+            revision = await self._past.revision_of(info.moment)
+            found = await self._past.get(
+                call.resource, info.namespace, info.name, revision, partial(self._may_see_earlier, call)
+            )
+            await send_object(call, encoder, found)
+            return
+        await wait_for_turn(call.query)
+        if first(call.query, "continue"):
+            raise BadRequest("a list of the past has no continue token")
+        query = {key: value for key, value in call.query.items() if not key.startswith("resourceVersion")}
+        options = ListOptions.for_list(query, call.resource.known_fields, self._meta_group)
+        async with asyncio.timeout(options.timeout_s or None):
+            revision = await self._past.revision_of(info.moment)
+            listed, omitted = await self._past.list(
+                call.resource, info.namespace, options, revision, partial(self._may_see_earlier, call)
+            )
+            if omitted:
+                call.warnings.append(
+                    f"the list omits {omitted} deleted objects whose names have been used again; to see "
+                    f"them, you need {_RIGHTS.format(call.resource.resource)} in all namespaces"
+                )
+            await send_list(call, encoder, listed)
+
+    async def versions(self, call: ApiCall) -> None:
+        """Send the versions of an object, the newest first. Raises BadRequest, and as `PastReads`."""
+        info = call.info
+        if info.verb != "get" or info.rest:
+            raise MethodNotAllowed
+        # `get` of the subresource has been checked.
+        await self._require(self._attributes(call, "get", "", info.namespace))
+        limit = min(_number(call, "limit") or VERSIONS_DEFAULT, VERSIONS_MAX)
+        found = await self._past.versions(
+            call.resource,
+            info.namespace,
+            info.name,
+            # With the version before the last one, to say what that has changed.
+            VersionPage(_number(call, "before"), limit + 1),
+            partial(self._may_see_earlier, call),
+        )
+        await send_document(call, await call.offload.run(SizeClass.HUGE, _document, found, limit))
+
+    def _attributes(self, call: ApiCall, verb: str, subresource: str, namespace: str) -> Attributes:
+        info = call.info
+        return Attributes(
+            call.user,
+            verb,
+            group=info.group,
+            resource=info.resource,
+            subresource=subresource,
+            namespace=namespace,
+            name=info.name,
+            version=info.version,
+        )
+
+    async def _require(self, attributes: Attributes) -> None:
+        require_allowed(attributes, await decided(self._authorize, attributes))
+
+    async def _may_see_earlier(self, call: ApiCall) -> bool:
+        """Whether the user may see objects that have been replaced by others with the same name."""
+        needed = (
+            self._attributes(call, call.info.verb, "", ""),
+            self._attributes(call, "get", HISTORY, ""),
+        )
+        return all([await is_allowed(self._authorize, each) for each in needed])
+
+
+def _number(call: ApiCall, parameter: str) -> int:
+    """Returns the value of a parameter; 0 without it. Raises BadRequest."""
+    text = first(call.query, parameter)
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX):
+        raise BadRequest(f"{parameter} must be a positive number, not {text!r}")
+    return int(text)
+
+
+def _document(versions: Sequence[RecordedVersion], limit: int) -> Document:
+    """Returns versions as JSON. versions: one more than the limit, if there are so many."""
+    shown = versions[:limit]
+    documents = [None if each.value is None else orjson.loads(each.value or b"{}") for each in versions]
+    document: Document = {
+        "versions": [
+            _version(each, after, before)
+            for each, after, before in zip_longest(
+                shown, documents[: len(shown)], documents[1 : len(shown) + 1]
+            )
+        ]
+    }
+    if len(versions) > limit:
+        document["continue"] = {"before": str(shown[-1].revision)}
+    return document
+
+
+def _version(version: RecordedVersion, after: Document | None, before: Document | None) -> Document:
+    """Returns a version as JSON. after: the object; before: the one before, if it is known."""
+    found: Document = {"resourceVersion": str(version.revision)}
+    if version.author is None:
+        return {**found, "recorded": False}
+    author = version.author
+    found["time"] = timestamps.to_micro_text(version.at_ms / 1000)
+    said = {
+        "verb": author.verb,
+        "user": author.user,
+        "groupsDigest": author.groups,
+        "userAgent": unicode_of(author.user_agent),
+        "fieldManager": author.manager,
+        "subresource": author.subresource,
+        "auditID": version.audit_id,
+    }
+    found |= {key: value for key, value in said.items() if value}
+    if version.is_lost:
+        found["lost"] = True
+    elif after is None:
+        found["deleted"] = True
+    elif before is not None:
+        found["changedFields"] = [".".join(path) for path in islice(_changed(before, after, ()), FIELDS_MAX)]
+    return found
+
+
+def _changed(before: Any, after: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yields the paths of the fields that differ between two documents."""
+    if path in _ALWAYS_DIFFERENT:
+        return
+    if isinstance(before, dict) and isinstance(after, dict) and len(path) < DEPTH_MAX:
+        for key in dict.fromkeys((*before, *after)):
+            yield from _changed(before.get(key), after.get(key), (*path, key))
+    elif before != after:
+        yield path
